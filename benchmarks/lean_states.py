@@ -15,10 +15,8 @@ from statistics import median
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.server import Server
-from labs.lean.embeddings import Embedder
+from labs.lean.embeddings import BATCH, CONCURRENCY, Embedder
 from labs.lean.served import POLICY, on_llamacpp
-
-BATCH, CONCURRENCY = 64, 2  # as ENCODE_BATCH_SIZE and ENCODE_CONCURRENCY have them
 
 
 def states(count: int) -> list[str]:

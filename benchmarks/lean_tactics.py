@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from labs.lean import toolchain
+from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
 CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, and the right one
 

@@ -1,7 +1,7 @@
-"""Baseline: independent samples, no aggregation; pass@1, unbiased pass@k, majority.
+"""Baseline: N independent samples, and their vote.
 
-Question: how good is the model by itself, and how much is within reach of choosing well (pass@k) or voting (majority)?
-Expected: majority above pass@1, pass@8 above both.
+Question: how good is the model alone, and how much can choosing (pass@k) or voting (majority) add?
+Expected: the majority is above pass@1, and pass@8 is above both.
 Command: bash scripts/run.sh 01_baseline
 """
 

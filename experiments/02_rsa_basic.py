@@ -1,10 +1,9 @@
-"""RSA at a size for one GPU: aggregate K of N solutions, drawn uniformly, N times, for T steps.
+"""RSA at a size for one GPU.
 
+It aggregates K of N solutions, drawn uniformly, N times, for T steps.
 Question: what do T rounds of aggregation add to a population of N solutions (arXiv 2509.26626)?
-Expected: mean accuracy climbs step by step, past the majority vote of step 0.
-The loop is the paper's, the settings are not: its code has N = 16, K = 4, T = 9 and temperature 1, carries the whole
-response where this carries the answer, and tells the model to try another way where all candidates are wrong
-(16_rsa_paper).
+Expected: mean accuracy rises step by step, past the majority vote of step 0.
+The loop is the paper's; its settings are in 16_rsa_paper.
 Command: bash scripts/run.sh 02_rsa_basic
 """
 

@@ -1,7 +1,8 @@
-"""RSA with self-verification: candidates are scored by the model, and better ones are drawn more often.
+"""RSA that draws better-scored candidates more often.
 
-Question: does the model's own verdict on its candidates make aggregation climb faster than uniform drawing?
-Expected: ahead of 02 in the first steps where verification tells right from wrong (AUC well above 0.5), else equal.
+The model scores the candidates itself.
+Question: does the model's own verdict make aggregation improve faster than uniform drawing?
+Expected: ahead of 02 in the first steps if verification tells right from wrong (AUC well above 0.5), else equal.
 Command: bash scripts/run.sh 03_rsa_verify
 """
 

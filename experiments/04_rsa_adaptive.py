@@ -1,9 +1,8 @@
-"""RSA that stops early: a problem ends when its population agrees and more steps have nothing left to gain.
+"""RSA that ends a problem when its population agrees.
 
-Question: how many tokens does 02_rsa_basic spend on problems that are settled already?
-Expected: a fraction of the tokens, at the accuracies of 02 where members err each in their own way, and below
-them where they share an error and agree on it (so does the embedded model). 02's completions are taken from its
-journal, and the other way round, so that running both costs little more than 02 alone.
+Question: how many tokens does 02_rsa_basic spend on problems that are already settled?
+Expected: the accuracy of 02 for a fraction of its tokens, but less if members share an error (so does the embedded
+model). Both experiments reuse each other's completions.
 Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive
 """
 

@@ -1,8 +1,9 @@
-"""RSA in the variant of QED-Nano's evaluation: merges over circulant blocks, then a pairwise knock-out to one.
+"""RSA as in QED-Nano's evaluation.
 
+It merges over circulant blocks, then knocks out to one.
 Question: what do even use of every parent and a final selection add to RSA, at 39 completions a problem?
-Expected: the last population near that of 02_rsa_basic at T=3; the knock-out at or above its mean accuracy, and above
-its majority only where the model tells right from wrong.
+Expected: the last population is near 02_rsa_basic at T=3. The knock-out is at or above its mean accuracy, and above its
+majority only if the model tells right from wrong.
 Command: bash scripts/run.sh 05_rsa_qed
 """
 

@@ -1,8 +1,9 @@
-"""The search of DeepSeekMath-V2: proofs, each reviewed several times, and refined with their harshest reviews.
+"""The search of DeepSeekMath-V2.
 
-Question: what do reviews in words add to scores, where the best candidates are refined with them (arXiv 2511.22570)?
-Expected: past the majority vote of its N proofs wherever reviews tell right from wrong (AUC well above 0.5), and early
-stops on easy problems; elsewhere a costly best of N, for four of five completions are reviews.
+It reviews each proof several times, and refines it with its harshest reviews.
+Question: what do reviews in words add to scores, if the best candidates are refined with them (arXiv 2511.22570)?
+Expected: above the majority vote of its N proofs if reviews tell right from wrong (AUC well above 0.5), and early stops
+on easy problems. Otherwise a costly best of N, as four of five completions are reviews.
 Command: bash scripts/run.sh 06_deepseek_math
 """
 
@@ -10,7 +11,7 @@ from core.scaffolds.deepseek_math import DEEPSEEK_MATH
 from core.session.run import run
 
 N = 4  # proofs to begin with; 64 in the paper, 128 in its code
-VERIFY_SAMPLES = 4  # reviews of each proof; a proof that all of them score 1 is the answer; 64 in the paper
+VERIFY_SAMPLES = 4  # reviews of each proof; if all score 1, the proof is the answer; 64 in the paper
 ROUNDS = 2  # rounds of refinement, at most; 16 in the paper
 KEEP = 4  # best proofs that a round refines; 64 in the paper
 REVIEWS = 2  # reviews that a refinement is shown, the harshest first; 1 in the paper

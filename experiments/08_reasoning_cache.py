@@ -1,7 +1,8 @@
-"""Reasoning cache: solve, summarise the reasoning in two paragraphs, solve again with the summary alone.
+"""Reasoning cache: solve, summarise, solve again.
 
-Question: does a summary carry reasoning over the cap of one completion (arXiv 2602.03773)?
-Expected: accuracy climbs from round to round, most where completions run into MAX_TOKENS; little where they do not.
+The next solution sees nothing but the summary.
+Question: does a summary carry reasoning beyond the cap of one completion (arXiv 2602.03773)?
+Expected: accuracy rises with each round if completions hit MAX_TOKENS, and little if they do not.
 Command: bash scripts/run.sh 08_reasoning_cache
 """
 

@@ -1,18 +1,19 @@
-"""Self-check: solve, improve, then review, classify the review and correct until the reviews keep passing.
+"""Self-check: review and correct until reviews pass.
 
+It solves, improves, then reviews, classifies the review and corrects.
 Question: does the model find its own mistakes when it reviews as an examiner (arXiv 2507.15855)?
-Expected: above self-refinement (14) where reviews tell right from wrong; else equal, at more tokens.
-CLASSIFY=0 is for models that can judge a solution and not a review, so that all of them would fail.
+Expected: above self-refinement (14) if reviews tell right from wrong; else equal, for more tokens.
+Set CLASSIFY=0 for a model that can judge a solution but not a review.
 Command: bash scripts/run.sh 09_selfcheck
 """
 
 from core.scaffolds.selfcheck import SELFCHECK
 from core.session.run import run
 
-CLASSIFY = 1  # 1: a request of its own says whether a review accepts the solution; 0: the review's own last line does
-ROUNDS = 30  # reviews at most, each followed by a correction where it fails
+CLASSIFY = 1  # 1: a second request says whether a review accepts; 0: the review's own last line does
+ROUNDS = 30  # reviews at most, each followed by a correction if it fails
 PASSES = 5  # reviews passed in a row accept the solution
-FAILURES = 10  # reviews failed in a row end the attempt; the solution as it then stands is the answer
+FAILURES = 10  # reviews failed in a row end the attempt; the newest solution is the answer
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # cap of one review, and of its classification, thinking included
 TEMPERATURE = 0.7

@@ -1,7 +1,8 @@
-"""Static math agent: solutions in slots, each verified and improved once, the slots merged, one merge selected.
+"""Static math agent: a fixed plan of calls.
 
+It verifies and improves solutions in slots, merges each slot, and selects one merge.
 Question: is a fixed plan to verify, improve, merge and select worth its tokens (static_math_agent of QED-Nano)?
-Expected: past majority voting at equal tokens where the model's reports find its errors, else behind it.
+Expected: above majority voting at equal tokens if the model's reports find its errors, else below it.
 Command: bash scripts/run.sh 10_static_math_agent
 """
 

@@ -1,14 +1,15 @@
-"""Math agent: the model plans by tool calls (approaches, solve, verify, improve, select, merge, submit).
+"""Math agent: the model plans by tool calls.
 
-Question: does a model that decides what to spend its calls on beat the fixed plan of 10 (QED-Nano's math_agent)?
-Expected: behind 10 with a 4B model, which seldom plans well; the notes in the results tell how often it failed to call.
+Its tools are approaches, solve, verify, improve, select, merge and submit.
+Question: does a model that plans its own calls beat the fixed plan of 10 (QED-Nano's math_agent)?
+Expected: below 10 with a 4B model, which seldom plans well; the notes in the results count its invalid calls.
 Command: bash scripts/run.sh 11_math_agent
 """
 
 from core.scaffolds.math_agent import MATH_AGENT
 from core.session.run import run
 
-CALLS = 15  # calls of tools, a completion each; the planner's own requests come on top
+CALLS = 15  # tool calls, one completion each; the planner's own requests are not counted
 K = 4  # the most solutions that one merge or selection sees
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 PLAN_TOKENS = 8192  # cap of one request of the planner, thinking included

@@ -1,7 +1,8 @@
-"""Majority voting: the vote of 1, 2, 4, 8 … N independent samples, the curve that every scaffold is compared with.
+"""Majority voting: the vote of 1, 2, 4, 8 … N samples.
 
-Question: what do the same tokens give when they are spent on more samples and nothing else?
-Expected: the majority climbs with every doubling, more slowly each time, and ends below pass@N.
+Compare every scaffold with this curve.
+Question: what do the same tokens give if they are spent on more samples alone?
+Expected: the majority rises with every doubling, more slowly each time, and ends below pass@N.
 Command: bash scripts/run.sh 12_majority
 """
 

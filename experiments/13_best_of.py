@@ -1,6 +1,6 @@
-"""Best of N by self-verification: the model scores its own solutions, and the best score wins.
+"""Best of N: the model scores its own solutions.
 
-Question: is the model a better judge of its solutions than their majority is?
+Question: does the model judge its solutions better than their majority does?
 Expected: above mean accuracy as far as verification tells right from wrong (AUC); ties cost the rest.
 Command: bash scripts/run.sh 13_best_of
 """

@@ -1,6 +1,7 @@
-"""Sequential self-refinement: solve, then improve the own solution again and again, RSA's control with K = 1.
+"""Self-refinement: improve one solution repeatedly.
 
-Question: how much of what RSA gains needs several candidates, and how much is a second look?
+This is RSA's control with K = 1.
+Question: how much of RSA's gain needs several candidates, and how much is a second look?
 Expected: a gain in the first rounds, then none; below the vote of as many independent samples (12).
 Command: bash scripts/run.sh 14_refinement
 """

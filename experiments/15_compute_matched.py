@@ -1,10 +1,10 @@
-"""All scaffolds at equal compute: the same problems under the same budgets.
+"""All scaffolds on the same problems at equal budgets.
 
-Question: what is the best way to spend so many tokens (or so much compute, or money) on a problem?
-Expected: voting is hard to beat at small budgets; RSA gains where there is enough for several steps.
-A budget is given in plain samples, whatever they take the model; none is a whole number, lest a population just misses
-it. What a model's card says it has not learnt is left out, and said. Sets of proofs (PROBLEMS=sums_proof) are compared
-once they are graded: bash scripts/grade.sh 15_compute_matched. Nobody votes on proofs; a budget is worth their points.
+Question: what is the best way to spend a budget of tokens (or compute, or money) on a problem?
+Expected: voting is hard to beat at small budgets; RSA gains if the budget allows several steps.
+A budget is a number of plain samples. None is whole, so that no population just misses it. Scaffolds that the model has
+not learnt, by its card, are skipped. Sets of proofs (PROBLEMS=sums_proof) are compared after bash scripts/grade.sh
+15_compute_matched: their budgets buy points, not votes.
 Command: bash scripts/run.sh 15_compute_matched; before it on a GPU, bash scripts/plan.sh 15_compute_matched
 """
 
@@ -18,21 +18,21 @@ MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
-BUDGET_IN = "tokens"  # written; or read (with uncached prompt tokens), read_cold (with all), flops, dollars (if priced)
+BUDGET_IN = "tokens"  # or read (plus uncached prompt tokens), read_cold (plus all of them), flops, dollars (if priced)
 SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
 
-budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # samples' worth of completion tokens, for a problem
+budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in completion tokens of one sample
 seeds = (0, 1)
 
 
 def never(*_: object) -> bool:
-    """No early stop; yet with a rule to stop RSA waits for each whole step, so that a budget wastes nothing."""
+    """Never stop early. With a stop rule, RSA waits for each whole step, so that a budget wastes nothing."""
     return False
 
 
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
-# Each with its experiment's constants, but for those above and those given here; all are compared with the first.
+# Each has its experiment's constants, changed by those above and here. All are compared with the first.
 entries = [
     entry("12_majority", proofs="samples", STAGE=1, N=60),
     entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),

@@ -1,4 +1,4 @@
-"""What is built on the harness. A lab imports core and labs.training, and no other lab; core imports none.
+"""The labs: applications of the harness. A lab imports core and labs.training, but no other lab. Core imports no lab.
 
-registry.toml joins a lab to report.sh and plan.sh. Delete this folder, and the harness works without it.
+registry.toml connects a lab to report.sh and plan.sh. Without this folder, the harness still works.
 """

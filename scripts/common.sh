@@ -1,17 +1,32 @@
 # shellcheck shell=bash
-# Sourced by the other scripts, with their arguments. `root` is the checkout; --help prints the comment at a script's head
-# and, once the harness is set up, the options of its `module`: nothing is set up or looked for before.
+# Sourced by the other scripts with their arguments. Sets `root`, the checkout. For --help, prints the comment at the script's
+# head and, if the harness is set up, the options of its `module`. Nothing is set up before.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-
 module=${module:-}
 run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }
 
+# width FD: prints the columns of the terminal FD, or 0 if FD is a file or a pipe.
+width() {
+  local size=
+  [ ! -t "$1" ] || size=$(stty size <&"$1" 2>/dev/null | cut -d ' ' -f 2) || true
+  echo "${size:-0}"
+}
+
+# say TEXT: prints it on standard error, wrapped at words if that is a terminal.
+say() {
+  local columns
+  columns=$(width 2)
+  if [ "$columns" -gt 40 ]; then fold -s -w $((columns - 2)) <<<"$*" | sed '2,$s/^/  /'; else echo "$*"; fi >&2
+}
+
+fail() { say "error: $*"; exit 2; }
+
 case " $* " in
   *" -h "* | *" --help "*)
-    columns=${COLUMNS:-}
-    [ -n "$columns" ] || { [ ! -t 1 ] || columns=$(tput cols 2>/dev/null); } || true
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | fold -s -w "${columns:-1000}"
+    columns=${COLUMNS:-$(width 1)}
+    if [ "$columns" -eq 0 ]; then columns=1000; fi
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | fold -s -w "$columns"
     [ -z "$module" ] || [ ! -d "$root/${module%%.*}" ] || [ ! -x "$root/.venv/bin/python" ] || { echo; run --help; }
     exit 0 ;;
 esac
-[ -d "$root/${module%%.*}" ] || { echo "error: ${0##*/} belongs to a lab, and the folder labs is missing" >&2; exit 2; }
+[ -d "$root/${module%%.*}" ] || fail "${0##*/} belongs to a lab, and the folder labs is missing"

@@ -1,4 +1,4 @@
-"""Train the energy of proof search, where torch is (labs/lean/energy_training.py says how)."""
+"""Train the energy of proof search with torch (see labs/lean/energy_training.py)."""
 
 from labs.lean.energy_training import main
 

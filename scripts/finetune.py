@@ -1,4 +1,4 @@
-"""Train a model, where torch is: bash scripts/finetune.sh, which finds that Python, says how."""
+"""Train a model with torch. scripts/finetune.sh finds its Python and runs this."""
 
 from labs.training.finetune import main
 

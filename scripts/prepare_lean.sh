@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepare Mathlib's proofs for a policy: LEAN=FOLDER bash scripts/prepare_lean.sh [--from ARCHIVE|FOLDER] [--out FOLDER]
-# LEAN is a lake project with Mathlib, which checks the theorems' statements; pairs need none.
-# Pairs of a state and a tactic, and theorems to search, from LeanDojo's traced data: docs/lean.md#with-mathlib-on-a-gpu
+# Writes pairs of a state and a tactic, and theorems to search, from LeanDojo's traced data. LEAN is a lake project with
+# Mathlib, which checks the theorems' statements. Pairs do not need it. See docs/lean.md#with-mathlib-on-a-gpu
 set -euo pipefail
 module=labs.lean.prepare
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,25 +1,56 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]; without a name, list them; NAME --help explains one.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, list them. NAME --help explains one.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
+groups=(
+  "Samples without aggregation, to compare with:01 12 13 14 17"
+  "RSA:02 03 04 05 16"
+  "Scaffolds of other projects:06 07 08 09 10 11"
+  "Any scaffold on any problems, and all of them at equal compute:18 19 15"
+  "Graders of proofs:20"
+  "Training on own solutions (STaR):21 22"
+  "Proof search in Lean:23 24 25 26"
+)
+names=("$root"/experiments/[0-9]*.py)
+names=("${names[@]##*/}") names=("${names[@]%.py}")
 
-list() {
-  echo "Experiments: bash scripts/run.sh NAME [N=4 …]; NAME --help explains one"
-  local files=("$root"/experiments/[0-9]*.py) file width=0 columns=${COLUMNS:-}
-  [ -n "$columns" ] || { [ ! -t 1 ] || columns=$(tput cols 2>/dev/null); } || true
-  for file in "${files[@]}"; do file=$(basename "$file" .py); width=$((${#file} > width ? ${#file} : width)); done
-  for file in "${files[@]}"; do
-    printf "  %-${width}s  %s\n" "$(basename "$file" .py)" "$(sed -n '1s/^"""//; 1s/"""$//; 1p' "$file")"
-  done | awk -v room="${columns:-1000}" -v indent=$((width + 4)) '{
-    while (length($0) > room && room > indent + 20) {
-      at = room; while (at > indent && substr($0, at + 1, 1) != " ") at--
-      if (at <= indent) break
-      print substr($0, 1, at); $0 = sprintf("%" indent "s%s", "", substr($0, at + 2))
-    }
-    print }'
+# rows TITLE NAME…: prints a group, a row for each experiment with the first sentence of its file, cut to the terminal.
+rows() {
+  local name row columns=${COLUMNS:-$(width 1)}
+  printf '\n%s\n' "$1"; shift
+  for name; do
+    printf -v row '  %-22s %s' "$name" "$(sed -n '1s/^"""//; 1s/"""$//; 1p' "$root/experiments/$name.py")"
+    if [ "$columns" -gt 40 ] && [ ${#row} -gt "$columns" ]; then row=${row:0:columns - 1} row="${row% *} …"; fi
+    echo "$row"
+  done
 }
 
-case ${1:--h} in -h | --help) list; exit 0 ;; esac
+list() {
+  local group number name found others=" ${names[*]} "
+  echo "Experiments: bash scripts/run.sh NAME [N=4 …]. NAME --help explains one."
+  for group in "${groups[@]}"; do
+    found=()
+    for number in ${group#*:}; do
+      for name in "${names[@]}"; do
+        if [[ $name == "$number"_* ]]; then found+=("$name") others=${others/" $name "/ }; fi
+      done
+    done
+    [ ${#found[@]} -eq 0 ] || rows "${group%%:*}" "${found[@]}"
+  done
+  # shellcheck disable=SC2086  # a name a word
+  [ "$others" = " " ] || rows "Others" $others
+}
+
+settings() {
+  printf '\n%s\n' "Settings, before the command: MODEL=openai bash scripts/run.sh NAME
+  MODEL     a model card (data/models), a folder of weights or a .gguf file
+  BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
+  ENGINE    engine to start: sglang, vllm, llamacpp or embedded
+  PORT      port to look for a server, and to start one (30000)
+docs/engines.md explains these and others."
+}
+
+case ${1:-} in "" | -h | --help) list; settings; exit 0 ;; esac
 name=$(basename -- "$1" .py); shift
 matches=("$root"/experiments/"$name"*.py)
 if [ -f "$root/experiments/$name.py" ]; then
@@ -27,15 +58,22 @@ if [ -f "$root/experiments/$name.py" ]; then
 elif [ ${#matches[@]} -eq 1 ] && [ -f "${matches[0]}" ]; then
   file=${matches[0]}
 else
-  echo "error: no experiment '$name'. There are: $(cd "$root/experiments" && echo [0-9]*.py | sed 's/\.py//g')" >&2
-  exit 2
+  close=$(printf '%s\n' "${names[@]}" | grep -F -- "$name" | paste -s -d ' ' - | sed 's/ /, /g') || true
+  match='import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.5))'
+  [ -n "$close" ] || close=$(python3 -c "$match" "$name" "${names[@]}" 2>/dev/null) || true
+  fail "no experiment '$name'. ${close:+Did you mean $close? }List them: bash scripts/run.sh"
 fi
 if grep -q '^from labs\.' "$file" && [ ! -d "$root/labs" ]; then
-  echo "error: $(basename "$file" .py) belongs to a lab, and the folder labs is missing" >&2; exit 2
+  fail "$(basename "$file" .py) belongs to a lab, and the folder labs is missing"
 fi
-case " $* " in *" --help "* | *" -h "*)
-  # Before any set-up, what the file itself says; after it, ranges and defaults too.
-  [ -x "$root/.venv/bin/python" ] || { sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"; exit 0; } ;;
-*) bash "$root/setup.sh" harness ;;
+case " $* " in
+  *" --help "* | *" -h "*)
+    if [ -x "$root/.venv/bin/python" ]; then
+      PYTHONPATH=$root "$root/.venv/bin/python" "$file" "$@"
+    else  # ranges and defaults need the harness: print the text of the file
+      sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"
+    fi
+    settings; exit 0 ;;
 esac
+bash "$root/setup.sh" harness
 PYTHONPATH=$root exec "$root/.venv/bin/python" "$file" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Have a model write marking schemes: bash scripts/schemes.sh FILE GRADER=card [PROMPT=file] [LIMIT=20]
-# FILE (.json, .jsonl, .csv, .parquet) has problem and solution; FILE.schemes.jsonl beside it gains grading_scheme.
+# Let a model write marking schemes: bash scripts/schemes.sh FILE GRADER=card [PROMPT=file] [LIMIT=20]
+# FILE (.json, .jsonl, .csv, .parquet) has problem and solution. FILE.schemes.jsonl in the same folder adds grading_scheme.
 set -euo pipefail
 module=labs.proofs.curate.schemes
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

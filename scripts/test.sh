@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set up and test: pytest, then ruff and mypy. Arguments go to pytest: bash scripts/test.sh -k journal
-#   bash scripts/test.sh faults     the suite of faults, short tests and long; FAULTS_SEED=1 draws other moments for them
+#   bash scripts/test.sh faults     all tests of faults; FAULTS_SEED=1 injects them at other moments
 #   bash scripts/test.sh engines    vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -8,23 +8,23 @@ cd "$root"
 [ "${1:-}" = engines ] && what=engines || what=dev
 bash setup.sh "$what"
 status=0
-# Where what trains can't be set up, the tests of training are skipped, and this ends with status 1.
+# If .venv-train can't be set up, the tests of training are skipped and the status is 1.
 bash setup.sh train || status=1
-# The report page is tested in a real browser. Where none is and none can be installed, those tests are skipped.
+# The report page is tested in a real browser. Without one, those tests are skipped.
 if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "installing chromium by apt-get, for the tests of the report page (once; about 400 MB, nothing else) …" >&2
-  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || echo "no chromium: those tests are skipped" >&2
+  say "installing chromium with apt-get for the tests of the report page (once, about 400 MB) …"
+  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || say "no chromium: those tests are skipped"
 fi
 export PYTHONPATH=$PWD
 unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs, each of which would compile the same files
 case ${1:-} in
   faults)
-    echo "the suite of faults: 10 to 15 minutes on 2 cores" >&2
+    say "the tests of faults: 10 to 15 minutes on 2 cores"
     shopt -s nullglob
-    set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py "${@:2}" ;;
-  engines) echo "the engines' suite: about 30 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
-  "") # four files at a time also on two cores: tests wait a good deal
-    echo "the suite: 10 to 15 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
+    set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py tests/golden tests/labs/test_golden.py "${@:2}" ;;
+  engines) say "the tests of engines: about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
+  "") # four workers even on two cores, because tests often wait
+    say "the tests: 10 to 15 minutes on 2 cores, then ruff and mypy"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1

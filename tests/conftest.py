@@ -1,4 +1,4 @@
-"""Fixtures: the real embedded engine, a proxy that injects faults before it, and experiments run as a user does."""
+"""Fixtures: the real embedded engine, a proxy that injects faults, and experiments as a user runs them."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,20 @@ from tests.helpers import leftovers
 from tests.helpers.browser import CHROMIUM, Tab
 from tests.helpers.preloaded import Preloaded, Program
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
-# Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs, as in CI, may ignore it
+# Machines that run tests may be busy, so no test of properties has a deadline.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
-os.environ.pop("COLUMNS", None)  # what is printed is as wide as it gets; xdist and terminals may say otherwise
+os.environ.pop("COLUMNS", None)  # xdist and terminals may set it; lines are not wrapped without it
 ROOT = Path(__file__).resolve().parent.parent
-collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # which serves models that a lab converts
+collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models that a lab converts
 
-
-# The files that take longest, the longest first: what begins last decides when the suite ends.
+# The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
 LONGEST = (
+    "golden/test_core.py",
+    "labs/test_golden.py",
+    "labs/training/test_convert.py",
+    "test_hostile.py",
     "labs/lean/test_faults.py",
     "labs/star/test_star.py",
     "labs/proofs/curate/test_tools.py",
@@ -64,9 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have what the tests start end with them (leftovers.py). Workers of xdist carry the mark of the process that
-    started them."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    """Start the process that kills leftovers of the tests at their end (leftovers.py)."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # it inherits the mark
         return
     os.environ[leftovers.NAME] = uuid.uuid4().hex
     config.stash[WATCH] = subprocess.Popen(
@@ -77,12 +80,12 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-WATCH = pytest.StashKey["subprocess.Popen[bytes]"]()  # held until this process ends, and its end of the pipe with it
+WATCH = pytest.StashKey["subprocess.Popen[bytes]"]()  # keeps the pipe open until this process ends
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Server]:
-    """The embedded model on the embedded engine, shared by all tests."""
+    """Return the embedded model on the embedded engine, for all tests."""
     with engines.embedded() as server:
         yield server
 
@@ -97,30 +100,28 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    """A scripted server that runs attach to."""
-    made = ScriptedServer()
-    monkeypatch.setenv("BASE_URL", made.url)
-    yield made
-    made.close()
+    """Return a scripted server that runs attach to."""
+    with closing(ScriptedServer()) as server:
+        monkeypatch.setenv("BASE_URL", server.url)
+        yield server
 
 
 @pytest.fixture
 def proxy(engine: Server) -> Iterator[Proxy]:
-    made = Proxy(engine.base_url)
-    yield made
-    made.close()
+    with closing(Proxy(engine.base_url)) as proxy:
+        yield proxy
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of an experiment started by a user: no server chosen, and port 30000 left alone. The ports of
-    tests lie below those that the system gives to whoever asks for any."""
+    """Return the environment of a user's experiment: no server is chosen, and the port is one that the system gives to
+    no other program."""
     left_out = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS")
     inherited = {name: value for name, value in os.environ.items() if name not in left_out}
     return inherited | {"PYTHONPATH": str(ROOT), "PORT": "29871"} | changes
 
 
 def heed_signals() -> None:
-    """As in a terminal: a job in the background (CI's, perhaps) ignores Ctrl-C, and its children inherit that."""
+    """Handle signals as in a terminal: background jobs, as in CI, ignore Ctrl-C, and so do their children."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.SIG_DFL)
 
@@ -135,28 +136,21 @@ def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen
 
 
 def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
-    """A program of this project, as a user starts it."""
+    """Start a program of this project, as a user does."""
     env = environment(**changes)
     if (forking := preloaded()) and forking.can_start(args, env):
         return Program(forking, args, env, ROOT)
-    return subprocess.Popen(
-        [sys.executable, *args],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-    )
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *args], **pipes, env=env, cwd=ROOT, preexec_fn=heed_signals)
 
 
 def run(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str]:
-    """Run an experiment to its end: status, standard output, standard error."""
+    """Run an experiment to its end; return status, standard output and standard error."""
     return ended(start(experiment, *overrides, **changes))
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    """A process, when it is over: status, standard output, standard error."""
+    """Wait for a process; return status, standard output and standard error."""
     try:
         out, err = process.communicate(timeout=300)
     finally:
@@ -164,7 +158,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-@pytest.fixture(scope="module")  # no longer: while it is open, this thread has an event loop at work
+@pytest.fixture(scope="module")  # while it is open, this thread runs an event loop
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium: apt-get install chromium")
@@ -178,7 +172,6 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Tab]:
-    made = Tab(browser)
-    yield made
-    made.close()
-    assert made.trouble == [], made.trouble
+    with closing(Tab(browser)) as tab:
+        yield tab
+    assert tab.trouble == [], tab.trouble

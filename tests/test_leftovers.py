@@ -1,4 +1,4 @@
-"""A suite that is ended half-way leaves no process."""
+"""An interrupted test suite leaves no processes."""
 
 import os
 import signal
@@ -23,11 +23,11 @@ def test_that_never_ends():
 """
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="looks into /proc, which this system has not")
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
 @pytest.mark.parametrize(
     ("sign", "workers"), [(signal.SIGINT, []), (signal.SIGKILL, ["-n", "1"]), (signal.SIGTERM, ["-n", "1"])]
 )
-def test_what_a_suite_started_ends_with_it(tmp_path: Path, sign: signal.Signals, workers: list[str]) -> None:
+def test_processes_of_a_suite_end_with_it(tmp_path: Path, sign: signal.Signals, workers: list[str]) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *workers]
     command += ["--rootdir", str(tmp_path), str(tmp_path / "test_suite.py")]
@@ -36,7 +36,7 @@ def test_what_a_suite_started_ends_with_it(tmp_path: Path, sign: signal.Signals,
     suite = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={name: value for name, value in here.items() if not name.startswith("PYTEST_XDIST")},  # we may be a worker
+        env={name: value for name, value in here.items() if not name.startswith("PYTEST_XDIST")},  # in case of a worker
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

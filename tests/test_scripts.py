@@ -1,6 +1,7 @@
-"""The commands before anything is set up: help, lists, and how a set-up speaks."""
+"""The commands before anything is set up: help, lists, and the messages of a set-up."""
 
 import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,79 +13,97 @@ from tests.conftest import ROOT
 SCRIPTS = sorted(path.relative_to(ROOT) for path in (ROOT / "scripts").rglob("*.sh") if path.name != "common.sh")
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Path:
-    """A clone in which nothing is set up."""
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which nothing is set up, and a Python that can't make a venv."""
+    folder = tmp_path_factory.mktemp("clone")
     for name in ("scripts", "experiments", "locks"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in [ROOT / "setup.sh", *ROOT.glob("requirements*.txt")]:
-        shutil.copy(path, tmp_path)
-    return tmp_path
+        shutil.copy(path, folder)
+    (folder / "experiments" / "27_an_experiment_of_mine.py").write_text(f'"""It does something: {"word " * 20}."""\n')
+    (folder / "python").write_text('#!/bin/sh\n[ "$1" = -c ] || [ "$1" = --version ]\n')
+    (folder / "python").chmod(0o755)
+    return folder
 
 
 def bash(folder: Path, *args: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["bash", *args], capture_output=True, text=True, cwd=folder, env=os.environ | changes)
+    env = os.environ | {"PYTHON": str(folder / "python")} | changes
+    done = subprocess.run(["bash", *args], capture_output=True, text=True, cwd=folder, env=env)
+    assert not (folder / ".venv").exists()
+    return done
 
 
 @pytest.mark.parametrize("script", ["setup.sh", *map(str, SCRIPTS)])
-def test_every_script_helps_before_any_set_up(fresh: Path, script: str) -> None:
-    done = bash(fresh, script, "-h" if script == "setup.sh" else "--help")
+def test_every_script_helps_before_any_set_up(clone: Path, script: str) -> None:
+    done = bash(clone, script, "-h" if script == "setup.sh" else "--help")
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert len(done.stdout) > 60 and "#" not in done.stdout.splitlines()[0]
     assert Path(script).name.removesuffix(".sh") in done.stdout
-    assert not (fresh / ".venv").exists()
 
 
-def test_an_experiment_is_explained_before_any_set_up(fresh: Path) -> None:
-    done = bash(fresh, "scripts/run.sh", "07", "--help")
+def test_an_experiment_is_explained_before_any_set_up(clone: Path) -> None:
+    done = bash(clone, "scripts/run.sh", "07", "--help")
     assert done.returncode == 0 and done.stdout.startswith("The harness of Nomos")
     assert "\nN = 16  # solutions to begin with" in done.stdout and "import" not in done.stdout
-    assert not (fresh / ".venv").exists()
+    assert all(f"\n  {name}" in done.stdout for name in ("MODEL", "BASE_URL", "ENGINE", "PORT"))
 
 
-def test_the_list_is_aligned_and_fits_the_terminal(fresh: Path) -> None:
-    words = f"It does something, at length: {'word ' * 20}."
-    (fresh / "experiments" / "20_an_experiment_of_a_long_name.py").write_text(f'"""{words}"""\n')
-    done = bash(fresh, "scripts/run.sh", COLUMNS="80")
+def test_each_experiment_has_a_row_of_the_list_that_fits_the_terminal(clone: Path) -> None:
+    done = bash(clone, "scripts/run.sh", COLUMNS="80")
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and max(map(len, lines)) <= 80
-    column = lines[1].index("Baseline")
-    assert all(line[column - 1] == " " and line[column] != " " for line in lines[1:])
+    listed = [line.split()[0] for line in lines if line[:4].strip().isdigit()]
+    assert sorted(listed) == sorted(path.stem for path in (clone / "experiments").glob("*.py"))
+    assert listed[-1] == "27_an_experiment_of_mine" and "\nOthers\n" in done.stdout
+    assert all(f"\n  {name}" in done.stdout for name in ("MODEL", "BASE_URL", "ENGINE", "PORT"))
 
 
-@pytest.fixture
-def python(fresh: Path) -> str:
-    """A Python that is new enough, and makes no venv."""
-    path = fresh / "python"
-    path.write_text('#!/bin/sh\n[ "$1" = -c ] || [ "$1" = --version ]\n')
-    path.chmod(0o755)
-    return str(path)
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("rsa_basc", "02_rsa_basic"), ("rsa_p", "16_rsa_paper"), ("99_zzz", ""), ("0", "01_baseline, ")],
+)
+def test_a_wrong_name_of_an_experiment_is_answered_by_the_name_that_is_meant(
+    clone: Path, given: str, meant: str
+) -> None:
+    done = bash(clone, "scripts/run.sh", given)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert (f"Did you mean {meant}" in done.stderr) == bool(meant)
 
 
-def test_a_set_up_says_what_it_does_how_much_and_how_long(fresh: Path, python: str) -> None:
-    done = bash(fresh, "setup.sh", "harness", PYTHON=python)
+def test_a_message_is_wrapped_at_words_on_a_terminal(clone: Path) -> None:
+    ours, theirs = pty.openpty()
+    script = "stty cols 60 <&2; . scripts/common.sh; fail " + "word " * 30
+    subprocess.run(["bash", "-c", script], cwd=clone, stderr=theirs)
+    os.close(theirs)
+    lines = os.read(ours, 9999).decode().splitlines()
+    os.close(ours)
+    assert (
+        [line.split()[-1] for line in lines] == ["word"] * len(lines) and max(map(len, lines)) <= 60 and len(lines) > 2
+    )
+
+
+def test_a_set_up_shows_its_size_and_duration_and_no_words_of_pip(clone: Path) -> None:
+    done = bash(clone, "setup.sh", "harness")
     assert done.returncode == 2 and "can't make a venv" in done.stderr
-    assert "setting up .venv from locks/requirements.lock (once; about 700 MB on disk, 1 to 3 minutes)" in done.stderr
+    assert done.stderr.startswith("setting up .venv (once): about 530 MB") and done.stderr.count("\n") == 2
 
 
-def test_a_disk_without_room_for_what_trains_is_one_line_before_anything_is_installed(fresh: Path, python: str) -> None:
-    (fresh / "df").write_text("#!/bin/sh\necho Filesystem; echo disk 9 9 2000000 9% /\n")
-    (fresh / "df").chmod(0o755)
-    done = bash(fresh, "setup.sh", "train", PYTHON=python, PATH=f"{fresh}:{os.environ['PATH']}")
-    assert done.returncode == 2 and "error: what trains a model needs" in done.stderr, done.stderr
-    assert "GB and this disk has 1 GB free. Make room" in done.stderr and "setting up" not in done.stderr
-    done = bash(fresh, "setup.sh", "train", PYTHON=python)
-    assert done.returncode == 2 and "1.5 GB with torch for the CPU, 7 GB with CUDA" in done.stderr
+def test_a_full_disk_is_reported_before_anything_is_installed(clone: Path) -> None:
+    (clone / "df").write_text("#!/bin/sh\necho Filesystem; echo disk 9 9 2000000 9% /\n")
+    (clone / "df").chmod(0o755)
+    done = bash(clone, "setup.sh", "train", PATH=f"{clone}:{os.environ['PATH']}")
+    assert done.returncode == 2 and "only 1 GB" in done.stderr and "setting up" not in done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("flock"), reason="no flock here")
-def test_a_second_terminal_says_that_it_waits(fresh: Path, python: str) -> None:
+def test_a_second_terminal_waits_and_shows_it(clone: Path) -> None:
     holding = ["flock", ".venv.lock", "sh", "-c", "echo held; read line"]
     pipe = subprocess.PIPE
-    holder = subprocess.Popen(holding, stdin=pipe, stdout=pipe, text=True, cwd=fresh)
+    holder = subprocess.Popen(holding, stdin=pipe, stdout=pipe, text=True, cwd=clone)
     assert holder.stdin and holder.stdout and holder.stdout.readline() == "held\n"
-    setting_up = ["bash", "setup.sh", "harness"]
-    second = subprocess.Popen(setting_up, stderr=pipe, text=True, cwd=fresh, env=os.environ | {"PYTHON": python})
+    env = os.environ | {"PYTHON": str(clone / "python")}
+    second = subprocess.Popen(["bash", "setup.sh", "harness"], stderr=pipe, text=True, cwd=clone, env=env)
     assert second.stderr and "another terminal is setting up" in second.stderr.readline()
     holder.stdin.close()
     holder.wait()

@@ -1,4 +1,4 @@
-"""The wall: in a copy of the checkout without the labs, the harness runs, and tests itself."""
+"""Without the labs, the harness runs and passes its tests (in a copy of the checkout)."""
 
 import os
 import re
@@ -12,11 +12,6 @@ import pytest
 from tests.conftest import ROOT, environment
 
 SMALL = ("LIMIT=2", "N=2", "T=1", "K=2", "MAX_TOKENS=300")
-SOLVE = """
-from core.scaffolds.rsa import RSA
-from core.session.run import solve_sync
-print(solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300))
-"""
 PLAN = (sys.executable, "-m", "core.plan.plan")
 COMMANDS = [
     ("experiments/02_rsa_basic.py", *SMALL),
@@ -27,7 +22,6 @@ COMMANDS = [
     ("-m", "core.report.compare", "02_rsa_basic", "19_answers"),
     ("-m", "core.plan.plan", "02_rsa_basic", "--gpu", "H100"),
     ("-m", "core.plan.plan", "15_compute_matched", "--gpu", "H100"),
-    ("-c", SOLVE),
 ]
 TESTS = ("tests/scaffolds/test_rsa.py", "tests/results", "tests/report/test_table.py", "tests/test_house.py")
 GOLDEN = "tests/golden/test_core.py::test_a_run_leaves_its_golden_files[02_rsa_basic]"
@@ -36,20 +30,20 @@ pytestmark = pytest.mark.skipif(not (ROOT / "labs").exists(), reason="the labs a
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the working tree, but for labs, their tests and the experiments that import them."""
-    made = tmp_path_factory.mktemp("wall") / "checkout"
+    """Copy the working tree without the labs, their tests and the experiments that import them."""
+    copied = tmp_path_factory.mktemp("wall") / "checkout"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split("\0")
     for file in (ROOT / name for name in names if name and not name.startswith(("labs/", "tests/labs/"))):
         if file.is_file() and not (file.parent.name == "experiments" and "\nfrom labs." in file.read_text("utf-8")):
-            (made / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, made / file.relative_to(ROOT))
-    (made / ".venv").symlink_to(ROOT / ".venv")
-    return made
+            (copied / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copied / file.relative_to(ROOT))
+    (copied / ".venv").symlink_to(ROOT / ".venv")
+    return copied
 
 
 def python(copy: Path, *args: str) -> str:
-    """Run a command in the copy and return its output. It must end with status 0."""
+    """Run a command in the copy and return its output."""
     env = {name: value for name, value in environment().items() if not name.startswith("PYTEST_")}
     env |= {"PYTHONPATH": str(copy), "RESULTS_DIR": str(copy / "results")}
     done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, cwd=copy, timeout=600)
@@ -61,10 +55,10 @@ def test_without_the_labs_the_harness_runs(copy: Path) -> None:
     assert python(copy, "-c", "from importlib.util import find_spec; print(find_spec('labs'))") == "None\n"
     kept = {path.name[:2] for path in (copy / "experiments").glob("*.py")}
     assert kept >= {f"{number:02}" for number in range(1, 20)}
-    out = [python(copy, *command) for command in COMMANDS]
+    for command in COMMANDS:
+        python(copy, *command)
     for name in ("02_rsa_basic", "report"):
         assert (copy / "results" / f"{name}.html").stat().st_size > 100_000
-    assert "Results of rsa" in out[-1]
 
 
 def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:

@@ -56,6 +56,12 @@ def short(number: float) -> str:
     return f"{number:.0f}"
 
 
+def labelled(rows: Sequence[tuple[str, str]]) -> str:
+    """Format rows of a label and a text. A text wider than the terminal continues below its own beginning."""
+    width = max(len(label) for label, _ in rows) + 2
+    return "\n".join(wrapped(f"{label:<{width}}{text}", " " * width) for label, text in rows)
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """A table as text: the first of `rows` is its head. Names (a first column that is no numbers) stand to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -1,8 +1,7 @@
-"""Model cards: what a run has to know of a model and of who serves it, a file each.
+"""Read model cards, the TOML files that describe a model and its server.
 
-Cards lie in data/models/NAME.toml, or wherever one's own do; data/models/template.toml says what each field does. A
-card holds no key, only the name of the variable that holds it (core/engines/environment.py reads that).
-"""
+Cards are data/models/NAME.toml, or a user's own files; data/models/template.toml explains each field. A card contains
+no key, only the name of the variable that does (core/engines/environment.py reads it)."""
 
 import json
 import re
@@ -23,19 +22,19 @@ from core.base.prices import Prices
 from core.constants import A, Sampled, rules
 
 FOLDER = DATA / "models"
-TEMPLATE = "template"  # what one's own are copied from: no card itself
-EXPLICIT = "card:"  # before a card's name, where a folder has the same
+TEMPLATE = "template"  # a file to copy, no card itself
+EXPLICIT = "card:"  # a prefix, for a card with the name of a folder
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 NEVER = (*SAMPLING, "seed", "logprobs")
 OURS = (*NEVER, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
 FIX = (
-    f"{FOLDER / TEMPLATE}.toml says what each field holds, and [tables] come last. A key stands in the environment or "
-    "in .env, and key_env names its variable"
+    f"{FOLDER / TEMPLATE}.toml explains each field. [tables] come last. Put a key into the environment or .env, and "
+    "the name of its variable into key_env"
 )
 
 _VERSION = re.compile(r"/v\d+[^/]*(?:/|$)")  # in the path of an address: /v1, /v1beta
-_SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)  # in a query: for keys
+_SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)  # names in a query
 
 
 def _one_of(*names: str) -> Meta:
@@ -60,7 +59,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _recommended() -> type[Struct]:
-    """Return the model of a card's sampling: the constants of these names, in the ranges that they have."""
+    """Return the model of a card's sampling: the constants of these names, in their ranges."""
     ranged: Any = []
     for name in SAMPLING:
         rule = rules(Sampled)[name.upper()]
@@ -73,8 +72,7 @@ RECOMMENDED = _recommended()
 
 @dataclass(frozen=True)
 class Card:
-    """A card as its file has it; data/models/template.toml says what the fields mean. Without a name it is NONE, which
-    says nothing. Raises ValueError, or UserError, for fields that contradict."""
+    """A card with the fields of its file; NONE is empty. Raises ValueError or UserError for contradictory fields."""
 
     name: str = ""
     about: Text = ""
@@ -109,11 +107,11 @@ class Card:
             object.__setattr__(self, "base_url", url)
             object.__setattr__(self, "query", query | dict(self.query))
         if any(map(_SECRET.search, self.query)):
-            raise ValueError("[query] holds a key, which would be printed")
+            raise ValueError("[query] contains a key, which would be printed")
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
-            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # some servers' own has this name
-                raise ValueError(f"[send] holds {name}, which the experiment or another field of the card sets")
+            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # some servers have such a field
+                raise ValueError(f"[send] contains {name}, which the experiment or another field of the card sets")
         try:
             json.dumps(self.send, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -121,64 +119,64 @@ class Card:
 
     @property
     def own_sets(self) -> dict[str, str]:
-        """The model's own problem sets, by what PROBLEMS says for them."""
+        """The model's own problem sets, by the value of PROBLEMS that selects them."""
         return {"auto": self.problem_set, "proofs": self.proof_set}
 
     @property
-    def told(self) -> dict[str, str]:
-        """What enters journal keys: all that changes what the model answers, or what is kept of it."""
-        told = {"effort": self.effort, "never": " ".join(sorted({*self.never}))}
-        told["send"] = json.dumps(self.send, sort_keys=True) if self.send else ""
-        told["continues"] = "no" if self.continues is False else ""
-        return {name: value for name, value in told.items() if value}
+    def key_fields(self) -> dict[str, str]:
+        """The part of journal keys that a card contributes: everything that changes replies or what is kept of them."""
+        send = json.dumps(self.send, sort_keys=True) if self.send else ""
+        continues = "no" if self.continues is False else ""
+        found = {"effort": self.effort, "never": " ".join(sorted({*self.never})), "send": send, "continues": continues}
+        return {name: value for name, value in found.items() if value}
 
     def shown(self) -> dict[str, Any] | None:
-        """What results say of it: the fields that its file sets. None for NONE."""
+        """Return the fields that the card's file sets, for results; None for NONE."""
         whole, plain = asdict(self), asdict(NONE)
         return {name: value for name, value in whole.items() if value != plain[name]} or None
 
     def body(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of a request as this server takes it. A cap is asked for as max_tokens."""
+        """Return the body of a request as this server accepts it. `asked` gives the cap as max_tokens."""
         dropped = {*self.never, *(["top_logprobs"] if "logprobs" in self.never else []), "max_tokens"}
         kept = {name: value for name, value in asked.items() if name not in dropped}
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
 
     def remedy(self, is_named: Callable[[str], bool]) -> str:
-        """How a card takes account of a refusal that names fields of our requests; "" where it names none."""
+        """Return the card's fields that avoid a refusal of fields in our requests; "" if the refusal names none."""
         fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
         if self.streams and (is_named("stream") or is_named("stream_options")):
             fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:
             fields.insert(0, f'cap = "{CAPS[1]}"')
-        said = f"the card {self.name} has to say" if self.name else "a card of the model has to say"
-        return f". For that, {said} {' and '.join(fields)}; MODEL=openai:NAME has OpenAI's" if fields else ""
+        card = f"The card {self.name}" if self.name else "A card of the model"
+        return f". {card} must contain {' and '.join(fields)}; MODEL=openai:NAME has OpenAI's" if fields else ""
 
     def sampled(self, config: A) -> A:
-        """`config` with the sampling that SAMPLING asks for. Raises UserError where the card recommends none."""
+        """Return `config` with the sampling that SAMPLING asks for. Raises UserError if the card recommends none."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
             which = f"the card {self.name} recommends none" if self.name else "this model has no card"
-            raise UserError(f"SAMPLING=card, but {which}. Give SAMPLING=file, or write the card a table [sampling]")
+            raise UserError(f"SAMPLING=card, but {which}. Give SAMPLING=file, or a card with a table [sampling]")
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
     def advice(self, config: Sampled) -> str:
-        """A note on a sampling that the card recommends and `config` does not take; "" where there is none."""
+        """Return a note if `config` differs from the sampling that the card recommends, else ""."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
         others = {name: value for name, value in wanted.items() if getattr(config, name) != value}
         if config.SAMPLING == "card" or not others:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: the card {self.name} recommends {theirs}; this run sends {ours} (SAMPLING=card takes the card's)"
+        return f"note: the card {self.name} recommends {theirs}; this run sends {ours} (SAMPLING=card sends the card's)"
 
 
 NONE = Card()
 
 
-# Where they are
+# Finding a card
 
 
 def names() -> list[str]:
@@ -186,16 +184,16 @@ def names() -> list[str]:
 
 
 def named(name: str) -> Card:
-    """The card of data/models. Raises UserError."""
+    """Return a card of data/models. Raises UserError."""
     if name not in names():
         raise UserError(f"there is no card {name!r:.60}. {listing()}")
     return read(FOLDER / f"{name}.toml")
 
 
 def find(text: str) -> Card:
-    """The card that MODEL=`text` names: NAME, card:NAME, the path of a .toml file; and NAME:MODEL, another model of the
-    same server, of which prices and context are not known. NONE where it names none. Raises UserError for a card that
-    is not there, or not right."""
+    """Return the card that MODEL=`text` names; NONE if it names none. Raises UserError for a missing or wrong card.
+    `text`: NAME, card:NAME, the path of a .toml file, or NAME:MODEL. The latter is another model of the same server,
+    whose prices and context are unknown."""
     which = text.removeprefix(EXPLICIT)
     if which.endswith(".toml"):
         return read(Path(which).expanduser())
@@ -207,19 +205,18 @@ def find(text: str) -> Card:
 
 
 def of_model(served: str, engine: str) -> Card:
-    """The card of the model that an engine of ours serves under this name: the one for this `engine` ("": another one)
-    if there are several. NONE where there is none. (Of a provider's model it is not guessed: a card changes what is
-    sent, and is chosen by MODEL.) Raises UserError for a card that is not right."""
+    """Return the card of a model that we serve under this name, if possible for this `engine`; NONE if there is none.
+    A provider's model gets no card this way: a card changes requests, so MODEL has to choose it."""
     found = [card for card in map(named, names()) if card.engine and card.model == served.partition("@")[0]]
     return next((card for card in found if card.engine == engine), found[0] if found else NONE)
 
 
 def listing() -> str:
-    return f"Cards: {', '.join(names())}; or the path of a .toml file made from {FOLDER / TEMPLATE}.toml"
+    return f"Cards: {', '.join(names())}; or the path of a copy of {FOLDER / TEMPLATE}.toml"
 
 
 def read(path: Path) -> Card:
-    """The card in a file. Raises UserError, which names the file, the field and what is wanted."""
+    """Read the card in a file. Raises UserError with the file, the field and the remedy."""
     wrong = f"the card {path} is not right"
     try:
         found = tomllib.loads(read_text(path, "the card", listing()))
@@ -238,7 +235,7 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """An address without its last slash, and the query behind it. Raises ValueError, in words that show no secret."""
+    """Return an address without its last slash, and its query. Raises ValueError, whose text shows no secret."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -247,25 +244,24 @@ def address(text: Any) -> tuple[str, dict[str, str]]:
     if not is_address or re.search(r"\s", text):
         raise ValueError("an address begins with http:// or https://, and a host") from None
     if parts.username or parts.password:
-        raise ValueError("the address holds a user name or a password, which would be printed")
+        raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     if any(map(_SECRET.search, query)):
-        raise ValueError("the address holds a key in its query, which would be printed")
+        raise ValueError("the address contains a key in its query, which would be printed")
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", "")), query
 
 
 def with_query(url: str, query: Mapping[str, str]) -> str:
-    """`url` with `query` behind it."""
     return f"{url}{'&' if '?' in url else '?'}{urllib.parse.urlencode(query)}" if query else url
 
 
 def has_version(url: str) -> bool:
-    """Whether the path of `url` names a version: then nothing is to be put behind it."""
+    """Return whether the path of `url` contains a version, so that /v1 must not be appended."""
     return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of an address: whom a key is for. Of what is no address, nobody."""
+    """Return scheme, host and port of an address: a key belongs to these. Empty for text that is no address."""
     try:
         parts = urllib.parse.urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,4 +1,4 @@
-"""Chat templates: the text that they put behind a question, as a server or a rendered template tells."""
+"""Find the text that a chat template appends to a question, from a server or by rendering the template."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,20 +9,20 @@ from core.types import Message
 
 
 def tail_by_tokens(server: Server, field: str) -> str | None:
-    """Return the text behind a question in the prompt that `server` renders: its tokens, then the `field` of their
-    text. None if it does not tell."""
+    """Return the text after a question in the prompt that `server` renders; None if it does not answer.
+    The server returns the prompt's tokens, and then their text as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
     return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None
 
 
 def question(server: Server) -> dict[str, Any]:
-    """Return a request of MARK alone."""
+    """Return a request with MARK as its only message."""
     return {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
 
 
 def tail_of(prompt: Any) -> str | None:
-    """What stands in a `prompt` behind MARK. None where it holds no MARK."""
+    """Return the text after MARK in a `prompt`; None if it does not contain MARK."""
     _, mark, tail = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
     return tail if mark else None
 
@@ -30,9 +30,9 @@ def tail_of(prompt: Any) -> str | None:
 def rendered(
     template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
 ) -> str | None:
-    """The prompt that a chat template makes of `messages` (else of MARK); None where we can't render it. `settings` are
-    other names that it may use; tokens of control are empty where they don't say them."""
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # it is someone else's program
+    """Return the prompt that a chat template renders of `messages` (default: MARK); None if it can't be rendered.
+    `settings` are further names for the template. The control tokens among them are empty by default."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is a program from strangers
 
     if not isinstance(template, str):
         return None
@@ -44,5 +44,5 @@ def rendered(
             add_generation_prompt=add_generation_prompt,
             **{"bos_token": "", "eos_token": "", "tools": None, "strftime_now": str} | settings,
         )
-    except Exception:  # of any kind: it may do what it likes
+    except Exception:  # a template may raise anything
         return None

@@ -1,8 +1,7 @@
-"""HTTP to servers of models, for what stands beside the chat requests of a run (those: core/generate/wire.py).
+"""Send requests to model servers, other than the chat requests of a run (core/generate/wire.py).
 
-A proxy of the environment (http_proxy) is for the world outside, never for a server on this machine. A redirect within
-a server is followed; one to another origin (scheme, host or port) is refused, for our key would go along.
-"""
+Requests to this machine pass no proxy of the environment (http_proxy). A redirect is followed only within its origin
+(scheme, host and port), because it would carry our key elsewhere."""
 
 import http.client
 import json
@@ -14,17 +13,15 @@ from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # to wait for an answer
-MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
-LONGEST = 300  # characters of a name or a setting that are kept
-MOST = 10**12  # of anything that is counted
-LOADING = (502, 503, 504)  # what a server that starts answers, or a gateway for it
+MOST_BYTES = 2**25  # of an answer; a list of a thousand models takes 2**21
+LONGEST = 300  # characters of a name or a setting
+MOST = 10**12  # the largest count that is believed
+LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
 
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
-    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one): MOST_BYTES at most.
-
-    Raises urllib.error.HTTPError where the answer is an error, another OSError where none comes, and Elsewhere.
-    """
+    """Return the answer to a GET of `url`, or to a POST of `body` as JSON, up to MOST_BYTES.
+    Raises urllib.error.HTTPError for an error status, Elsewhere for a redirect, other OSErrors if no answer comes."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
@@ -38,8 +35,8 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
-    """The JSON object that `url` answers with; {} where something else answers, None where nothing does. Raises
-    UserError where the key is refused, and Elsewhere."""
+    """Return the JSON object at `url`; {} for any other answer, None for no answer.
+    Raises UserError if the key is refused, and Elsewhere."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -64,8 +61,8 @@ def why_not(url: str) -> str:
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of an optional page; {} if the server lacks it, refuses it or redirects it to a manual.
-    A server too busy to answer is asked twice: what it does not say is missing from the journal's keys."""
+    """Return the JSON object of an optional page; {} if the server lacks it, refuses it or redirects it.
+    A busy server is asked twice, because an unread page changes the keys of the journal."""
     try:
         found = find(url, key, body)
         return (find(url, key, body) if found is None else found) or {}
@@ -74,7 +71,7 @@ def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
 
 
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    """Return the page of this `name` that a `server` has beside /v1."""
+    """Return the page `name` at the root of a `server`."""
     return page(f"{server.root}/{name}", server.api_key, body)
 
 
@@ -85,7 +82,7 @@ def objects(page: Any, name: str) -> list[dict[str, Any]]:
 
 
 def count(value: Any) -> int | None:
-    """Return what a server gives for a number of tokens or requests; None if it is no whole number from 1 up."""
+    """Return a server's number of tokens or requests; None if it is no whole number from 1 to MOST."""
     try:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
@@ -94,12 +91,12 @@ def count(value: Any) -> int | None:
 
 
 def line(value: Any) -> str | None:
-    """Return what a server gives for a text; None if it is none."""
+    """Return a server's text in one line; None if `value` is no text."""
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
 def text(url: str, key: str = "") -> str:
-    """The text at `url`; "" where there is none."""
+    """Return the text at `url`; "" if it can't be read."""
     try:
         return send(url, key).decode("utf-8", "replace")
     except (OSError, Elsewhere):
@@ -107,7 +104,7 @@ def text(url: str, key: str = "") -> str:
 
 
 def is_healthy(root: str) -> bool:
-    """Whether the server at `root` says that it is ready: one that loads answers 503, or not at all."""
+    """Return whether the server at `root` is ready. One that is loading answers 503 or not at all."""
     try:
         send(f"{root}/health")
     except OSError:
@@ -116,7 +113,7 @@ def is_healthy(root: str) -> bool:
 
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):
-    """For urllib, which carries our key wherever it is sent. Raises Elsewhere."""
+    """A handler for urllib, which would send our key along with any redirect. Raises Elsewhere."""
 
     def redirect_request(self, req: urllib.request.Request, *about: Any) -> urllib.request.Request | None:
         onward = super().redirect_request(req, *about)
@@ -126,6 +123,5 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
 
 
 def _origin(request: urllib.request.Request) -> str:
-    """As urllib itself reads the address."""
     host = request.host.lower().rpartition("@")[2] if request.host else ""
     return f"{request.type}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(request.type, ':'))}"

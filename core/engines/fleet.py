@@ -1,11 +1,10 @@
-"""The servers of a Slurm job array, behind SGLang Model Gateway (PyPI sglang-router). scripts/slurm starts them:
+"""Serve a Slurm job array through SGLang Model Gateway (PyPI sglang-router), with three commands for scripts/slurm.
 
-python -m core.engines.fleet serve FILE    a server on a free port; FILE holds its URL while it answers
-python -m core.engines.fleet run FOLDER SERVERS COMMAND …    COMMAND behind a gateway for the servers of FOLDER's files
-python -m core.engines.fleet gateway FLAGS    the gateway; API_KEY comes from the environment
+`python -m core.engines.fleet serve FILE`: a server on a free port. FILE contains its URL while it answers.
+`python -m core.engines.fleet run FOLDER SERVERS COMMAND …`: COMMAND, with a gateway to the servers in FOLDER's files.
+`python -m core.engines.fleet gateway FLAGS`: the gateway. API_KEY comes from the environment.
 
-A machine with several GPUs needs none of this: bash scripts/start_server.sh --dp-size 2.
-"""
+A machine with several GPUs needs no fleet: bash scripts/start_server.sh --dp-size 2."""
 
 import subprocess
 import sys
@@ -25,20 +24,19 @@ STARTS = 5  # of one server
 POLL = 0.5  # seconds
 PATIENCE = process.START_SECONDS  # for servers to answer for the first time
 
-# Every default that matters is set on purpose; checked with sglang-router 0.3.2, see docs/LOG.md.
+# Every default that matters is set on purpose (checked with sglang-router 0.3.2, see docs/LOG.md).
 FLAGS = (
-    # The members of a population share their prompt, so they go where it is cached, up to a difference in load of 4.
-    # By default it takes 64 before another server is given anything, and all prompts resemble each other.
+    # Members of a population share their prompt, so they go to the server that caches it, up to a difference in load
+    # of 4. With the default of 64, one server would get nearly everything, because all prompts are similar.
     *("--policy", "cache_aware", "--cache-threshold", "0.5"),
     *("--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
-    # The harness alone decides what is asked again, and how often (core/generate/generator.py). 5 tries of the
-    # gateway's inside each of its 9 would be 45; and its breaker counts refused requests (400) as failures: ten
-    # prompts that are too long would close a healthy server for a minute.
+    # Only the harness retries (core/generate/generator.py): 5 tries of the gateway in each of its 9 would be 45. The
+    # breaker counts refused requests (400) as failures: ten long prompts would close a healthy server for a minute.
     *("--disable-retries", "--disable-circuit-breaker"),
-    # The harness's TIMEOUT ends a request, so the gateway's must never come first: the largest TIMEOUT there is.
+    # The harness's TIMEOUT ends a request, so the gateway's must never be the shorter one.
     *("--request-timeout-secs", "1000000"),
-    *("--max-concurrent-requests", "-1"),  # no limit here: the harness keeps to the servers' own
-    # A dead server is left out after 4 s; one that is merely busy has 20 s to answer (SGLang generates a token for it).
+    *("--max-concurrent-requests", "-1"),  # the harness itself respects the servers' limits
+    # A dead server is dropped after 4 s. A busy one has 20 s to answer (SGLang generates a token for the check).
     *("--health-check-interval-secs", "2", "--health-failure-threshold", "2", "--health-success-threshold", "1"),
     *("--health-check-timeout-secs", "20"),
     *("--worker-startup-timeout-secs", str(PATIENCE), "--worker-startup-check-interval", "1"),
@@ -53,29 +51,28 @@ def say(line: str) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serve until a signal, and start the server again if it ends. Raises UserError if it can't start, or ends for the
-    last time."""
+    """Serve until a signal, and restart the server if it ends. Raises UserError if it can't start or keeps ending."""
     if environment.host() == "0.0.0.0":
-        raise UserError("BIND=0.0.0.0 is not an address to register. Set BIND to this node's own")
+        raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
     for left in reversed(range(STARTS)):
         with start.asked_for(Need(), port=process.free_port()) as server:
             try:
                 write_atomically(file, server.root.encode())
-                say(f"{server.root} answers; it is registered as {file}")
+                say(f"{server.root} answers and is registered in {file}")
                 while not (why := server.failure()):
                     time.sleep(POLL)
             finally:
                 file.unlink(missing_ok=True)
         if not left:
-            raise UserError(f"{why}; that was {STARTS} times")
-        say(f"{why}; starting it again")
+            raise UserError(f"{why}. It has ended {STARTS} times")
+        say(f"{why}. Restarting it")
 
 
 def follow(root: str, folder: Path) -> int:
-    """Have the gateway at `root` serve from the servers of `folder` alone. Return how many of them it can use."""
+    """Register exactly the servers of `folder` with the gateway at `root`. Return how many of them are healthy."""
     key, wanted = environment.api_key(), environment.registered(folder)
-    with suppress(OSError):  # the gateway is starting, or a server has just gone
+    with suppress(OSError):  # the gateway is starting, or a server has just ended
         known = {each["url"]: each for each in client.objects(client.find(f"{root}/workers", key), "workers")}
         for url in wanted - known.keys():
             client.send(f"{root}/workers", key, {"url": url, "api_key": key})
@@ -86,8 +83,8 @@ def follow(root: str, folder: Path) -> int:
 
 
 def run(folder: Path, servers: int, args: Sequence[str]) -> int:
-    """Run a command behind a gateway, as soon as so many `servers` answer, or after PATIENCE with those that do. Return
-    its exit status. Raises UserError if no server answers, or the gateway ends."""
+    """Run a command with a gateway once `servers` of them answer, or fewer after PATIENCE. Return its exit status.
+    Raises UserError if no server answers or the gateway ends."""
     port, began = process.free_port(), time.monotonic()
     root = f"http://{environment.host()}:{port}"
     places = ("--host", environment.host(), "--port", str(port), "--prometheus-port", str(process.free_port()))
@@ -96,7 +93,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
     def enough() -> int | None:
         count, is_late = follow(root, folder), time.monotonic() > began + PATIENCE
         if is_late and not count:
-            raise UserError(f"no server registered in {folder} answers after {PATIENCE} s. Look into the servers' logs")
+            raise UserError(f"no server registered in {folder} answers after {PATIENCE} s. See the servers' logs")
         return count if count >= servers or is_late else None
 
     key, log = environment.api_key(), folder.with_suffix(".gateway.log")
@@ -122,17 +119,17 @@ def serve_gateway(flags: Sequence[str]) -> None:
 
     environment.forget_proxies()
     args = parse_router_args(list(flags))
-    args.api_key = environment.api_key() or None  # not a flag: other users of the machine can read those
+    args.api_key = environment.api_key() or None  # not a flag, which other users of the machine could read
     launch_router(args)
 
 
-def main(what: str, *rest: str) -> int:
+def main(role: str, *rest: str) -> int:
     environment.check()
-    if what == "gateway":
+    if role == "gateway":
         serve_gateway(rest)
         return 0
     signals.Stop()
-    if what == "serve":
+    if role == "serve":
         serve(Path(rest[0]))
     folder, servers, *args = rest
     return run(Path(folder), int(servers), args)

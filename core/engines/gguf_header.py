@@ -1,4 +1,4 @@
-"""The header of a GGUF file: what it says of its model, as much as it takes to size a server for it."""
+"""Read the header of a GGUF file, as far as sizing a server for its model needs it."""
 
 import struct
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from gguf import GGUFReader, GGUFValueType, Keys
 from core.base.errors import UserError
 from core.engines.shape import Shape
 
-# Dense, and every layer keeps all keys and values: for these, Shape.kv_bytes is what llama.cpp allocates.
+# Dense models whose layers all keep every key and value: Shape.kv_bytes equals what llama.cpp allocates.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
 class Gguf:
-    """A GGUF file, its size in bytes, and its model's shape. `longest`: tokens of context it was trained for."""
+    """A GGUF file, its size in bytes, its model's shape, and the tokens of context it was trained for (`longest`)."""
 
     path: Path
     bytes: int
@@ -25,8 +25,7 @@ class Gguf:
 
     @classmethod
     def read(cls, path: Path) -> "Gguf":
-        """From the file's header. Raises UserError for a file that is cut off or damaged, or of another architecture
-        than those above."""
+        """Read a file's header. Raises UserError for a file that is damaged or of an unsupported architecture."""
         try:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
@@ -36,7 +35,7 @@ class Gguf:
             raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
         architecture = fields.get(Keys.General.ARCHITECTURE)
         if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} is of architecture {architecture}; served are {', '.join(ARCHITECTURES)}")
+            raise UserError(f"{path} has the architecture {architecture}. Give one of {', '.join(ARCHITECTURES)}")
         if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
             raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge FIRST OUT.gguf")
 
@@ -44,7 +43,7 @@ class Gguf:
             name = key.format(arch=architecture)
             value = fields.get(name, default)
             if not isinstance(value, int) or value < 1:
-                raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
+                raise UserError(f"{path} lacks {name}. Fetch or convert it again")
             return value
 
         heads, hidden = number(Keys.Attention.HEAD_COUNT), number(Keys.LLM.EMBEDDING_LENGTH)
@@ -63,7 +62,7 @@ class Gguf:
 
 
 class _Header(GGUFReader):
-    """The reader, but passing over arrays: to read a vocabulary of 152k would take 20 s and half a gigabyte."""
+    """A reader that skips arrays: reading a vocabulary of 152k would take 20 s and half a gigabyte."""
 
     def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
         if raw_type != GGUFValueType.ARRAY:

@@ -1,4 +1,4 @@
-"""GPUs, as far as planning needs them: a table of known ones, the one in this machine, or one described in a file."""
+"""Describe GPUs for planning: from a table, from this machine's driver, or from a file."""
 
 import math
 import re
@@ -19,19 +19,18 @@ MIB, GIB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU: memory in bytes, as its driver reports it; bandwidth in bytes/s; dense bf16 FLOP/s with float32 sums;
-    whether its tensor cores know fp8 (compute capability 8.9 and later), for which SGLang then keeps the KV cache."""
+    """A GPU and its figures."""
 
     name: str
-    memory: float
-    bandwidth: float
-    flops: float
-    fp8: bool
+    memory: float  # bytes, as its driver reports them
+    bandwidth: float  # bytes/s
+    flops: float  # dense bf16 FLOP/s with float32 sums
+    fp8: bool  # compute capability 8.9 or higher; SGLang then keeps an fp8 KV cache
 
 
 # Bandwidth and FLOP/s are the vendor's: the white papers "GA102", "Ada GPU Architecture" and "RTX Blackwell" for
 # GeForce, the data sheets of L40S, A100, H100 and H200 for the others. Sparse figures are halved. Memory is the total
-# that nvidia-smi reports, where the data sheet rounds.
+# that nvidia-smi reports, because data sheets round.
 _TABLE = (
     Gpu("RTX 3090", 24576 * MIB, 936e9, 71e12, False),
     Gpu("RTX 4090", 24564 * MIB, 1008e9, 165.2e12, True),
@@ -47,7 +46,7 @@ _TABLE = (
 GPUS = {gpu.name: gpu for gpu in _TABLE}
 DEFAULT = GPUS["RTX 4090"]  # the project's
 
-# Other names: what drivers report, and what people say.
+# Other names, which drivers report or people use.
 _ALSO = {
     "A100": "A100 80GB",
     "A100-SXM4-40GB": "A100 40GB",
@@ -62,7 +61,7 @@ _EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16
 
 
 def _key(name: str) -> str:
-    """Names that differ in case, spaces, hyphens or the maker's words are one."""
+    """Return a name without case, spaces, hyphens and the maker's words, to compare names."""
     text = name.lower()
     for word in ("nvidia", "geforce", "rtx", " ", "-", "_"):
         text = text.replace(word, "")
@@ -73,17 +72,15 @@ _KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {_key(also): GPUS[nam
 
 
 def named(name: str) -> Gpu:
-    """The GPU of the table with this name ("4090", "rtx 4090", a driver's name). Raises UserError for others."""
+    """Return the GPU of the table with this name ("4090", "rtx 4090", a driver's name). Raises UserError for others."""
     if gpu := _KNOWN.get(_key(name)):
         return gpu
     known = ", ".join(GPUS)
-    raise UserError(
-        f"GPU {name!r:.60} is not in the table ({known}). Describe it in a file, for --gpu-file: {_EXAMPLE}"
-    )
+    raise UserError(f"GPU {name!r:.60} is not in the table ({known}). Describe it in a --gpu-file: {_EXAMPLE}")
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):
-    """A GPU in a --gpu-file, with dense bf16 figures. Other values are slips of the pen."""
+    """A GPU in a --gpu-file, with dense bf16 figures. Values outside these ranges are typing errors."""
 
     name: Annotated[str, Meta(pattern=r"\A.*\S.*\Z", max_length=60)]
     memory_gib: Annotated[float, Meta(ge=1, le=10_000)]
@@ -93,15 +90,14 @@ class Described(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def from_file(path: Path) -> Gpu:
-    """The GPU that a JSON file describes. Raises UserError."""
+    """Return the GPU that a JSON file describes. Raises UserError."""
     fix = f"An example: {_EXAMPLE}"
     of = fitted(read_json(path, "GPU file", fix), Described, f"GPU file {path}", fix)
     return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
 
 
 def detect() -> Gpu | None:
-    """The first GPU of this machine, with the memory its driver reports; None without one. Raises UserError for one
-    that the table does not hold."""
+    """Return the first GPU with its driver's figure of memory, if there is one. Raises UserError for an unknown GPU."""
     name, size = _first()
     if not name:
         return None
@@ -110,8 +106,8 @@ def detect() -> Gpu | None:
 
 
 def here() -> Gpu:
-    """The first GPU of this machine as far as serving needs it: of one that the table does not hold only its memory is
-    known, and it gets no fp8. The project's own if its driver does not name it."""
+    """Return the GPU to serve on: the first of this machine, else the project's own.
+    Of a GPU that the table lacks only the memory is known, and it gets no fp8."""
     name, size = _first()
     if size and _key(name) not in _KNOWN:
         return Gpu(name, size, math.nan, math.nan, False)
@@ -119,25 +115,24 @@ def here() -> Gpu:
 
 
 def memory() -> float | None:
-    """Bytes of the first GPU's memory, whichever it is; None where its driver does not say."""
+    """Return the first GPU's bytes of memory; None if its driver does not report them."""
     return _first()[1]
 
 
 def _first() -> tuple[str, float | None]:
-    """The name of the first GPU of this machine, and the memory its driver reports, in bytes; "" without one."""
-    said = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
-    name, _, size = (said or "").partition("\n")[0].rpartition(",")
+    """Return the first GPU's name ("" without one) and the bytes of memory that its driver reports."""
+    listed = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+    name, _, size = (listed or "").partition("\n")[0].rpartition(",")
     return name.strip(), float(size) * MIB if size.strip().isdigit() else None
 
 
 @cache  # a driver may take seconds to answer
 def has_gpu() -> bool:
-    """Whether an NVIDIA GPU with a working driver is here."""
+    """Return whether this machine has an NVIDIA GPU with a working driver."""
     return bool(re.search(r"^GPU \d+:", _nvidia_smi("-L") or "", re.MULTILINE))
 
 
 def _nvidia_smi(*args: str) -> str | None:
-    """What it prints; None where it fails."""
     try:
         done = subprocess.run(["nvidia-smi", *args], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,9 +1,8 @@
-"""Who answers: what a server says of the weights behind the name that it serves.
+"""Identify the weights that a server serves under a model's name, from what it reports.
 
-A name is not an identity: a server may call anything "default", and come back with other weights. What it says of those
-enters the journal's keys, so that no completion of other weights is taken for its own. The release of its software
-stands beside each completion (Server.origin): a run survives an upgrade, and its results say that it did.
-"""
+A name is not an identity: a server may call anything "default" and restart with other weights. So its report enters the
+journal's keys, and completions of other weights are not reused. The version of its software is only recorded with each
+completion (Server.origin): a run survives an upgrade, and its results show it."""
 
 import hashlib
 import json
@@ -18,20 +17,20 @@ from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # of a model's folder: weights, tokenizer, template, shape
-# What SGLang says beside the path; others say less. Defaults are left out, however they are called.
+# What SGLang reports besides the path; others report less. Defaults are omitted.
 SETTINGS = (
     *("base", "lora_paths", "revision", "weight_version", "chat_template"),
     *("quantization", "dtype", "kv_cache_dtype"),
 )
 DEFAULTS = ("", "auto", "default", "none")
 
-HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes: of each file its beginning, and blocks spread evenly over it
+HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes of each file's beginning and of a block, and the number of blocks
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
-    """What decides the answers of a server beside the `name` of its model, as far as its `settings` and the `path` of
-    its weights say. Weights on this machine (`is_here`) are known by their content, so that moving them changes nothing
-    and overwriting them does; others by their path. A name of ours says it all, unless the weights here belie it."""
+    """Return what decides a server's answers apart from the model's `name`, as far as `settings` and `path` tell.
+    Weights on this machine (`is_here`) are identified by content, so they may move but not change; others by path.
+    A name with a digest suffices, unless the weights here contradict it."""
     found = {}
     for setting in SETTINGS:
         value = settings.get(setting)
@@ -39,20 +38,16 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
         if text.lower() not in DEFAULTS:
             found[setting] = text[:LONGEST]
     here, named, which = weights_at(path) if is_here else None, digest_in(name), path[:LONGEST]
+    whole = weights.digest if here and here.is_dir() else weights.sha256
     with suppress(OSError):
-        if named and (here is None or _whole(here).startswith(named)):
+        if named and (here is None or whole(here).startswith(named)):
             return found
         which = _sampled(weights.files_of(_files(here)), here.is_dir()) if here else which
     return ({"weights": which} if which else {}) | found
 
 
-def _whole(here: Path) -> str:
-    """The digest that names of ours are made with."""
-    return weights.digest(here) if here.is_dir() else weights.sha256(here)
-
-
 def weights_at(path: str) -> Path | None:
-    """The model's file or folder on this machine, where there is one."""
+    """Return the model's file or folder on this machine, if there is one."""
     try:
         if not Path(path).is_absolute():
             return None
@@ -61,7 +56,7 @@ def weights_at(path: str) -> Path | None:
         if Path(path).is_file():
             with open(path, "rb") as file:
                 return Path(path) if file.read(4) == b"GGUF" else None
-    except (OSError, ValueError):  # not ours to read, or not a path at all
+    except (OSError, ValueError):  # not readable, or no path at all
         pass
     return None
 
@@ -72,8 +67,8 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache
 def _sampled(files: weights.Files, is_folder: bool) -> str:
-    """Of a sample of the bytes, so that attaching to 140 GB takes no minutes: other weights differ nearly everywhere.
-    Raises OSError."""
+    """Return the digest of a sample of the bytes, because 140 GB would take minutes. Raises OSError.
+    Other weights differ nearly everywhere."""
     found = hashlib.sha256()
     for file, _, size, _ in files:
         found.update(f"{file.name if is_folder else ''} {size}\n".encode())

@@ -1,9 +1,7 @@
-"""Server processes: started under a supervisor, watched until they answer, their failures explained, stopped whole.
+"""Start server processes under a supervisor, wait until they answer, explain their failures, and stop them completely.
 
-`python -m core.engines.process COMMAND …` is the supervisor: it runs COMMAND in a process group of its own and ends
-that group when its standard input closes. The parent may end in any way, even be killed, and no server is left behind
-holding a GPU's memory.
-"""
+`python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in a process group of its own and ends
+that group when its standard input closes. So even if the parent is killed, no server keeps a GPU's memory."""
 
 import ctypes
 import json
@@ -27,37 +25,35 @@ from core.base.files import open_log
 from core.engines import environment
 
 START_SECONDS = 1200  # for an engine on a GPU to answer: the first start loads 8 GB and captures CUDA graphs
-KILL_SECONDS = 10.0  # between asking a process group to end and killing it
-TAIL = 400  # lines of output that are kept to explain a failure
-SHOWN = 15  # of them, shown when it does not start
-POLL = 0.5  # seconds between looks at a starting server
-BLOT = "(not shown)"  # in a secret's place
+KILL_SECONDS = 10.0  # between terminating a process group and killing it
+TAIL = 400  # lines of output kept to explain a failure
+SHOWN = 15  # of these lines, printed if the server does not start
+POLL = 0.5  # seconds between checks of a starting server
+BLOT = "(not shown)"  # in place of a secret
 
-# What servers say when they cannot start, and what to do about it; the first that fits. {port} is filled in. What is
-# not here is told in the server's own words.
+# Patterns of servers' errors and explanations with a remedy; the first match counts. Other errors are quoted.
 FAILURES = (
     (
         r"address already in use|errno 98|port \d+ is (already )?in use",
-        "port {port} is in use. Stop what listens there, or choose another PORT",
+        "port {port} is in use. Stop the program there, or choose another PORT",
     ),
     (
         r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient|libcuda\.so|"
         r"no cuda gpus are available|no cuda-capable device|cuda driver initialization failed|"
         r"driver/library version mismatch",
-        "the NVIDIA driver is missing, or too old for it. Install a driver whose nvidia-smi shows CUDA 13, or rent an "
-        "image that has one",
+        "the NVIDIA driver is missing or too old. Install a driver whose nvidia-smi shows CUDA 13, or rent an image "
+        "that has one",
     ),
     (
         r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
         r"free memory on device .* is less than desired|larger than the maximum number of tokens",
-        "the GPU's memory does not suffice. End other programs on it (nvidia-smi lists them), or give the cache less: "
-        "KV=fp8, or a smaller MAX_TOKENS",
+        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), or set KV=fp8 or a lower "
+        "MAX_TOKENS",
     ),
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
         r"safetensorerror",
-        "the model's weights are missing or damaged. Remove their folder and run 'bash setup.sh', which fetches them "
-        "again",
+        "the model's weights are missing or damaged. Remove their folder and run 'bash setup.sh' to fetch them again",
     ),
 )
 
@@ -68,14 +64,14 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Process:
-    """A server process that `running` has started. `name` is the engine's, for messages."""
+    """A server process that `running` has started."""
 
-    name: str
+    name: str  # the engine's, for messages
     port: int
     log: Path | None
     supervisor: "subprocess.Popen[str]"
     sink: IO[str] = field(repr=False)
-    secret: str = field(default="", repr=False)  # blotted out of all it says
+    secret: str = field(default="", repr=False)  # removed from its output
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
 
     def __post_init__(self) -> None:
@@ -83,10 +79,10 @@ class Process:
         self._reader.start()
 
     def _copy(self) -> None:
-        """Its output, to `sink`, without the secret: SGLang prints its settings, the API key too."""
+        """Copy the output to `sink` without the secret: SGLang prints its settings, including the API key."""
         spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
         assert self.supervisor.stdout
-        with suppress(ValueError, OSError):  # the sink was closed: the server's words are not worth a crash
+        with suppress(ValueError, OSError):  # the sink was closed: no reason to crash
             for line in self.supervisor.stdout:
                 for spelling in spellings:
                     line = line.replace(spelling, BLOT)
@@ -95,14 +91,14 @@ class Process:
                 self.sink.flush()
 
     def status(self) -> int | None:
-        """The status that it ended with, 128 and more for a signal; None while it runs."""
+        """Return the exit status (128 and more for a signal), or None while it runs."""
         status = self.supervisor.poll()
         if status is not None:
-            self._reader.join(5)  # for its last words
+            self._reader.join(5)  # for its last lines
         return status
 
     def failure(self) -> str | None:
-        """Why it ended, in one line with a remedy; None while it runs."""
+        """Return why it ended, in one line with a remedy; None while it runs."""
         status = self.status()
         if status is None:
             return None
@@ -110,8 +106,7 @@ class Process:
         return f"{self.name} ended with status {status}: {explanation(list(self.tail), status, self.port)}{where}"
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
-        """What `ready` gives, as soon as it gives anything. Raises UserError when the process ends before, at once, or
-        takes longer than `seconds`."""
+        """Return the first answer of `ready` but None. Raises UserError if the process ends or after `seconds`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if why := self.failure():
@@ -125,12 +120,12 @@ class Process:
         raise UserError(f"{self.name} did not answer within {seconds:.0f} s.{where}")
 
     def _show_tail(self) -> None:
-        """Its last lines, where they went to a log: the line that explains them may be wrong."""
+        """Print the last lines of the log, because the chosen explanation may be wrong."""
         if self.log:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
     def stop(self) -> None:
-        """End its whole process group, and wait until that is done: up to 2 * KILL_SECONDS."""
+        """End the whole process group and wait for it, up to 2 * KILL_SECONDS."""
         assert self.supervisor.stdin
         with suppress(OSError):
             self.supervisor.stdin.close()
@@ -138,7 +133,7 @@ class Process:
             self.supervisor.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
         if self.log:
-            with suppress(OSError):  # a full disk: its last words are lost, and what it did is not
+            with suppress(OSError):  # a full disk loses the last lines only
                 self.sink.close()
 
 
@@ -151,8 +146,8 @@ def running(
     changes: Mapping[str, str] | None = None,
     secret: str = "",
 ) -> Iterator[Process]:
-    """Run `args` under a supervisor while the block runs, in an environment with `changes`. Its output goes to the end
-    of `log`, or to standard error, with the `secret` blotted out. However the block ends, it is stopped."""
+    """Run `args` under a supervisor during the block, in an environment with `changes`.
+    The output is appended to `log`, or goes to standard error, without the `secret`."""
     sink = open_log(log) if log else sys.stderr
     supervisor = subprocess.Popen(
         [sys.executable, "-m", "core.engines.process", *args],
@@ -162,7 +157,7 @@ def running(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
+        start_new_session=True,  # Ctrl-C reaches this process only, which then stops the server
     )
     process = Process(name, port, log, supervisor, sink, secret)
     try:
@@ -172,59 +167,53 @@ def running(
 
 
 def free_port() -> int:
-    """One that nothing listens on just now."""
+    """Return a port that nothing listens on now."""
     with socket.socket() as listener:
         listener.bind(("", 0))
         return int(listener.getsockname()[1])
 
 
 def explanation(lines: Sequence[str], status: int, port: int) -> str:
-    """What the last `lines` of a server that ended mean, and what to do."""
+    """Return the meaning of the last `lines` of a server that ended, and a remedy."""
     text = "".join(lines)
-    for pattern, words in FAILURES:
+    for pattern, meaning in FAILURES:
         if re.search(pattern, text, re.IGNORECASE):
-            return words.format(port=port)
+            return meaning.format(port=port)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "it was killed, most often because the machine's memory (not the GPU's) ran out"
-    return last_words(lines) or "it said nothing"
+    return last_words(lines) or "it printed nothing"
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """The last of `lines` that speaks of an error, else the last of all; "" where there is none."""
-    said = [line.strip() for line in lines if line.strip()]
-    words = next((line for line in reversed(said) if "error" in line.lower()), said[-1] if said else "")
-    return words[:300].rstrip(".")  # a sentence goes on behind it
+    """Return the last of `lines` that mentions an error, else the last one; "" if there is none."""
+    filled = [line.strip() for line in lines if line.strip()]
+    last = next((line for line in reversed(filled) if "error" in line.lower()), filled[-1] if filled else "")
+    return last[:300].rstrip(".")  # the message continues after it
 
 
 def hold(args: Sequence[str]) -> int:
-    """Run `args` until they end or standard input closes; their group ends with them. Returns the exit status."""
+    """Run `args` until they end or standard input closes, then end their group. Return the exit status."""
     try:
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     except OSError as error:
         raise UserError(f"{args[0]} can't be started ({error.strerror})") from None
-    let_go = threading.Event()
-
-    def watch() -> None:
-        sys.stdin.read()
-        let_go.set()
-
-    threading.Thread(target=watch, daemon=True).start()
-    while child.poll() is None and not let_go.wait(0.1):
-        pass
+    watch = threading.Thread(target=sys.stdin.read, daemon=True)
+    watch.start()
+    while child.poll() is None and watch.is_alive():
+        watch.join(0.1)
     end_group(child)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def _die_with_parent() -> None:
-    """In the child: have Linux kill it if its supervisor is killed, which could not end it any more. The processes that
-    SGLang and vLLM start end with their first one by themselves."""
+    """In the child: have Linux kill it if its supervisor is killed and so can't end it.
+    The processes that SGLang and vLLM start end with the first one."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a process group whose leader is `process`: asked first, killed after KILL_SECONDS. What the leader left
-    behind is killed too."""
+    """Terminate the process group led by `process`, and kill what is left of it after KILL_SECONDS."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, sign)

@@ -1,4 +1,4 @@
-"""The shape of a transformer, and with it the bytes that its weights and its KV cache take. Pure arithmetic."""
+"""Compute the bytes of a transformer's weights and KV cache, and its operations, from its shape."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,13 @@ from core.base.fields import fitted
 from core.base.files import read_json
 
 KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
-RUNTIME_BYTES = 2**29  # what CUDA itself takes before anything is loaded; an assumption: 0.3 to 0.6 GB are usual
-
+RUNTIME_BYTES = 2**29  # for CUDA itself; an assumption: 0.3 to 0.6 GB are usual
 
 Size = Annotated[int, Meta(ge=1, lt=2**31)]
 
 
 class Config(Struct, frozen=True):
-    """A config.json, as far as the shape follows from it."""
+    """A config.json, as far as it determines the shape."""
 
     num_hidden_layers: Size
     hidden_size: Size
@@ -46,11 +45,11 @@ class Shape:
 
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
-        """From a Hugging Face config.json. Raises UserError for a file that is none, or of another architecture."""
+        """Read a Hugging Face config.json. Raises UserError for other files and unsupported architectures."""
         found = read_json(path, "the model's", "Fetch it again")
         of = fitted(found, Config, f"{path} is not the config.json of a transformer", "Fetch it again")
         if of.quantization_config or any("expert" in name for name in found):
-            raise UserError(f"{path} is of a mixture of experts or quantized; only dense bf16 models are planned for")
+            raise UserError(f"{path} describes a mixture of experts or a quantized model. Give a dense bf16 model")
         heads = of.num_attention_heads
         return cls(
             of.num_hidden_layers,
@@ -65,7 +64,7 @@ class Shape:
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of all layers: projections of attention and MLP, norms (two, and those of queries and keys)."""
+        """The parameters of all layers: projections of attention and MLP, and norms, also of queries and keys."""
         attention = 2 * self.hidden * (self.heads + self.kv_heads) * self.head_dim
         norms = 2 * self.hidden + 2 * self.head_dim
         return self.layers * (attention + 3 * self.hidden * self.intermediate + norms)
@@ -81,33 +80,33 @@ class Shape:
 
     @property
     def step_parameters(self) -> int:
-        """Parameters that one decoding step reads and multiplies with: the layers and the output embedding."""
+        """The parameters that a decoding step reads and multiplies with: the layers and the output embedding."""
         return self.layer_parameters + self.vocab * self.hidden + self.hidden
 
     def flops(self, prompt: int, cached: int, completion: int) -> float:
-        """Operations of one request: each token that is read (those `cached` are not) or written is multiplied with
-        every weight and attends to all before it. Reading takes no output embedding."""
+        """Return the operations of a request. A token is multiplied with all weights and attends to all earlier tokens.
+        `cached` tokens of the prompt take none, and the prompt needs no output embedding."""
         attended = ((prompt + completion) ** 2 - cached**2) / 2
         multiplied = self.layer_parameters * (prompt - cached) + self.step_parameters * completion
         return 2 * multiplied + 4 * self.layers * self.heads * self.head_dim * attended
 
     def kv_bytes(self, kv: str = "bf16") -> int:
-        """Bytes that one token takes in a KV cache of type `kv`: keys and values of every layer."""
+        """Return the bytes of a token in a KV cache of type `kv`: keys and values of every layer."""
         return 2 * self.layers * self.kv_heads * self.head_dim * KV_BYTES[kv]
 
 
-# QED-Nano is a fine-tuned Qwen3-4B: these are the figures of its config.json, for planning before it is fetched.
+# The config.json of QED-Nano, a fine-tuned Qwen3-4B, for planning before it is fetched.
 QED_NANO = Shape(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151936, tied=True)
 
 
 def mem_fraction(memory: float) -> float:
-    """The share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static): all but 2.5 GiB and
-    4%, which activations and CUDA graphs may take. An assumption; users of 24 GB cards report that 0.85 to 0.9 run."""
+    """Return the share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static).
+    The rest, 2.5 GiB and 4%, is for activations and CUDA graphs. An assumption: users report 0.85 to 0.9 on 24 GB."""
     free = memory - RUNTIME_BYTES
     return round(max(0.0, 1 - (2.5 * 2**30 + 0.04 * memory) / free), 3)
 
 
 def kv_tokens(shape: Shape, memory: float, kv: str = "bf16") -> int:
-    """Tokens that the KV cache holds on a GPU with `memory` bytes; 0 where the weights alone do not fit."""
+    """Return the tokens that the KV cache holds on a GPU with `memory` bytes; 0 if the weights alone do not fit."""
     room = (memory - RUNTIME_BYTES) * mem_fraction(memory) - shape.weight_bytes
     return max(0, int(room // shape.kv_bytes(kv)))

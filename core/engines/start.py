@@ -1,9 +1,8 @@
-"""The server of a run: one that runs already, or the best one this machine can start.
+"""Find or start the server of a run: one that is running, or the best one that this machine can start.
 
-The order (`serving`): BASE_URL if set, or the address of the card that MODEL names; a server on port 30000; with an
-NVIDIA GPU, SGLang with QED-Nano; else the embedded engine (llama.cpp through xllamacpp, in this process) with the
-embedded model. ENGINE, or a card, asks for one of them, or for llama.cpp with the GGUF file that MODEL names.
-"""
+The order (`serving`): BASE_URL, or the address of the card in MODEL. Then a server on port 30000. Then SGLang with
+QED-Nano, if there is an NVIDIA GPU. Else llama.cpp in this process (xllamacpp) with the embedded model. ENGINE or MODEL
+may ask for another engine. A MODEL that is a .gguf file asks for llama.cpp."""
 
 import shlex
 import shutil
@@ -37,24 +36,18 @@ from core.engines.server import WAITING, Server
 
 
 def graders_server() -> Server | None:
-    """The server that a grader asks instead of the run's own: at GRADER_URL, with GRADER_MODEL and GRADER_KEY, or that
-    of the card which GRADER_MODEL names. None where none is named. Raises UserError where it does not answer."""
+    """Return the server at GRADER_URL or of the card in GRADER_MODEL; None if both are unset. Raises UserError."""
     url, model, key, card = environment.grader()
     if not url:
         return None
-    found = probe(url, "it grades", model, key, card)
-    if found is None:
-        raise UserError(
-            f"no server answers at {url}, where the grader's model is ({client.why_not(url)}). Set GRADER_URL, or "
-            "unset it and GRADER_MODEL"
-        )
-    return found
+    if found := probe(url, "GRADER_URL or GRADER_MODEL is set", model, key, card):
+        return found
+    raise UserError(f"no grader answers at {url} ({client.why_not(url)}). Set GRADER_URL, or unset it and GRADER_MODEL")
 
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """The server of a grader that works apart from any run: of the card `named` (a name, or a .toml file), else the one
-    that GRADER_URL or GRADER_MODEL name, else that of any run. Raises UserError where there is none."""
+    """Yield a grader's server outside of runs: of the card `named`, else graders_server, else the one of any run."""
     if not named and (found := graders_server()):
         yield found
         return
@@ -64,13 +57,12 @@ def grading_server(named: str, need: Need) -> Iterator[Server]:
 
 @contextmanager
 def serving(need: Need | None = None) -> Iterator[Server]:
-    """The server of this run, ready for requests; one that the run started, for what it will `need`, is stopped at the
-    end. Raises UserError where there is none."""
+    """Yield the server of this run. One that the run starts for its `need` ends with the block. Raises UserError."""
     environment.check()
     wanted = environment.engine()
     if environment.base_url():
         yield _at_base_url()
-    elif wanted != llamacpp.EMBEDDED and (found := _on_port(wanted)):  # the embedded engine runs beside whatever runs
+    elif wanted != llamacpp.EMBEDDED and (found := _on_port(wanted)):  # the embedded engine uses any free port
         yield found
     else:
         with asked_for(need or Need(), is_for_run=True) as server:
@@ -80,27 +72,25 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
-    """The server that ENGINE and MODEL ask for, else the best one that this machine can start, on `port` or a free one,
-    with `extra` flags. `is_for_run`: it is set up if it is missing, and its output goes into a log. Raises
-    UserError."""
+    """Start the server that ENGINE and MODEL ask for, else the best one here, on `port` or a free one.
+    `extra`: flags for it. `is_for_run`: set it up if it is missing, and log its output. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
-    why = f"{environment.asked_by()} asks for it" if wanted else ""
+    why = f"{environment.asked_by()} is set" if wanted else ""
     if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         if is_for_run:
             set_up(engine)
-        why = f"{why or 'an NVIDIA GPU is here'}; it was started for this run"
-        return launched(engine, need, why, log, extra, port)
+        return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
     if extra:
-        raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
+        raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}: only SGLang and vLLM take them")
     if wanted == llamacpp.ENGINE:
-        return on_llamacpp(llamacpp.gguf_file(model), need, port, f"{why}; it was started for this run")
+        return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
         raise UserError(
-            f"MODEL={model}: nothing here serves it; no server answers on port {environment.port()} and there is no "
-            "NVIDIA GPU. Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, or unset MODEL for "
-            f"the embedded model. {cards.listing()}"
+            f"MODEL={model} can't be served: no server answers on port {environment.port()} and there is no NVIDIA "
+            "GPU. Set BASE_URL for a model on a server, MODEL to a .gguf file that exists, or unset MODEL for the "
+            f"embedded model. {cards.listing()}"
         )
     its = card if card.engine == llamacpp.EMBEDDED else None
     return embedded(port, why, EMBEDDED_ENGINES if is_for_run else 1, its)
@@ -108,23 +98,21 @@ def asked_for(
 
 def _at_base_url() -> Server:
     base_url, card = environment.base_url(), environment.card()
-    why, named, unset = "BASE_URL is set", f"BASE_URL={base_url}", "BASE_URL"
+    why, shown, name = "BASE_URL is set", f"BASE_URL={base_url}", "BASE_URL"
     if environment.is_cards_address():
-        why, named, unset = f"the card {card.name} says so", f"{base_url}, as the card {card.name} says", "MODEL"
-    server = probe(base_url, why, environment.served_model(), environment.key(), card)
-    if server is None:
-        raise UserError(f"no server answers at {named} ({client.why_not(base_url)}). Or unset {unset}")
-    return server
+        why, shown, name = f"the card {card.name} names it", f"{base_url}, the address in the card {card.name}", "MODEL"
+    if server := probe(base_url, why, environment.served_model(), environment.key(), card):
+        return server
+    raise UserError(f"no server answers at {shown} ({client.why_not(base_url)}). Check the address, or unset {name}")
 
 
 def _listed() -> dict[str, object] | None:
-    """The list of models on our port; {} where another program answers, None where nothing does."""
+    """Return the list of models on our port; {} for another program, None if nothing answers."""
     return client.find(f"http://{environment.host()}:{environment.port()}/v1/models", environment.api_key())
 
 
 def _on_port(wanted: str) -> Server | None:
-    """The server of models on our port; None where nothing answers, or another program. Raises UserError if it is not
-    the `wanted` engine with the GGUF file that MODEL names."""
+    """Return the server of models on our port, if there is one. Raises UserError if it is not the `wanted` one."""
     if not (_listed() or {}).get("data"):
         return None
     port = environment.port()
@@ -149,10 +137,9 @@ def _on_port(wanted: str) -> Server | None:
 def embedded(
     port: int = 0, why: str = "", engines: int = 1, card: Card | None = None, gguf: Path = EMBEDDED_GGUF
 ) -> Iterator[Server]:
-    """The embedded model on llama.cpp in this process, on a free port (or on `port`), or on so many `engines` beside
-    each other, each on a port of its own, with its own `card` or another; or what it was trained to, in a `gguf` file.
-    It asks for API_KEY if set. Raises UserError where it does not start."""
-    why = why or f"no server of models answers on port {environment.port()} and there is no NVIDIA GPU"
+    """Serve the embedded model, or a `gguf` file that was trained from it, on llama.cpp here. Raises UserError.
+    With several `engines` each has a port of its own. API_KEY is required if set."""
+    why = why or f"no server answers on port {environment.port()} and there is no NVIDIA GPU"
     known = card or embedded_card()
     name = embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
     key = environment.api_key()
@@ -171,20 +158,17 @@ def embedded(
 
 
 @contextmanager
-def on_llamacpp(
-    gguf: Path, need: Need, port: int = 0, why: str = "it was asked for", exact: bool = False
-) -> Iterator[Server]:
-    """The model in a `gguf` file on llama.cpp in this process, sized for what a run will `need`, on a free port (or on
-    `port`); `exact` as in llamacpp.serving. Raises UserError where it does not fit or start."""
-    from core.engines.gguf_header import Gguf  # takes a while to load, and few need it
+def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: bool = False) -> Iterator[Server]:
+    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError."""
+    from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
     model = Gguf.read(gguf)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), exact)
     if size.context < need.context:
-        why_less = "the model was trained for no more" if size.context == model.longest else "the memory holds no more"
+        limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
         print(
-            f"note: a request may hold {size.context:,} tokens ({why_less}) and the longest may need {need.context:,}: "
-            "aggregations that do not fit fail or are cut short. Lower MAX_TOKENS or K if they are",
+            f"note: requests have {size.context:,} tokens ({limit}) and the longest may need {need.context:,}. "
+            "Aggregations that do not fit fail or are cut off. If this happens, lower MAX_TOKENS or K",
             file=sys.stderr,
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
@@ -193,7 +177,7 @@ def on_llamacpp(
 
 
 def reached(address: str, why: str, name: str, card: Card = cards.NONE) -> Server:
-    """The server of the model called `name` that llamacpp.serving has started at this address."""
+    """Return the record of a server that llamacpp.serving has started at this address."""
     found = probe(address, why, name, environment.api_key(), card)
     assert found is not None, "it answered when it was started"
     return found
@@ -204,23 +188,17 @@ def reached(address: str, why: str, name: str, card: Card = cards.NONE) -> Serve
 
 @contextmanager
 def launched(
-    engine: OnGpu,
-    need: Need,
-    why: str = "it was asked for",
-    log: Path | None = None,
-    extra: Sequence[str] = (),
-    port: int = 0,
+    engine: OnGpu, need: Need, why: str = "", log: Path | None = None, extra: Sequence[str] = (), port: int = 0
 ) -> Iterator[Server]:
-    """An `engine` with the model that MODEL names, started here and stopped with all its processes at the end. Its
-    output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
-    does not start."""
+    """Start an `engine` with the model in MODEL, and stop it with all its processes at the end. Raises UserError.
+    Its output goes to `log`, or to standard error. `extra` flags come last, so they win."""
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
     port = port or environment.port()
     args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
-        if not (extra or card.concurrency):  # vLLM does not tell how many requests it decodes together
+        if not (extra or card.concurrency):  # vLLM does not report how many requests it decodes together
             server = replace(server, limit=min(server.limit, chosen.running + WAITING))
         yield server
 
@@ -235,8 +213,7 @@ def started(
     log: Path | None = None,
     card: Card = cards.NONE,
 ) -> Iterator[Server]:
-    """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`; else
-    as launched."""
+    """Start an engine by arguments for its interpreter, which serve a model named `model`. Otherwise like launched."""
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
@@ -251,21 +228,20 @@ def started(
         hidden, secrets = engine.secrets(key, Path(folder.name))
         with process.running(engine.label, [*args, *hidden], port, log, secrets, key) as running:
             server = running.wait_until(answering, process.START_SECONDS)
-            folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
+            folder.cleanup()  # the key has been read: no copy is left if this process is killed
             yield replace(server, failure=running.failure)
 
 
 def gpu_engine() -> OnGpu:
-    """Return the engine for a GPU that ENGINE names, else the default one. Raises UserError if ENGINE names another."""
+    """Return the engine for a GPU that ENGINE names, else the default one. Raises UserError for another ENGINE."""
     wanted = environment.engine()
     if engine := dialect.on_gpu(wanted):
         return engine
-    raise UserError(f"ENGINE={wanted} serves no folder of weights on a GPU. Unset ENGINE")
+    raise UserError(f"{environment.asked_by()} serves no folder of weights on a GPU. Unset it")
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
-    """The model that MODEL names as `named`, for an engine of a GPU. Raises UserError where there is no GPU, or the
-    engine would read it wrongly."""
+    """Return the model that MODEL names. Raises UserError without a GPU, or if the engine would misread it."""
     _check_gpu(engine)
     model = weights.Model.at(named)
     engine.check_model(model.folder)
@@ -273,24 +249,20 @@ def model_for(engine: OnGpu, named: str) -> weights.Model:
 
 
 def set_up(engine: OnGpu) -> None:
-    """Install an `engine` of a GPU where it is missing. Raises UserError where there is no GPU; ends the process where
-    that fails."""
+    """Install an `engine` if it is missing; end the process if that fails. Raises UserError without a GPU."""
     _check_gpu(engine)
     files.set_up(engine.kind)
 
 
 def _check_gpu(engine: OnGpu) -> None:
-    """Raises UserError where there is none."""
     if not gpus.has_gpu():
-        which = environment.asked_by().partition("=")[0]
-        raise UserError(
-            f"{engine.label} needs an NVIDIA GPU and nvidia-smi lists none. Unset {which} to run on what is here"
-        )
+        name = environment.asked_by().partition("=")[0]
+        raise UserError(f"{engine.label} needs an NVIDIA GPU, and nvidia-smi lists none. Unset {name} to use the CPU")
 
 
 def python_of(engine: OnGpu) -> str:
-    """Return the interpreter that imports the engine: that of SGLANG_PYTHON (or VLLM_PYTHON), of the venv that setup.sh
-    makes, or the image's own python3. Raises UserError if there is none."""
+    """Return an interpreter that imports the engine. Raises UserError if there is none.
+    The order: SGLANG_PYTHON or VLLM_PYTHON, the venv of setup.sh, the image's own python3."""
     package = engine.kind
     named = environment.python(package)
     candidates = [named] if named else [str(ROOT / f".venv-{package}" / "bin" / "python"), shutil.which("python3")]
@@ -298,11 +270,9 @@ def python_of(engine: OnGpu) -> str:
         if python and _imports(python, package):
             return python
     if named:
-        raise UserError(
-            f"{package.upper()}_PYTHON={named} does not import {package}. Name an interpreter that does, or unset it"
-        )
+        raise UserError(f"{package.upper()}_PYTHON={named} can't import {package}. Set another, or unset it")
     setup = "bash setup.sh" if engine.is_default else f"bash setup.sh {package}"
-    raise UserError(f"no python here imports {package}. Run '{setup}', which makes an environment for it")
+    raise UserError(f"no python here can import {package}. Run '{setup}' to set one up")
 
 
 def _imports(python: str, module: str) -> bool:
@@ -313,11 +283,11 @@ def _imports(python: str, module: str) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """`bash scripts/start_server.sh [NAME=value …] [flags]`: the server a run would start, in the foreground until
-    Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS say what it has to hold; flags are passed on to SGLang or vLLM."""
+    """Serve as a run would, in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
+    K, MAX_TOKENS and ANSWER_TOKENS size it. SGLang or vLLM get the flags."""
     environment.check()
     if _listed() is not None:
-        raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
+        raise UserError(f"port {environment.port()} already has a server. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.Stop()
     with suppress(KeyboardInterrupt), asked_for(need, extra, environment.port()) as server:

@@ -1,19 +1,16 @@
-"""An append-only memo of completions: what makes every experiment resumable.
+"""An append-only journal of completions, which makes every experiment resumable.
 
-One file per experiment, one JSON object a line, keyed by a hash of everything that determines a completion. A record
-holds the completion and the messages of its request, as they were sent. A run looks each request up before it asks the
-server; so a stopped run goes on where it was, and T raised from 5 to 10 reuses every earlier step. Journals of other
-experiments beside it are read too (never written): step 0 of an RSA run is the eight samples of the baseline. If two
-journals hold the same key, the run's own counts (else the last by name).
+One file per experiment, one JSON object a line, keyed by a hash of all that determines a completion. A record holds the
+completion and the messages of its request. A run looks up each request before it asks the server, so a stopped run
+continues, and T raised from 5 to 10 reuses the earlier steps. It reads the other journals in the folder too: step 0 of
+an RSA run is the baseline's samples. If two journals hold a key, the run's own counts, else the last by name.
 
-A line reaches the operating system as soon as its completion is there (it survives kill -9), and the disk within
-SYNC_SECONDS (it survives a power cut, but for the last second). A torn last line is cut off and simply owed again;
-so is a line whose checksum is wrong. The checksum is a line's last field and covers every byte before it, so that a
-journal is checked as it stands, without parsing. Memory holds the place of each record (some 100 bytes), and no text.
+A line is written when its completion arrives (it survives kill -9), and is on the disk within SYNC_SECONDS. If the last
+line is torn, or the checksum of a line is wrong, its request is sent again. The checksum comes last in a line and
+covers all bytes before it, so that a line is checked without parsing. Memory holds the offsets of records, and no text.
 
-If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). A line of that alone comes before
-a request, with the most that it can cost. The record of its completion gives back, as a negative amount, what was not
-taken. The sum over a journal is what its experiment has spent.
+If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before a request, a line with that
+field alone notes its highest possible cost. The record of its completion gives back the rest as a negative amount.
 """
 
 import fcntl
@@ -44,11 +41,11 @@ _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
 _PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
-_PAID_BYTES = 80  # at the end of a line, in which that is looked for
+_PAID_BYTES = 80  # the end of a line, which is searched for it
 
 
 def content_key(content: Any) -> str:
-    """The key of whatever determines a completion (JSON-able): 128 bits of the SHA-256 of its canonical form."""
+    """Return 128 bits of the SHA-256 of `content` as canonical JSON."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -62,22 +59,21 @@ class Record:
 
 
 class _File:
-    """A journal that is open for reading. `places`: the offset of each record by its key. `end`: the offset after the
-    last whole line that was scanned. `damaged`: numbers of lines that can't be read. `paid`: dollars."""
+    """A journal that is open for reading."""
 
     def __init__(self, path: Path, fd: int | None = None) -> None:
         try:
             self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # kept open: records are read one by one
         except OSError as error:
             raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix that, or move it away") from None
-        self.places: dict[int, int] = {}
-        self.end = 0
-        self.damaged: list[int] = []
-        self.paid = 0.0
+        self.places: dict[int, int] = {}  # the offset of each record by its key
+        self.end = 0  # the offset after the last whole line
+        self.damaged: list[int] = []  # numbers of unreadable lines
+        self.paid = 0.0  # dollars
         self.scan()
 
     def scan(self) -> None:
-        """Note the records after `end`, and what was paid."""
+        """Note the records and payments after `end`."""
         with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
             file.seek(self.end)
             for count, line in enumerate(file, 1):
@@ -92,7 +88,7 @@ class _File:
                 self.end += len(line)
 
     def line(self, offset: int) -> bytes:
-        """Read the whole line there; it is empty if the file has become shorter."""
+        """Read the line at `offset`; it is empty if the file has become shorter."""
         line = os.pread(self.fd, READ_BYTES, offset)
         while b"\n" not in line and (more := os.pread(self.fd, len(line), offset + len(line))):
             line += more
@@ -100,22 +96,22 @@ class _File:
 
 
 class Records:
-    """Records of journals, found by their keys."""
+    """Records of journals by their keys."""
 
     def __init__(self) -> None:
-        self._files: list[_File] = []  # of two that hold a key, the later counts
-        self.doubted: dict[str, str] = {}  # by key: what is wrong with a record whose checksum is right
+        self._files: list[_File] = []  # the last one that holds a key counts
+        self.doubted: dict[str, str] = {}  # by key: the fault of a record with the right checksum
 
     def __len__(self) -> int:
         return sum(len(file.places) for file in self._files)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The fields of the completion kept under `key`, or None."""
+        """Return the fields of the completion under `key`, or None."""
         found = self.record(key)
         return None if found is None else found.completion
 
     def record(self, key: str) -> Record | None:
-        """All that is kept under `key`, or None."""
+        """Return the record under `key`, or None."""
         number = int(key, 16)
         for file in reversed(self._files):
             if (offset := file.places.get(number)) is not None:
@@ -125,13 +121,9 @@ class Records:
                 try:
                     return _record(line)
                 except ValueError as error:
-                    self.doubt(key, str(error))
+                    self.doubted[key] = str(error)
                     return None
         return None
-
-    def doubt(self, key: str, why: str) -> None:
-        """Note that the record of `key` is whole and yet holds no completion."""
-        self.doubted[key] = why
 
     def _close(self) -> None:
         for file in self._files:
@@ -139,8 +131,8 @@ class Records:
 
 
 class Archive(Records):
-    """All journals of a folder, read only, also while a run writes to them; use it as a context manager. Where they
-    disagree, the one called `first` counts."""
+    """All journals of a folder, read-only; use it as a context manager. A run may write to them meanwhile.
+    If two hold a key, the one named `first` counts."""
 
     def __init__(self, folder: Path, first: str = "") -> None:
         super().__init__()
@@ -155,7 +147,7 @@ class Archive(Records):
         self._close()
 
     def refresh(self) -> None:
-        """Take in what was written since. Raises UserError where a journal can't be read."""
+        """Read the new lines and files. Raises UserError if a journal can't be read."""
         for path in filter(Path.is_file, self.folder.glob("*.jsonl")):
             if path in self._known:
                 self._known[path].scan()
@@ -166,14 +158,14 @@ class Archive(Records):
 
 
 class Journal(Records):
-    """The memo in `path`; use it as a context manager. One process may write a journal at a time. `is_private`: only
-    its owner may read it."""
+    """The journal in `path`; use it as a context manager. One process may write it at a time. If `is_private`, only its
+    owner may read it."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__()
         self.path, self._mode = path, 0o600 if is_private else 0o644
-        self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
-        self._refused: OSError | None = None  # what the disk said when it was to make sure of what it has
+        self.damaged: list[int] = []  # numbers of unreadable lines; their requests are sent again
+        self._refused: OSError | None = None  # the error of the last sync
         self._dirty = threading.Event()
         self._stop = threading.Event()
 
@@ -198,7 +190,7 @@ class Journal(Records):
         self._own = _File(self.path, self._fd)
         self._files.append(self._own)
         self.damaged, self._first = self._own.damaged, self._own.end
-        os.ftruncate(self._fd, self._own.end)  # a torn last line: cut off, so that the next record starts a line
+        os.ftruncate(self._fd, self._own.end)  # cut off a torn last line: the next record must start a line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
         self._syncer.start()
         return self
@@ -212,19 +204,19 @@ class Journal(Records):
         self._close()
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
-        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers, and the dollars `paid` for
-        it since the last line about it. A full disk raises UserError and leaves the journal whole."""
+        """Append a record, and the dollars `paid` for it since its last line.
+        Raises UserError if the disk is full, and leaves the journal whole."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place
 
     def pay(self, amount: float) -> None:
-        """Note that so many dollars are paid; a negative amount is given back. Raises UserError as `put` does."""
+        """Note a payment in dollars; a negative amount is given back. Raises UserError if the disk is full."""
         self._append({}, amount)
 
     @property
     def paid(self) -> float:
-        """Return the dollars that this journal has as paid."""
+        """The sum of all payments in this journal, in dollars."""
         return self._own.paid
 
     def _append(self, record: dict[str, Any], paid: float) -> None:
@@ -245,11 +237,11 @@ class Journal(Records):
         self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
-        """Whether the record of `key` was kept before this journal was opened."""
+        """Return whether the record of `key` precedes the opening of this journal."""
         return self._own.places.get(int(key, 16), -1) < self._first
 
     def _put_back(self) -> None:
-        """Someone removed the file while it was written to: what it held can still be read, and is not lost."""
+        """Restore the file from its open descriptor if someone removed it during the run."""
         with suppress(OSError), open(self._fd, "rb", closefd=False) as held:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "xb") as file:
@@ -270,7 +262,7 @@ class Journal(Records):
 
 
 def _record(line: bytes) -> Record:
-    """Read a whole line. Raises ValueError if it holds no completion with its messages."""
+    """Parse a line. Raises ValueError if it holds no completion with its messages."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -282,7 +274,7 @@ def _record(line: bytes) -> Record:
 
 
 def _key(line: bytes) -> int | None:
-    """The key of a whole record; None where it is damaged, or no record at all."""
+    """Return the key of a record; None if the line is damaged or no record."""
     found = _BEGINNING.match(line) if _is_whole(line) else None
     return int(found[1], 16) if found else None
 
@@ -291,22 +283,18 @@ def _is_whole(line: bytes) -> bool:
     return line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
 
 
-# Completions as records
-
-
 def from_record(key: str, record: Mapping[str, Any]) -> Completion:
-    """The completion that is kept under `key`. Raises ValueError where its fields are none of a completion's."""
+    """Return the completion under `key`. Raises ValueError if a field has the wrong name, type or range."""
     convert(record, _KEPT)
     return Completion(key=key, reused=True, **record)
 
 
 def to_record(completion: Completion) -> dict[str, Any]:
-    """What is kept of it."""
     return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
 def _model() -> type[Struct]:
-    """Return the model of a record: the fields of a completion, with the ranges of their numbers."""
+    """Build the msgspec model of a record: the fields of a completion with the ranges of their numbers."""
     count = Annotated[int, Meta(ge=0)]
     finite = Annotated[float, Meta(ge=-1e15, le=1e15)] | None
     ranged: Any = {int: count, list[int]: list[count], float: Amount, float | None: finite}

@@ -1,4 +1,4 @@
-"""Slots: at most `limit` requests in flight, and the most urgent of those that wait goes next. It knows no server."""
+"""Limit the requests in flight; the most urgent waiting request is sent next."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,36 +12,33 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._free = limit  # nobody waits while this is above 0
+        self._free = limit  # above 0 only if no request waits
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._turns = count()
         self.is_closed = False
-        self._empty = asyncio.Event()  # set when the last slot was given back after closing
+        self._empty = asyncio.Event()  # set when the last slot is given back after closing
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
-        """Hold a slot. Among those that wait for one the highest priority is first, and among equals the first."""
+        """Hold a slot. The highest priority is served first, and equals in order of arrival."""
         if self._free and not self.is_closed:
             self._free -= 1
         else:
-            await self._turn(priority)
+            turn = asyncio.get_running_loop().create_future()
+            heappush(self._waiting, (-priority, next(self._turns), turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # it had just been given the slot
+                    self._release()
+                raise
         try:
             yield
         finally:
             self._release()
 
-    async def _turn(self, priority: float) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (-priority, next(self._turns), turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # the slot was handed over just before
-                self._release()
-            raise
-
     def _release(self) -> None:
-        """Hand the slot to the next that still waits."""
+        """Hand the slot to the next waiter that was not cancelled."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():
@@ -53,11 +50,10 @@ class Slots:
 
     @property
     def held(self) -> int:
-        """How many slots are held."""
         return self._limit - self._free
 
     def close(self) -> None:
-        """Hand out no slot any more: who waits for one waits until it is cancelled."""
+        """Hand out no further slot: a waiter waits until it is cancelled."""
         self.is_closed = True
 
     async def empty(self) -> None:

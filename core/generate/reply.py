@@ -1,4 +1,4 @@
-"""Read what a server sends as a Reply, or name what is wrong with it. It knows no client: importing it loads none."""
+"""Parse a server's response into a Reply, or raise the Failure that it shows."""
 
 import json
 import math
@@ -6,8 +6,6 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from core.base.errors import one_line
@@ -15,27 +13,26 @@ from core.base.files import storable
 from core.base.prices import Counted
 from core.types import BROKEN, CUT, Message, end_of
 
-LONGEST_WORDS = 300  # characters of a server's own words that are shown
-MOST_TOKENS = 10**12  # that one reply may claim to have taken
-PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
+LONGEST_WORDS = 300  # characters of a server's error message that are shown
+MOST_TOKENS = 10**12  # a higher count in a reply is ignored
+PASSING = (408, 409, 425, 429)  # statuses of temporary errors, besides 5xx
 THROTTLED = 429
-PASSED_ON = (408, 502, 504, 524)  # what a gateway says of a request that a model may be at work on
+PASSED_ON = (408, 502, 504, 524)  # statuses of a gateway whose model may still work on the request
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|payment[ _]required"
     r"|billing_(?:hard_limit|not_active)"
 )
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
-_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # where errors say what is wrong
-_DEEPEST = 5  # levels of an error, or of a message's parts, that are looked into
-LEAST_CUT = 200  # tokens of a prompt; shorter ones are cut by no server
-_KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # of parts, by their types
+_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields of an error with its message
+_DEEPEST = 5  # levels of an error, or of a message's parts, that are searched
+LEAST_CUT = 200  # tokens; no server cuts a shorter prompt
+_KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # of a message's parts, by type
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server said. Texts are as they came, but for halves of surrogate pairs, which can't be sent again.
-    Tokens are 0 where the server does not give them (Completion says which are)."""
+    """A server's reply. Tokens are 0 if the server does not report them. Lone surrogates are replaced."""
 
     model: str
     content: str
@@ -45,28 +42,28 @@ class Reply:
     cached_tokens: int
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
-    logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None: not all are given
+    logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None if one is missing
 
     @property
     def counted(self) -> Counted:
-        """The same, None where it is not given. No prompt takes 0, nor does a reply that says something."""
+        """The prompt, cached and completion tokens; None if not reported. A prompt or a text never has 0."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
         completion = self.completion_tokens if self.completion_tokens or is_silent else None
         return self.prompt_tokens or None, self.cached_tokens, completion
 
 
 class Failure(Exception):
-    """A request that came to nothing; the text says why."""
+    """A request without a usable reply; the text is the reason."""
 
-    is_free = False  # it can't be charged, for it was refused before any token, or never arrived
-    may_pass = True  # by itself: then the request is asked again,
-    tries = math.inf  # so often at most, of its kind
-    is_final = False  # this very request can never succeed: that is kept
-    what = ""  # what its words begin with
+    is_free = False  # it can't be charged: it was refused before any token, or never arrived
+    may_pass = True  # a retry may help
+    tries = math.inf  # the most tries that fail in this way
+    is_final = False  # this request can never succeed: the journal keeps that
+    what = ""  # the beginning of `words`
 
     @property
     def words(self) -> str:
-        """Return what a completion records of it."""
+        """The error that a completion records."""
         return f"{self.what}{self}"
 
 
@@ -77,67 +74,65 @@ class Lost(Failure):
 
 
 class Malformed(Failure):
-    """The server said that all is well, and what it sent is not a chat completion."""
+    """The response is no chat completion, though its status is 200."""
 
     what = "the server's answer could not be read: "
 
 
 class Oversized(Failure):
-    """The reply was ended: it is larger than its cap allows."""
+    """The reply is larger than its cap allows, and was cut off."""
 
     may_pass = False
 
 
 class Stalled(Failure):
-    """No byte came for as long as patience lasted, which is longer each time."""
+    """No byte came for too long. The patience doubles with each try."""
 
     tries = 3
 
 
 class Overtime(Failure):
-    """The reply took longer than a request may take in all."""
+    """The reply took longer than the time limit of a request."""
 
     tries = 2
 
 
 class Refused(Failure):
-    """The server answered with an error; the text is its own words on one line. `wait`: the seconds that it asks us to
-    wait (None: it does not say)."""
+    """An error response; the text is the server's message on one line. `wait`: the seconds that the server asks for.
+    `body` is text or JSON. `is_within`: the error came within a reply, whose tokens may be charged."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> None:
-        """`body`: of the answer, as text or as JSON; `is_within`: it came in a reply that had begun well, of which
-        tokens may have to be paid."""
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
         super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
         self.status, self._all, self.what = status, text.lower(), f"status {status}: "
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
         self.is_final = status in (400, 413, 422)
-        is_too_large = "request too large" in self._all  # for the limit of a minute, also alone
+        is_too_large = "request too large" in self._all  # for the limit of tokens a minute
         self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
 
     def names(self, field: str) -> bool:
-        """Whether it speaks of this `field` of a request."""
+        """Return whether the error names this `field` of a request."""
         return bool(re.search(rf"\b{field}\b", self._all))
 
     @property
     def is_unpaid(self) -> bool:
-        """Return whether quota or credit is used up. Unlike a limit of the rate, that does not pass by itself."""
+        """True if quota or credit is used up. Unlike a rate limit, that does not pass by itself."""
         return self.status == 402 or (self.status in (400, 403, 429) and bool(_UNPAID.search(self._all)))
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a filter for contents refuses this very prompt."""
+        """True if a content filter refuses this prompt."""
         return bool(_FILTERED.search(self._all))
 
 
 @dataclass
 class _Message:
-    """A streamed message, as far as it has come."""
+    """A streamed message so far."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
-    tokens: list[Any] = field(default_factory=list)  # with their probabilities, where they are given
+    tokens: list[Any] = field(default_factory=list)  # with their probabilities
     usage: Any = None
     model: Any = None
 
@@ -148,7 +143,7 @@ class _Message:
         if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
             raise Malformed(f"a chunk without choices: {chunk!r:.80}")
         if (choice := _first(choices)) is None:
-            return  # other choices, which nobody asked for
+            return  # other choices were not requested
         delta = choice.get("delta") or {}
         if not isinstance(delta, dict):
             raise Malformed(f"a chunk without text: {chunk!r:.80}")
@@ -158,31 +153,31 @@ class _Message:
         self.tokens += _listed(choice.get("logprobs"))
 
     def whole(self) -> dict[str, Any]:
-        """As the server would have sent it without streaming."""
+        """Return the JSON object of the same reply without streaming."""
         message = {name: "".join(parts) for name, parts in self.texts.items()}
         choice = {"message": message, "finish_reason": self.finish_reason, "logprobs": {"content": self.tokens}}
         return {"model": self.model, "choices": [choice], "usage": self.usage}
 
 
-async def found_in(parts: AsyncIterator[bytes]) -> dict[str, Any]:
-    """Read a chat completion as it comes: server-sent events or JSON in one piece, whatever it is labelled. Raises
-    Malformed for events that are cut off: a piece must not pass for the whole."""
+async def read(parts: AsyncIterator[bytes]) -> Reply:
+    """Read a chat completion from server-sent events or one JSON object, whatever its content type.
+    Raises Malformed if it is none or a stream was cut off, and Refused if it is an error."""
     message, others = _Message(), list[bytes]()
     is_stream = is_done = False
     async for line in _lines(parts):
         if not line.startswith(b"data:"):
-            others.append(line)  # a comment, an event's name, a blank line; or a part of JSON
+            others.append(line)  # a comment, an event's name or a blank line of a stream; or a part of JSON
             continue
         is_stream, data = True, line[5:].strip()
         if data == b"[DONE]":
             is_done = True
         elif data:
-            message.add(object_in(data))
+            message.add(_object(data))
     if not is_stream:
-        return object_in(b"\n".join(others))
+        return reply_from(_object(b"\n".join(others)))
     if not is_done and not (message.finish_reason and message.usage):
         raise Malformed("the stream ended before the reply did")
-    return message.whole()
+    return reply_from(message.whole())
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -196,8 +191,8 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield b"".join(open_line)
 
 
-def object_in(data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`. Raises Malformed, and Refused where it is an error."""
+def _object(data: bytes) -> dict[str, Any]:
+    """Parse a JSON object. Raises Refused if it is an error, else Malformed if it is no object."""
     found = _json(data.decode("utf-8", "replace"))
     if not isinstance(found, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
@@ -215,14 +210,14 @@ def _json(text: str) -> Any:
 
 
 def reply_from(found: dict[str, Any]) -> Reply:
-    """`found` read as a chat completion. Raises Malformed where it is none."""
+    """Return the reply in a chat completion's JSON object. Raises Malformed if it is none."""
     choices = found.get("choices")
     choice = _first(choices) or choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
-    if not finish or end_of(finish) == BROKEN:  # a piece must not pass for the whole
+    if not finish or end_of(finish) == BROKEN:  # a part must not count as the whole
         raise Malformed(f"the reply has no end (finish_reason {finish or None})")
     if end_of(finish) == CUT:
         finish = CUT
@@ -249,21 +244,20 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server cut these `messages`: it counts fewer prompt tokens than they have words. No usual
-    tokenizer makes one token of two words, or of more than 256 characters. A fifth is taken off for exceptions."""
+    """Return whether the server cut these `messages`: it counts fewer prompt tokens than they have words. Usual
+    tokenizers make no token of two words or of more than 256 characters; a fifth is subtracted for exceptions."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
 
 
 def _first(choices: list[Any]) -> dict[str, Any] | None:
-    """Find the choice of index 0, or one without an index, wherever it is in the list."""
+    """Find the choice of index 0, or one without an index."""
     return next((each for each in choices if isinstance(each, dict) and not each.get("index")), None)
 
 
 def _texts(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a message, or of a chunk, each with its kind: "content", "reasoning_content", "reasoning" or
-    "refusal". A field may be a list of parts, each with a type of its own."""
+    """Yield the texts of a message or chunk, each with its kind. A field may be a list of parts, each with a type."""
     for name in ("content", "reasoning_content", "reasoning", "refusal"):
         yield from _parts(name, message.get(name))
 
@@ -281,8 +275,7 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Prompt, cached and completion tokens. By OpenAI's format, completion tokens hold those of thinking; some count
-    these apart (Google's total is prompt + completion + thoughts), and then they are what the total has besides."""
+    """Read prompt, cached and completion tokens. Some servers count thinking only in the total, such as Google's."""
     if not isinstance(usage, dict):
         return 0, 0, 0
     prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
@@ -298,24 +291,23 @@ def _string(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A field that should be text, as text that can be sent again: half a surrogate pair can't. The halves of one that
-    was cut between two chunks are joined."""
+    """Return a text field without lone surrogates, which can't be sent again. Raises Malformed if it is no text."""
     return "" if value is None else storable(_string(value))
 
 
 def _count(value: Any) -> int:
-    """A number of tokens; 0 for what can't be one, like the integers of hundreds of digits that JSON may hold."""
+    """Return a number of tokens; 0 if the value can't be one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST_TOKENS else 0
 
 
 def _listed(logprobs: Any) -> list[Any]:
-    """The tokens of a field "logprobs", whatever they are."""
+    """Return the list of tokens in a field "logprobs"; it may hold anything."""
     listed = logprobs.get("content") if isinstance(logprobs, dict) else None
     return listed if isinstance(listed, list) else []
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:
-    """Alternatives for the first token."""
+    """Return the alternatives for the first token."""
     try:
         given = {_text(t["token"]): float(t["logprob"]) for t in tokens[0]["top_logprobs"]}
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
@@ -324,11 +316,11 @@ def _logprobs(tokens: list[Any]) -> dict[str, float]:
 
 
 def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
-    """The sum over all `tokens`, None where some are missing of those that the server has `counted` (0: nobody has).
+    """Return the sum over all `tokens`; None if fewer are listed than the server `counted` (0: unknown).
 
-    llama.cpp lists a character that takes several tokens with the probability of the last alone, and neither the stop
-    text nor the token that it was in. So one token may be missing at the end, where those listed end as the `text` does
-    and the last of them is part of it: that which ends a turn is listed with the text ""."""
+    llama.cpp lists a character of several tokens with the probability of the last one only, and lists neither the stop
+    text nor the token that contains it. So one token may be missing at the end, if the listed ones end like `text` and
+    the last one is not "", the token that ends a turn."""
     try:
         given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
         total = math.fsum(logprob for _, logprob in given)
@@ -338,34 +330,30 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
         return None
     missing = counted - len(given)
     if missing > 0:
-        said, text = "".join(token for token, _ in given).strip(), text.strip()
-        is_whole = said.endswith(text) or text.endswith(said)  # one may hold more: thinking, or an answer's opening
+        listed, text = "".join(token for token, _ in given).strip(), text.strip()
+        is_whole = listed.endswith(text) or text.endswith(listed)  # one may begin earlier: with thinking or an opening
         if missing > 1 or finish != "stop" or not given[-1][0] or not is_whole:
             return None
     return total
 
 
 def _words(error: Any, depth: int = 0) -> str:
-    """What an error says in words, wherever its server puts them: OpenAI's {"error": {"message"}} and plainer forms,
-    {"detail"} as a text or as the list of a validator, which names the place too."""
+    """Return the message in an error object: OpenAI's {"error": {"message"}}, plainer forms, or a validator's list."""
     if isinstance(error, str):
         return error.strip()
     if depth > _DEEPEST or not isinstance(error, dict | list):
         return ""
     if isinstance(error, list):
         return "; ".join(filter(None, (_words(each, depth + 1) for each in error[:8])))
-    said = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
+    message = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
     place = error.get("loc")
-    return f"{'.'.join(map(str, place))}: {said}" if said and isinstance(place, list | tuple) else said
+    return f"{'.'.join(map(str, place))}: {message}" if message and isinstance(place, list | tuple) else message
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until a server wants to be asked again: a number, or a date. None if it does not say."""
+    """Return the seconds that a server asks to wait; None without a number. A date is ignored: our own pauses do."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             seconds = float(headers.get(name, "")) * unit
             return None if math.isnan(seconds) else max(0.0, seconds)
-    with suppress(ValueError, TypeError, IndexError, OverflowError):
-        then = parsedate_to_datetime(headers.get("retry-after", ""))
-        return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     return None

@@ -1,8 +1,8 @@
-"""Retry: one request, asked again until it is answered; and what all requests together say of the server.
+"""Retry requests, and end the run if the server is lost.
 
-A request that fails is asked again for about two minutes. A server that is away ends the run after as long. One that
-sends nothing usable ends it too, sooner if nothing of it ever was usable; prompts that it chokes on, where it answers
-others, end nothing. A limit of our rate holds all requests back.
+A failed request is retried for about two minutes. The run ends if the server is away for as long, or if it sends
+nothing usable: sooner if it never did. A prompt that fails while others succeed ends nothing. A rate limit pauses all
+requests.
 """
 
 import asyncio
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
     from core.generate.wire import Wire
 
 RETRIES = 8  # waits of 0.5, 1, 2 … 64 s
-AWAY_SECONDS = 128.0  # that a server may be away
-LONGEST_WAIT = 600.0  # seconds; bounds what a server may ask for with Retry-After
-THROTTLED_SECONDS = 3600.0  # for which a server may refuse everything for the rate
-IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
-# A server is given up when a request was asked in vain, and no other was usable for so many seconds; one whose first
-# reply is still to come, when so many different prompts were asked in vain.
+AWAY_SECONDS = 128.0  # the longest that a server may be away
+LONGEST_WAIT = 600.0  # seconds; a longer Retry-After is shortened to this
+THROTTLED_SECONDS = 3600.0  # the longest that a server may refuse all requests for the rate
+IDLE_SECONDS = 60.0  # after a pause as long, another server may answer at the address
+# If a request fails for good, the server is given up if no reply was usable for so many seconds. Before the first
+# reply, it is given up if so many different prompts fail for good.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
 REASON = 60  # characters of a failure that the bar shows
-KEPT = "what is finished is kept"
+KEPT = "finished work is kept"
 
 
 class Over(RunFailed):
-    """The server has no quota or credit left for us, or refuses us for its limits without end: nothing more is sent."""
+    """Quota or credit is used up, or the rate limit refuses all requests without end: nothing more is sent."""
 
 
 class Asker:
-    """Ask a server, at most `limit` requests at a time. A request may take `timeout` seconds in all, and be silent for
-    `stall` seconds. `say` shows a line to the user. Use it as a context manager."""
+    """A client that retries, with at most `limit` requests in flight; use it as a context manager. A request may take
+    `timeout` seconds and be silent for `stall` seconds. `say` shows a line to the user."""
 
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
         self._wire: Wire  # since it was entered
         self._rates = Rates(_pause_for)
-        self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
-        self._away: float | None = None  # since when it has not been reached; monotonic seconds, as all times here
+        self._again: dict[object, str] = {}  # the requests that are retried, and why
+        self._away: float | None = None  # since when no connection succeeds; monotonic, like all times here
         self._usable_at: float | None = None  # when the last usable reply came
-        self._failed: set[str] = set()  # prompts that were asked in vain since
+        self._failed: set[str] = set()  # prompts that have failed for good since then
         self._asked = time.monotonic()  # when the last request was sent
-        self._names: set[str] = set()  # what its replies call the model
-        self._doubted = False  # whether another server may have taken its place
+        self._names: set[str] = set()  # of the model in its replies
+        self._doubted = False  # whether another server may answer now
         self._checking = asyncio.Lock()
-        self._is_told_of_cuts = False
+        self._has_warned = False
 
     async def __aenter__(self) -> "Asker":
         from core.generate.wire import Wire  # takes a while to load
@@ -68,21 +68,18 @@ class Asker:
     async def __aexit__(self, *about: object) -> None:
         await self._wire.__aexit__(*about)
 
-    # For the bar
-
     @property
     def in_flight(self) -> int:
-        """Count the requests that wait for a reply."""
         return self._wire.in_flight
 
     @property
     def streamed(self) -> int:
-        """Estimate the tokens of the replies that are coming; 0 if the server does not stream."""
+        """An estimate of the tokens in unfinished replies; 0 if the server does not stream."""
         return self._wire.streamed
 
     @property
     def trouble(self) -> str:
-        """Return what keeps requests from being answered now, in a few words; "" if nothing does."""
+        """The reason why requests are not answered now, in a few words; "" if they are."""
         if self._away is not None:
             return f"server away {time.monotonic() - self._away:.0f} of {AWAY_SECONDS:.0f} s"
         if self._rates.waiting:
@@ -91,19 +88,17 @@ class Asker:
 
     @property
     def reason(self) -> str:
-        """Return why requests are asked again, in the server's words if it has some; "" if none are."""
+        """The newest failure among the requests that are retried; "" without any."""
         return next(reversed(self._again.values())) if self._again else ""
 
     @property
     def is_answered(self) -> bool:
-        """Return whether any reply was usable yet."""
+        """True once a reply was usable."""
         return self._usable_at is not None
 
-    # Asking
-
     async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
-        """Return the reply to a request of what `prompt` stands for, paid from `hold`. Raises Failure after the last
-        try, Over, RunFailed and UserError if all requests would fare the same."""
+        """Return the reply to a request, paid from `hold`. `prompt` identifies its messages.
+        Raises Failure after the last try; Over, RunFailed or UserError if no request would succeed."""
         mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
         since = asyncio.get_running_loop().time()
         try:
@@ -119,7 +114,7 @@ class Asker:
                     if not failure.may_pass:
                         raise
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
-                        continue  # the rates let it wait with all others; it has not been tried
+                        continue  # it waits with all others, and this was no try
                     tried[type(failure)] += 1
                     self._again[mine] = one_line(failure.words, REASON)
                     is_silent = (self._usable_at or -math.inf) < began
@@ -146,7 +141,7 @@ class Asker:
         return reply
 
     async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
-        """Take note of a usable reply. Raises as `_check` does, if it names another model than those before."""
+        """Note a usable reply. Raises as `_check` does if it names another model than earlier replies."""
         if reply.model not in self._names:
             if self._names:
                 self._doubted = True
@@ -154,16 +149,16 @@ class Asker:
             self._names.add(reply.model)
         self._away, self._usable_at = None, time.monotonic()
         self._failed.clear()
-        if not self._is_told_of_cuts and is_cut(reply, body["messages"]):
-            self._is_told_of_cuts = True
+        if not self._has_warned and is_cut(reply, body["messages"]):
+            self._has_warned = True
             self._say(
-                f"warning: the server at {self.server.base_url} counts {reply.prompt_tokens} tokens of a prompt that "
-                "has more words: it cuts long prompts silently, or leaves out what its cache held. Give it a longer "
-                "context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+                f"warning: the server at {self.server.base_url} counts {reply.prompt_tokens} tokens in a prompt with "
+                "more words: it cuts long prompts silently, or does not count cached tokens. Give it a longer context "
+                "(Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
     def _heard(self, failure: Failure) -> None:
-        """Take note of a failure. Raises Over if quota is used up, and UserError if a server of ours has ended."""
+        """Note a failure. Raises Over if quota is used up, and UserError if a server started here has ended."""
         if isinstance(failure, Lost):
             self._doubted = True
             if why := self.server.failure():
@@ -173,28 +168,28 @@ class Asker:
             self._away = None
         if isinstance(failure, Refused) and failure.is_unpaid:
             raise Over(
-                f"the server at {self.server.base_url} has no quota or credit left for us: {failure} "
-                f"(run the same command again when it has: {KEPT})"
+                f"quota or credit at {self.server.base_url} is used up: {failure}. Add some, then run the same command "
+                f"again: {KEPT}"
             ) from None
 
     def _is_throttled(self, failure: Failure) -> bool:
-        """Return whether it is a limit of our rate. Raises Over if that never passes."""
+        """Return whether a rate limit refused the request. Raises Over if it has refused all for too long."""
         if not (isinstance(failure, Refused) and failure.status == THROTTLED):
             return False
         since = self._rates.refused_since
         if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:
             raise Over(
-                f"the server at {self.server.base_url} has refused every request for {THROTTLED_SECONDS / 60:.0f} "
-                f"minutes, for the limits of our rate: {failure}. Run the same command again later: {KEPT}"
+                f"the rate limit of the server at {self.server.base_url} has refused every request for "
+                f"{THROTTLED_SECONDS / 60:.0f} minutes: {failure}. Run the same command again later: {KEPT}"
             )
         return True
 
     def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
-        """Return the seconds before the next try. `is_silent`: nothing usable has come since the first one. Raises
-        UserError if the server was away for too long."""
-        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # a population should not return in step
+        """Return the seconds before the next try. `is_silent`: no usable reply has come since the first try.
+        Raises UserError if the server was away for too long."""
+        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # a population should not return all at once
         if isinstance(failure, Refused):
-            return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))  # asked back at once, we still wait
+            return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))
         if isinstance(failure, Lost) and self._away is not None:
             left = self._away + AWAY_SECONDS - time.monotonic()
             if left <= 0 or (is_silent and tries > RETRIES):
@@ -206,7 +201,7 @@ class Asker:
         return wait
 
     def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
-        """Note that a request was asked in vain. Raises RunFailed if the server is to be given up."""
+        """Note that a request has failed for good. Raises RunFailed if the server is given up."""
         self._failed.add(prompt)
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
@@ -214,20 +209,20 @@ class Asker:
             is_enough = time.monotonic() - self._usable_at > SECONDS_SINCE
         if is_enough and not self._wire.is_at_work(since):
             raise RunFailed(
-                f"the server at {self.server.base_url} sends nothing usable (the last: "
+                f"the server at {self.server.base_url} sends nothing usable (last failure: "
                 f"{failure.words.rstrip('.')}). Fix that and run the same command again: {KEPT}"
             )
 
     async def _check(self) -> None:
-        """Check that the server is the one that the run began with. After a lost connection or a pause, another may
-        have taken its place. Raises UserError if it serves another model, and Lost if it does not answer."""
+        """Check, after a lost connection or a pause, that the server is still the one that the run began with.
+        Raises UserError if it serves another model, and Lost if it does not answer."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()
         if not self._doubted:
             return
         async with self._checking:
             if not self._doubted:
-                return  # another request has looked
+                return  # another request has checked
             ours = self.server
             try:
                 now = await asyncio.to_thread(ours.look, ours)
@@ -235,23 +230,20 @@ class Asker:
                 raise UserError(f"{error} ({KEPT}; this run began with {ours.origin})") from None
             if now is None:
                 raise Lost("nothing answers")
-            self._away = None  # it answers, though a reply may take minutes
+            self._away = None
             if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
                 raise UserError(
-                    f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "
-                    f"that again and run the same command, or run it again with this one: {KEPT}, and each is given "
-                    "its own"
+                    f"the server at {ours.base_url} is now {now.origin}, but this run began with {ours.origin}. Start "
+                    f"that one again, or run the same command to begin anew with this one: {KEPT}"
                 )
             self.server = replace(ours, version=now.version)
             self._doubted = False
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Seconds for which nothing is sent to a server that refuses us for the rate, and asks for a `wait`: longer where
-    that was not enough."""
+    """Return the seconds to pause for a rate limit: at least `wait`, and longer in each round."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 
 def _backoff(attempt: int) -> float:
-    """Seconds to wait before asking again: doubling."""
     return float(min(LONGEST_WAIT, 0.5 * 2**attempt))

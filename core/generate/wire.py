@@ -1,11 +1,8 @@
-"""Wire: one chat request out, one Reply in, and what can go wrong between.
+"""Send chat requests over HTTP, read the replies, and end requests that stall.
 
-It speaks HTTP by aiohttp alone. The openai client on top of it was measured (benchmarks/client_cost.py): building a
-request and reading a stream there cost twice the CPU of all that is done here.
-
-Replies are streamed, because only a stream shows that a request is at work, and not lost: a watchdog ends a request
-from which no byte has come for too long. A queue is not a stall: a request may wait for its first byte while the server
-is at work, unless it serves what was sent long after it.
+It uses aiohttp alone: the openai client needs twice its CPU time (benchmarks/client_cost.py). Replies are streamed,
+because only a stream shows that the server works on a request. A watchdog ends requests that are silent for too long.
+Waiting in the server's queue is not a stall, unless the server serves requests that were sent much later.
 """
 
 import asyncio
@@ -27,46 +24,33 @@ from core.base import limits
 from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.cards import with_query
 from core.engines.server import Server, is_local
-from core.generate.reply import (
-    LONGEST_WORDS,
-    Lost,
-    Malformed,
-    Oversized,
-    Overtime,
-    Refused,
-    Reply,
-    Stalled,
-    found_in,
-    reply_from,
-)
+from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
 
 CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
-# Bytes of a reply: for each token of its cap, in a stream or with probabilities, and for all else. A larger one is
-# ended.
-BYTES, ROOM = 4096, 2**20
-ERROR_BYTES = 2**16  # of an error
+KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s): none is reused as it closes
+BYTES, ROOM = 4096, 2**20  # the most bytes of a reply: for each token of its cap, and in addition
+ERROR_BYTES = 2**16  # read of an error response
 REDIRECTS = 3
-SHORTEST_KEY = 8  # characters: a shorter one may be any word
-_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # nothing has reached a server
+SHORTEST_KEY = 8  # characters; a shorter key may be any word
+_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # the request has reached no server
 
 
 @dataclass(eq=False)
 class _Flight:
-    """A request on its way to the server at `address`. Times are the event loop's, in seconds."""
+    """A request in flight to the server at `address`. Times are the event loop's, in seconds."""
 
     sent: float
     patience: float
     deadline: asyncio.Timeout
     address: str
     heard: float | None = None  # when its last byte came
-    events: int = 0  # of its stream so far: most servers send one for each token
+    events: int = 0  # of its stream so far; most servers send one for each token
     stalled: bool = False
 
 
 class Wire:
-    """Connections to `server`, up to `limit` at a time; use it as a context manager. Of its replicas, each request goes
-    to the one with the fewest on their way. Raises UserError if the system does not allow so many connections."""
+    """Up to `limit` connections to `server`; use it as a context manager. A request goes to the least busy replica.
+    Raises UserError if the system does not allow so many connections."""
 
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
@@ -74,7 +58,7 @@ class Wire:
         self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
-        self._served = 0.0  # when the newest request that a byte has come for was sent
+        self._served = 0.0  # when the newest request with a byte of reply was sent
 
     async def __aenter__(self) -> "Wire":
         headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
@@ -93,19 +77,19 @@ class Wire:
         await self._session.close()
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
-        """Return the reply to `body`, the JSON object of a chat request. It is given up when no byte has come for
-        `patience` seconds, or when it is not complete after `limit` seconds. Raises Failure, and Elsewhere if the
-        server sends us on to another one."""
+        """Return the reply to `body`, the JSON object of a chat request. It may be silent for `patience` seconds and
+        take `limit` seconds. Raises Failure, and Elsewhere if the server redirects to another one."""
         content = json.dumps(body).encode()
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
-        most = ROOM + len(content) + BYTES * cap  # some servers repeat what they were sent
+        most = ROOM + len(content) + BYTES * cap  # some servers repeat the request
 
         now = asyncio.get_running_loop().time()
-        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), self._least_busy())
+        address = min(self._addresses, key=Counter(flight.address for flight in self._flights).__getitem__)
+        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), address)
         self._flights.add(flight)
         try:
             async with flight.deadline, self._sent(content, flight.address) as response:
-                return reply_from(await found_in(self._received(response, flight, most)))
+                return await read(self._received(response, flight, most))
         except (Refused, Malformed) as failure:
             failure.args = (self._without_key(str(failure)),)
             raise
@@ -122,7 +106,7 @@ class Wire:
 
     @asynccontextmanager
     async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and again to where the same server redirects it. Raises Refused if the answer is an error."""
+        """Send a request, and follow redirects within the server. Raises Refused if the response is an error."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(REDIRECTS):
             async with self._session.post(url, data=content, allow_redirects=False) as response:
@@ -142,7 +126,7 @@ class Wire:
         raise Malformed("it redirects without end")
 
     async def _words(self, response: aiohttp.ClientResponse) -> str:
-        """Read the body of an error, as far as its words go."""
+        """Read the beginning of an error response."""
         found = b""
         async for part in response.content.iter_any():
             found += part
@@ -151,7 +135,7 @@ class Wire:
         return found[:ERROR_BYTES].decode("utf-8", "replace").strip()
 
     def _without_key(self, words: str) -> str:
-        """Hide the key in a server's words, also if it was cut off at the end."""
+        """Hide the key in a server's message, even if the message ends within the key."""
         if len(self._key) < SHORTEST_KEY:
             return words
         shown = f"({self._key.variable})"
@@ -159,13 +143,9 @@ class Wire:
         ends = (end for end in range(len(self._key) - 1, SHORTEST_KEY - 1, -1) if words.endswith(self._key[:end]))
         return words[:-end] + shown if (end := next(ends, 0)) else words
 
-    def _least_busy(self) -> str:
-        busy = Counter(flight.address for flight in self._flights)
-        return min(self._addresses, key=busy.__getitem__)
-
     def is_at_work(self, since: float) -> bool:
-        """Whether the server is at work on a request: bytes of a reply are coming, or it has had one `since` (a time of
-        the event loop) and has not failed it yet."""
+        """Return whether the server works on a request: it has sent a part of a reply, or holds a request that was sent
+        before `since`, a time of the event loop."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     @property
@@ -174,14 +154,14 @@ class Wire:
 
     @property
     def streamed(self) -> int:
-        """Tokens of the replies that are coming, about."""
+        """An estimate of the tokens in unfinished replies."""
         return sum(flight.events for flight in self._flights)
 
     async def _received(self, response: aiohttp.ClientResponse, flight: _Flight, most: float) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, each part noted for the watchdog. Raises Oversized after `most` bytes."""
+        """Yield the parts of the body and note them for the watchdog. Raises Oversized after `most` bytes."""
         async for part in response.content.iter_any():
             if (most := most - len(part)) < 0:
-                raise Oversized("the reply was ended: it is larger than its cap allows")
+                raise Oversized("the reply is larger than its cap allows, and was cut off")
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")
@@ -207,8 +187,8 @@ class Wire:
 
 
 def _allow(connections: int, server: Server) -> None:
-    """See to it that so many connections can be open. Of a server in this process, both ends of each are ours."""
-    ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1
+    """Raise UserError if the system does not allow so many open connections."""
+    ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1  # both ends are in this process
     room = limits.reserve(ends * connections) // ends
     if room >= connections:
         return
@@ -220,7 +200,7 @@ def _allow(connections: int, server: Server) -> None:
 
 
 def _proxy(address: str) -> str | None:
-    """Return the proxy of the environment for this address. It is for the world outside, never for this machine."""
+    """Return the environment's proxy for this address; None for an address on this machine."""
     parts = urllib.parse.urlsplit(address)
     if is_local(address) or urllib.request.proxy_bypass(parts.hostname or ""):
         return None
@@ -228,7 +208,7 @@ def _proxy(address: str) -> str | None:
 
 
 def _why_lost(error: aiohttp.ClientError) -> str:
-    """The system's own words where it has some: aiohttp's tell of TLS also where there is none."""
+    """Return the system's error message if there is one: aiohttp's mentions TLS even without TLS."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(abs(error.os_error.errno)).lower()
     return one_line(str(error), LONGEST_WORDS) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The lengths of completions and prompts: measured by earlier runs of the model, or assumed."""
+"""The lengths of completions and prompts, measured in earlier runs of the model or assumed."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,33 +15,33 @@ from core.base.files import amount
 from core.results import read
 from core.results.model import CallCost, Head, MemberResult, ProblemResult
 
-# Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
-# makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's
-# first estimate for an RTX 4090 supposed. No length of QED-Nano on AIME is published.
+# Assumed until a run measures them: no lengths of QED-Nano on AIME are published. Lengths of reasoning models are
+# roughly log-normal. The median gives a mean of 7.6k tokens under a cap of 16,384, so 11M tokens for the 1,440
+# completions of 02_rsa_basic, as in the project's first estimate for an RTX 4090.
 MEDIAN_TOKENS = 6400  # of a solution, thinking included
 VERIFY_MEDIAN_TOKENS = 3000  # of a verification
 SPREAD = 0.8  # standard deviation of a length's logarithm
 PROMPT_TOKENS = 200  # statement and instructions
-ANSWER_TOKENS = 700  # of a solution after thinking, as aggregation sees it
-FORCED_TOKENS = 64  # of an answer that is forced at the cap, where ANSWER_TOKENS allow as many
-SAMPLE = 400  # points that stand for a distribution
+ANSWER_TOKENS = 700  # of a solution after thinking, which aggregation reads
+FORCED_TOKENS = 64  # of an answer forced at the cap, if ANSWER_TOKENS is larger
+SAMPLE = 400  # points that represent a distribution
 FEWEST = 8  # measured completions that replace an assumption
-FOREIGN = (UserError, KeyError, ValueError)  # no file of ours, or no cap in it
+FOREIGN = (UserError, KeyError, ValueError)  # not a file of this project, or no cap in it
 
 Sample = NDArray[np.float64]
 
 
 def log_normal(median: float) -> Sample:
-    """The assumed distribution, as SAMPLE quantiles of equal weight."""
+    """Return the assumed distribution as SAMPLE quantiles of equal weight."""
     z = [NormalDist().inv_cdf((i + 0.5) / SAMPLE) for i in range(SAMPLE)]
     return np.asarray(median * np.exp(SPREAD * np.array(z)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `cap`: the cap
-    of the measured solutions. `speed`: seconds of the whole engine per completion token, the least and the most of any
-    step; None if not measured."""
+    """Tokens of completions and prompts. `solutions[t]` samples step t, and the last entry all later steps.
+    `cap` truncated the measured solutions. `speed` is the least and the most seconds of the engine per completion token
+    in any step, None if not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -56,8 +56,8 @@ ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS)
 
 
 def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
-    """Return the lengths in the results of `model` in `folder`: those of `experiment` if there are any, then complete
-    ones, then the newest. None without results."""
+    """Return the lengths in results of `model`, None without any. Results of `experiment` come first, then complete
+    results, then the newest."""
     ranked: list[tuple[tuple[bool, bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
@@ -72,19 +72,19 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
-    """Return the lengths in a results file; None if it has too few completions, or no counts of tokens."""
+    """Return the lengths in a results file, None if it has too few completions or no token counts."""
     by_step: dict[int, list[MemberResult]] = {}
     for problem in problems:
         for step in problem.steps:
-            made = [m for m in step.members if m.cost.error is None and m.cost.is_counted]
-            by_step.setdefault(step.step, []).extend(made)
+            counted = [m for m in step.members if m.cost.error is None and m.cost.is_counted]
+            by_step.setdefault(step.step, []).extend(counted)
     config = head.config
     cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
     if not _tokens(members) or not concurrency or ("T" not in config and any(m.parents for m in members)):
-        return None  # a scaffold that is not RSA reads and writes other things
-    # What is forced or waits is asked for with its own thinking.
+        return None  # scaffolds other than RSA have other prompts
+    # The prompts of forced answers and waits contain their own thinking.
     whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.cost.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
     carried = [((m.cost.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
@@ -94,9 +94,10 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     if config.get("VERIFY_MODE") != "verdict":
         checks = []
     cut = sum(m.cost.finish_reason == "length" for m in members) / len(members)
-    speeds = [_seconds(step) / concurrency / _tokens(step) for step in steps if _tokens(step)]
+    seconds = [sum(call.seconds for m in step for call in (m.cost, *_side_calls(m))) for step in steps]
+    speeds = [s / concurrency / _tokens(step) for s, step in zip(seconds, steps, strict=True) if _tokens(step)]
     source = (
-        f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them cut off at "
+        f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them truncated at "
         f"{cap:,})"
     )
     if lacking := [of for of, found in (("verifications", checks), ("answer", carried)) if len(found) < FEWEST]:
@@ -112,10 +113,6 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     )
 
 
-def _calls(members: Sequence[MemberResult]) -> list[CallCost]:
-    return [call for m in members for call in (m.cost, *_side_calls(m))]
-
-
 def _side_calls(member: MemberResult) -> list[CallCost]:
     return [call for call in member.side_calls if call.is_counted]
 
@@ -125,8 +122,4 @@ def _sample(members: Sequence[MemberResult]) -> Sample:
 
 
 def _tokens(members: Sequence[MemberResult]) -> int:
-    return sum(call.completion_tokens or 0 for call in _calls(members))
-
-
-def _seconds(members: Sequence[MemberResult]) -> float:
-    return float(sum(call.seconds for call in _calls(members)))
+    return sum(call.completion_tokens or 0 for m in members for call in (m.cost, *_side_calls(m)))

@@ -1,4 +1,4 @@
-"""From an experiment's constants to completions and tokens, kind by kind, without a GPU or a file."""
+"""Compute the completions and tokens of an experiment from its constants, for each kind of completion."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,14 +15,13 @@ OTHERS = ("others",)  # the kind of completions that are no step of RSA
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    """Return the completions of `count` problems, kind by kind in the order they are made. If a scaffold is not RSA,
-    its completions besides N solutions are planned as the most that `max_completions` allows: further solutions, each
-    after reading one."""
+    """Return the completions of `count` problems, kind by kind in their order. If a scaffold is not RSA, all that its
+    max_completions allows beyond N solutions is planned as further solutions that each read one."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
-    made: list[Load] = []
-    before = 0.0  # mean length of the last step's solutions
+    result: list[Load] = []
+    before = 0.0  # mean length of the solutions in the step before
     for t in range(steps + 1):
         solutions = lengths.solutions[min(t, len(lengths.solutions) - 1)]
         prompt = lengths.prompt
@@ -34,20 +33,20 @@ def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> lis
             }[carry(config)]
             prompt += known.get("K", 0) * carried
         before = float(np.minimum(solutions, cap).mean())
-        made.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, forced))
+        result.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, forced))
         if t < steps and "VERIFY_MODE" in known:
             seen = lengths.prompt + min(lengths.answer, cap)
             times = count * known["N"]
-            if known["VERIFY_MODE"] == "p_true":  # one token, with thinking closed
-                made.append(Load(("verify", t), times, seen, np.ones(1)))
+            if known["VERIFY_MODE"] == "p_true":  # one token, without thinking
+                result.append(Load(("verify", t), times, seen, np.ones(1)))
             else:
                 times *= known["VERIFY_SAMPLES"]
                 checks, most = lengths.verifications, known["VERIFY_TOKENS"]
-                made.append(_load(("verify", t), times, seen, checks, most, forced))
-    if (rest := count * planned.max_completions(config) - sum(load.count for load in made)) > 0:
+                result.append(_load(("verify", t), times, seen, checks, most, forced))
+    if (rest := count * planned.max_completions(config) - sum(load.count for load in result)) > 0:
         prompt = lengths.prompt + min(lengths.answer, before)
-        made.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, forced))
-    return made
+        result.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, forced))
+    return result
 
 
 def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, forced: int) -> Load:
@@ -55,10 +54,9 @@ def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, force
     return Load(kind, count, prompt, np.minimum(sample, cap), cut, min(forced, FORCED_TOKENS))
 
 
-def at_most(config: Constants, made: Sequence[Load], count: int, statement: float) -> tuple[int, int]:
-    """Return the most prompt and completion tokens of the loads `made` for `count` problems, if every completion runs
-    into its cap and every carried text is as long as it can be. `statement`: tokens of a statement with instructions.
-    """
+def at_most(config: Constants, expected: Sequence[Load], count: int, statement: float) -> tuple[int, int]:
+    """Return the most prompt and completion tokens for `count` problems: every completion is truncated, and carried
+    texts are as long as possible. `statement` is the tokens of a statement with instructions."""
     known: dict[str, Any] = vars(config)
     steps, n = known.get("T", 0), count * known.get("N", 1)
     cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS
@@ -66,8 +64,7 @@ def at_most(config: Constants, made: Sequence[Load], count: int, statement: floa
     carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
 
     def most(requests: int, prompt: float, most_new: int) -> tuple[float, float]:
-        """A forced answer is asked for with the prompt and all thinking once more, and so is each wait."""
-        again = (bool(forced) + config.WAITS) * (prompt + most_new)
+        again = (bool(forced) + config.WAITS) * (prompt + most_new)  # these requests repeat prompt and thinking
         return requests * (prompt + again), requests * (most_new + forced)
 
     kinds = [most(n, statement, cap), most(n * steps, statement + known.get("K", 0) * carried, cap)]
@@ -75,14 +72,14 @@ def at_most(config: Constants, made: Sequence[Load], count: int, statement: floa
         kinds.append((n * steps * (statement + answer), n * steps))
     elif "VERIFY_MODE" in known:
         kinds.append(most(n * steps * known["VERIFY_SAMPLES"], statement + answer, known["VERIFY_TOKENS"]))
-    rest = sum(load.count for load in made if load.kind == OTHERS)
+    rest = sum(load.count for load in expected if load.kind == OTHERS)
     kinds.append(most(rest, statement + max(1, known.get("K", 1)) * carried, cap))
     prompts, completions = (sum(column) for column in zip(*kinds, strict=True))
     return round(prompts), round(completions)
 
 
 def at_cap(config: Constants, lengths: Lengths) -> Lengths:
-    """Return `lengths` if every completion runs into its cap; carried texts stay as long as they were."""
+    """Return the lengths if every completion is truncated. Carried texts keep their length."""
     full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(vars(config).get("VERIFY_TOKENS", 1))])
     return replace(lengths, solutions=(full,), verifications=checks)
 

@@ -1,7 +1,7 @@
-"""What a run will take, before a token is spent: python -m core.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]
+"""Estimate a run without running it: `python -m core.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]`.
 
-From an experiment's constants to completions, from assumed or measured lengths to tokens, and by the roofline
-(core/plan/roofline.py) to hours. Nothing is run: it is a computation on paper, and says so.
+Completions follow from the constants of an experiment, tokens from assumed or measured lengths, and hours from the
+roofline (core/plan/roofline.py).
 """
 
 import argparse
@@ -28,10 +28,11 @@ from core.results import labs
 from core.scaffolds import experiment_file
 from core.types import EITHER
 
+ESTIMATE = "an estimate, nothing was run"
+
 
 def _count(config: Constants, card: Card) -> tuple[int, str]:
-    """Return the number of problems that the run of a card's model will have, and the name of their set. A set that is
-    known by name is not fetched."""
+    """Return the number of problems of a run and the name of their set. Published sets are not downloaded."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, EITHER).problems)
@@ -39,7 +40,7 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
 
 
 def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
-    """Return the GPU to plan for, the reason, and the type of its KV cache. Raises UserError."""
+    """Return the GPU, the reason for it, and the type of its KV cache. Raises UserError."""
     if args.gpu:
         gpu, why = gpus.named(args.gpu), "as asked"
     elif args.gpu_file:
@@ -47,25 +48,25 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     elif here := gpus.detect():
         gpu, why = here, "in this machine"
     else:
-        gpu, why = gpus.DEFAULT, "assumed: no NVIDIA GPU is here; --gpu names another"
+        gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose with --gpu"
     kv = environment.kv_cache() or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} has no fp8 arithmetic. Plan with KV=bf16")
+        raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
     return gpu, why, kv
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
+    parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
     named = parser.add_mutually_exclusive_group()
     named.add_argument("--gpu", help="one of " + ", ".join(gpus.GPUS))
-    named.add_argument("--gpu-file", help="a GPU described in JSON")
-    parser.add_argument("--price", type=float, help="of one hour, in any currency")
+    named.add_argument("--gpu-file", help="a JSON file that describes a GPU")
+    parser.add_argument("--price", type=float, help="price of one hour, in any currency")
     with command():
         args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
-            raise UserError(f"--price {args.price} is not the price of an hour. Give a number from 0 up")
+            raise UserError(f"--price {args.price} is out of range. Give the price of an hour, 0 or more")
         namespace: dict[str, Any] = {}
         if command_of := labs.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
@@ -77,44 +78,43 @@ def main(argv: Sequence[str] | None = None) -> None:
             of = subject()
         if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
             raise UserError(
-                f"{of.shown} is not planned on a GPU: no engine of ours serves it there. Leave out --gpu, or unset "
-                "MODEL, ENGINE and BASE_URL to plan QED-Nano"
+                f"{of.shown} has no plan on a GPU, because no engine serves it there. Leave out --gpu, or unset MODEL, "
+                "ENGINE and BASE_URL to plan QED-Nano"
             )
         lengths = measured(results_dir(), of.model, name) or ASSUMED
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
 
-        def show(on: str, what: str, plan: str) -> None:
-            head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)}): {what}"
-            print(f"{wrapped(f'{name} with {of.shown}{on}, {head}')}\n\n{plan}")
-
+        on, notes = "", []
         if of.place is None:
-            show("", "nothing was run", at_a_provider(of.card, of.model, config, count, lengths, planned))
+            plan = at_a_provider(of.card, of.model, config, count, lengths, planned)
         elif isinstance(of.place, Path):
+            on = " on this machine"
             plan = on_this_machine(of.place, name, config, count, lengths, planned, args.price)
-            show(" on this machine", "planned, not run", plan)
         else:
             gpu, why, kv = _gpu(args)
-            made = make(config, count, lengths, of.place.shape, gpu, kv, planned)
-            plan = text(made, lengths, args.price, why, of.place, of.shown)
-            show(f" on one {gpu.name}", "a computation on paper, nothing was run", plan)
+            on = f" on one {gpu.name}"
+            estimate = make(config, count, lengths, of.place.shape, gpu, kv, planned)
+            plan = text(estimate, lengths, args.price, why, of.place, of.shown)
             if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                print(wrapped("note: without a GPU, a run here takes the embedded model, which is not planned", "  "))
+                notes = ["note: without a GPU, a run here uses the embedded model, which has no plan"]
+        head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
+        print(wrapped(f"{name} with {of.shown}{on}, {head}: {ESTIMATE}"))
+        print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")
 
 
 def _plan_work(
     name: str, work: Work, config: Constants, of: Subject, lengths: Lengths, args: argparse.Namespace
 ) -> None:
-    """Print the plan of a task that is no scaffold."""
-    if not isinstance(of.place, OnGpu):
-        print(wrapped(f"{name} with {of.shown}, {work.of}: planned, not run") + "\n")
-        print(elsewhere(work, lengths, of.card, args.price))
-        return
-    gpu, why, kv = _gpu(args)
-    print(wrapped(f"{name} with {of.shown} on one {gpu.name}, {work.of}: a computation on paper, nothing was run"))
-    on = machine(of.place.shape, gpu, kv, config)
-    print(f"\n{on_gpu(work, lengths, on, args.price, why, of.shown)}\n")
+    on = ""
+    if isinstance(of.place, OnGpu):
+        gpu, why, kv = _gpu(args)
+        on = f" on one {gpu.name}"
+        plan = on_gpu(work, lengths, machine(of.place.shape, gpu, kv, config), args.price, why, of.shown)
+    else:
+        plan = elsewhere(work, lengths, of.card, args.price)
+    print(wrapped(f"{name} with {of.shown}{on}, {work.of}: {ESTIMATE}") + f"\n\n{plan}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The subject of a plan: the model that MODEL, ENGINE and BASE_URL name, and where it runs."""
+"""Find the subject of a plan: the model that MODEL, ENGINE and BASE_URL name, and its machine."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,7 @@ from core.engines.start import gpu_engine
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model that an engine for a GPU serves. `why`: the source of its `shape`; `longest`: tokens of context that it
-    was made for, None if that is not known."""
+    """A model on a GPU. `why` is the source of its `shape`, `longest` its maximal context in tokens, if known."""
 
     engine: dialect.OnGpu
     shape: Shape
@@ -25,8 +24,9 @@ class OnGpu:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model to plan. `model`: its name in results; `shown`: its name for people. `place`: a GPU, the GGUF file that
-    llama.cpp serves on this machine, or None for a server elsewhere. `is_chosen`: whether a setting names it."""
+    """A model to plan: its name in results (`model`) and in text (`shown`), its card and its `place`.
+    A `place` is a GPU, a GGUF file for llama.cpp on this machine, or None for a remote server. `is_chosen` is set if a
+    setting names the model."""
 
     model: str
     shown: str
@@ -36,25 +36,23 @@ class Subject:
 
 
 def shape_of_model() -> tuple[Shape, str]:
-    """Return QED-Nano's shape and its source: the config.json beside its weights if they are fetched."""
+    """Return QED-Nano's shape and its source, which is the config.json of its weights if they are downloaded."""
     if weights.fetched() and (path := weights.folder() / "config.json").exists():
         return Shape.from_config(path), "its config.json"
-    return QED_NANO, "figures of its config.json; the weights are not fetched"
+    return QED_NANO, "figures of its config.json; the weights are not downloaded"
 
 
 def subject() -> Subject:
-    """Return the model that a run would ask. Raises UserError if it can't be planned."""
+    """Return the model that a run would use. Raises UserError if it can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
     if engine == llamacpp.EMBEDDED and not url:
-        raise UserError("the embedded model is not planned: its run takes minutes. Unset ENGINE to plan QED-Nano")
+        raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")
     if card.name and (url or not card.engine):
         return Subject(card.model, f"{card.model} (card {card.name})", card, None)
     if url:
         found = probe(url, "BASE_URL is set", environment.served_model(), environment.key())
         if found is None:
-            raise UserError(
-                f"BASE_URL={url} is not planned: no server answers there ({client.why_not(url)}). Or unset BASE_URL"
-            )
+            raise UserError(f"no server answers at BASE_URL={url} ({client.why_not(url)}). Start it, or unset BASE_URL")
         return Subject(found.model, f"{found.model} at {found.base_url}", found.card, None)
     named = environment.model()
     if engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
@@ -67,6 +65,6 @@ def subject() -> Subject:
         return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
     if not Path(named).is_dir():
         remedy = weights.how_to_fetch(named) or cards.listing()
-        raise UserError(f"MODEL={named} is not planned: no card, GGUF file or folder has that name. {remedy}")
+        raise UserError(f"MODEL={named} is not a card, a GGUF file or a folder. {remedy}")
     model = weights.Model.at(named)
     return Subject(model.name, model.name, card, OnGpu(server, model.shape, "its config.json", model.longest))

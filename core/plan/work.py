@@ -1,7 +1,7 @@
-"""The work of a task that is no scaffold: its requests, kind by kind and at most, and what no data sheet tells.
+"""The work of a task that is not a scaffold, such as grading, training in rounds and proof search.
 
-A scaffold asks about one problem after the other, so that its constants and a number of problems say what a run takes
-(core/plan/loads.py). Grading, training in rounds and proof search ask in other ways: each says so by a Task of its own.
+The requests of a scaffold follow from its constants and the number of problems (core/plan/loads.py). Other tasks
+declare their requests in a Task.
 """
 
 from collections.abc import Callable
@@ -11,17 +11,18 @@ from typing import Any, Generic, Protocol, runtime_checkable
 import numpy as np
 
 from core.base.prices import shown
+from core.base.terminal import labelled
 from core.constants import A
 from core.engines.cards import Card
-from core.plan.estimate import aligned_rows, hours, money, tokens
+from core.plan.estimate import hours, money, tokens
 from core.plan.lengths import Lengths, log_normal
 from core.plan.roofline import BEST, WORST, Load, Machine
 
 
 @dataclass(frozen=True)
 class Requests:
-    """`count` requests of one kind, at most. Each reads about `prompt` tokens and writes at most `cap`; `median`: of
-    the tokens it writes, assumed; 0: as many as a solution."""
+    """At most `count` requests of one kind. Each reads about `prompt` tokens and writes at most `cap`.
+    `median` is the assumed median of the tokens written; 0 means the length of a solution."""
 
     kind: str
     count: int
@@ -32,8 +33,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Work:
-    """`of`: what is asked about, in words. `trained`: tokens that are trained on, at most. `rows`: what no data sheet
-    tells, a name and a line each."""
+    """The `requests` about `of`, a text, and at most `trained` tokens of training. `rows` describe further work."""
 
     of: str
     requests: tuple[Requests, ...]
@@ -41,18 +41,18 @@ class Work:
     rows: tuple[tuple[str, str], ...] = ()
 
     def loads(self, lengths: Lengths) -> list[Load]:
-        """Return the requests as loads of the roofline, those without any left out."""
-        return [
-            Load((each.kind,), each.count, each.prompt, np.minimum(_sample(each, lengths), each.cap))
-            for each in self.requests
-            if each.count
-        ]
+        """Return the requests as loads of the roofline."""
+        loads = []
+        for each in self.requests:
+            if each.count:
+                sample = log_normal(each.median) if each.median else lengths.solutions[-1]
+                loads.append(Load((each.kind,), each.count, each.prompt, np.minimum(sample, each.cap)))
+        return loads
 
 
 @dataclass(frozen=True)
 class Task(Generic[A]):
-    """A task that can be run and planned: the class of its constants, and the work that they and a model's card make.
-    `work` raises UserError."""
+    """A task that can be run and planned. `work` returns its work for constants and a card. Raises UserError."""
 
     constants: type[A]
     work: Callable[[A, Card], Work]
@@ -60,18 +60,13 @@ class Task(Generic[A]):
 
 @runtime_checkable
 class SaysItsWork(Protocol):
-    """A Task, or what says its work as one does."""
+    """A Task, or another object with its method `work`."""
 
     def work(self, config: Any, card: Card) -> Work: ...
 
 
-def _sample(each: Requests, lengths: Lengths) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return log_normal(each.median) if each.median else lengths.solutions[-1]
-
-
 def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
-    """Return the requests and their tokens, a name and a line each."""
-    made = work.loads(lengths)
+    loads = work.loads(lengths)
     assumed = [f"{each.median:,.0f} for {each.kind}" for each in work.requests if each.count and each.median]
     has_solutions = any(each.count and not each.median for each in work.requests)
     sources = [f"samples {lengths.source}"] * has_solutions
@@ -81,18 +76,18 @@ def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
     most = sum(each.count * each.cap for each in work.requests)
     return [
         ("lengths", "; ".join(sources)),
-        ("generations", f"{total:,} at most: {kinds}"),
-        ("completion", f"{tokens(sum(load.tokens for load in made))} expected, {tokens(most)} at most"),
-        ("prompt", f"{tokens(sum(load.prompts for load in made))} expected, before any cache"),
+        ("completions", f"{total:,} at most: {kinds}"),
+        ("output", f"{tokens(sum(load.tokens for load in loads))} expected, {tokens(most)} at most"),
+        ("input", f"{tokens(sum(load.prompts for load in loads))} expected, before any cache"),
     ]
 
 
 def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_gpu: str, model: str) -> str:
-    """Return the plan for people, on a GPU: a computation on paper."""
-    made, gpu = work.loads(lengths), on.gpu
-    # Each request waits for no other here: of searches and rounds, which do, no data sheet tells the order.
-    low, high = on.seconds(made, max(load.count for load in made))
-    found = [
+    """Format the plan on a GPU."""
+    loads, gpu = work.loads(lengths), on.gpu
+    # Requests are taken as independent, because the order in searches and rounds is unknown.
+    low, high = on.seconds(loads, max(load.count for load in loads))
+    shown = [
         ("GPU", f"{gpu.name} ({why_gpu})"),
         ("model", f"{model}, {on.shape.parameters / 1e9:.2f} B parameters"),
         *rows(work, lengths),
@@ -100,26 +95,25 @@ def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_g
     ]
     if work.trained:
         least, most = (6 * on.shape.parameters * work.trained / (gpu.flops * of.compute) for of in (BEST, WORST))
-        found.append(
-            ("training", f"{tokens(work.trained)} at most: {hours((least, most))} at 6 operations a parameter")
-        )
+        text = f"{tokens(work.trained)} at most: {hours((least, most))} at 6 operations per parameter and token"
+        shown.append(("training", text))
         low, high = low + least, high + most
-    return aligned_rows([*found, *work.rows, *money((low, high), price)])
+    return labelled([*shown, *work.rows, *money((low, high), price)])
 
 
 def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = None) -> str:
-    """Return the plan for people, if no GPU is planned: tokens, dollars at the card's prices, time as measured."""
-    made, found = work.loads(lengths), rows(work, lengths)
+    """Format the plan without a GPU: tokens, dollars at the card's prices, time at the measured speed."""
+    loads, found = work.loads(lengths), rows(work, lengths)
     if card.price:
-        written, read = sum(load.tokens for load in made), sum(load.prompts for load in made)
+        written, read = sum(load.tokens for load in loads), sum(load.prompts for load in loads)
         cost = card.price.dollars((round(read), 0, round(written)))
         assert cost is not None
         found.append(("cost", f"{shown(cost)} expected, at the prices of {card.price.on}, before any cache"))
     if lengths.speed:
-        seconds = [sum(load.tokens for load in made) * speed for speed in lengths.speed]
-        found += [("time", f"{hours(seconds)} of generating, at the speed of those results"), *money(seconds, price)]
+        seconds = [sum(load.tokens for load in loads) * speed for speed in lengths.speed]
+        found += [("time", f"{hours(seconds)} of generating, at the speed in those results"), *money(seconds, price)]
     else:
-        found.append(("time", "not planned: no results of this model say how fast it writes. Try it with LIMIT=1"))
+        found.append(("time", "not planned: no results of this model show its speed. Run it once with LIMIT=1"))
     if work.trained:
-        found.append(("training", f"{tokens(work.trained)} at most; no data sheet says how long that takes here"))
-    return aligned_rows([*found, *work.rows])
+        found.append(("training", f"{tokens(work.trained)} at most, for an unknown time"))
+    return labelled([*found, *work.rows])

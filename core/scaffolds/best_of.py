@@ -1,7 +1,6 @@
-"""Best of N by self-verification: N independent solutions, each verified by the model, and the best score wins.
+"""Best of N by self-verification: the model verifies N independent solutions, and the best score wins.
 
-Verdicts, scores and prompts are those of verification.py (VERIFY_MODE, VERIFY_SAMPLES). With N = 8 and 4 verdicts
-each: 8 + 32 = 40 completions.
+verification.py has the prompts and scores. With N = 8 and 4 verdicts each: 8 + 32 = 40 completions.
 """
 
 import asyncio
@@ -25,24 +24,25 @@ class Constants(Verifying):
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """N samples; the same with their scores; the best of them. One without an answer is not verified, and wins only
-    where none has any."""
+    """Choose the solution that the model scores best. One without an answer wins only if none has any.
+
+    Yields:
+        N samples, the same with their scores, the best one."""
     messages = prompts.solve(problem)
-    made = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-    yield Stage("solutions", [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in made])
-    scored = [Member(completion, [i], carried_over=True) for i, completion in enumerate(made)]
+    samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
+    yield Stage("solutions", [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples])
+    scored = [Member(completion, [i], carried_over=True) for i, completion in enumerate(samples)]
     await verify(problem, scored, 0, ask, config)
     for member in scored:
         member.notes = [UNREADABLE for verdict in member.verdicts or [] if verdict is None]
     yield Stage("verified", scored)
-    spoken = [i for i, completion in enumerate(made) if completion.text] or list(range(config.N))
+    spoken = [i for i, completion in enumerate(samples) if completion.text] or list(range(config.N))
     winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
-    yield Stage("best score", [Member(made[winner], [winner], carried_over=True)])
+    yield Stage("best score", [Member(samples[winner], [winner], carried_over=True)])
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """The position of the highest score, drawn at random among equals. A score of None counts as the mean of the
-    others: unknown is not bad."""
+    """Return the position of a highest score, drawn among equals. None counts as the mean of the known scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

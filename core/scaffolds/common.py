@@ -1,4 +1,4 @@
-"""What several scaffolds do: find candidates with a text, read a stated score, choose between two, eliminate."""
+"""Functions of several scaffolds: note faults of a candidate, read a score, choose between two, eliminate."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ more of what is asked; where both prove all of it, which leaves less unsaid. End
 
 BETTER = "Better:"
 
-# Notes: what was handled on purpose. Results count them by these words.
+# Notes on faults that a scaffold has handled. Results count them by these words.
 EMPTY = "empty candidate"
 CUT = "truncated candidate"
 UNREADABLE = "unreadable verdict"
@@ -58,7 +58,7 @@ NO_CALLS_LEFT = "tool call beyond the last"
 EMPTY_SUBMISSION = "empty submission"
 BY_RULE = "submitted by rule"
 
-# What follows a number that stands alone: no "1 or 2", no "5-6". (In small letters, for it is no prompt.)
+# Nothing may follow that makes two numbers of one: no "1 or 2", no "5-6". (In lower case: it is no prompt.)
 single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 
 _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
@@ -66,37 +66,41 @@ _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Carrying):
-    """The constants of a scaffold that asks which of several candidates is better."""
-
     SELECT_TOKENS: int = constant(8192, "cap of one selection between candidates, thinking included", 1, 1_000_000)
 
 
 def has_text(member: Member, config: Carrying) -> bool:
-    """Return whether a candidate has text that another request could show."""
     return bool(carried(member.completion, config).strip())
 
 
 def notes_on(completion: Completion, config: Carrying) -> list[str]:
-    """Notes on a new candidate: empty (or failed), truncated."""
+    """Return the notes on a new candidate: empty (or failed), truncated."""
     if not carried(completion, config).strip():
         return [EMPTY]
     return [CUT] if completion.truncated else []
 
 
+async def candidate(
+    ask: Ask, config: Carrying, messages: list[Message], *names: str | int, parents: Sequence[int] = ()
+) -> Member:
+    """Ask for a candidate, and return it with its notes."""
+    completion = await ask(messages, *names)
+    return Member(completion, list(parents), notes=notes_on(completion, config))
+
+
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
-    """Return the member that a chain continues with: `new`, or `before` (at `place` in its population) if only that has
-    an answer, with all that `new` cost among its side calls."""
+    """Return the member that a chain continues with: `new`, or `before` (at `place` in its population) if only that
+    has an answer. Then the completions of `new` count as its side calls."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
-    return Member(
-        before.completion, [place], side_calls=[*new.side_calls, new.completion], carried_over=True, notes=notes
-    )
+    calls = [*new.side_calls, new.completion]
+    return Member(before.completion, [place], side_calls=calls, carried_over=True, notes=notes)
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
-    """Return the number after the last "`word`:" of `text` if it is one of `allowed`, else None. A fraction is a share
-    of the largest one: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
+    """Return the number after the last "`word`:" of `text` if it is `allowed`, else None. A fraction is a share of the
+    largest allowed number: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
     number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
@@ -109,19 +113,19 @@ def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None
 
 
 def select(problem: Problem, first: str, second: str) -> list[Message]:
-    """Messages that ask which of two candidates is better: a last line "Better: 1" or "Better: 2"."""
+    """Ask which of two candidates is better: a last line "Better: 1" or "Better: 2"."""
     return request(SELECT, problem, first=first.strip(), second=second.strip())
 
 
 def read_selection(text: str) -> int | None:
-    """0 or 1 for the last "Better: 1" or "Better: 2" of `text`, else None."""
+    """Return 0 or 1 for the last "Better: 1" or "Better: 2" of `text`, else None."""
     stated = _BETTER.findall(text)
     return int(stated[-1]) - 1 if stated else None
 
 
 @dataclass
 class Choice:
-    """The position that won, the completions spent on it, and notes."""
+    """The winning position, the completions spent on the choice, and notes."""
 
     winner: int
     side_calls: list[Completion] = field(default_factory=list)
@@ -129,36 +133,33 @@ class Choice:
 
 
 async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str, str], *names: str | int) -> Choice:
-    """Ask which of two texts is better. The order in the prompt is drawn, as models prefer a place. An empty text loses
+    """Choose the better of two texts. Their order in the prompt is drawn, as models prefer a place. An empty text loses
     without a request. Between two empty ones, or after an unreadable answer, the winner is drawn and noted."""
     rng = seeds.rng(config.SEED, problem.id, "choose", *names)
     swapped, coin = bool(rng.integers(2)), int(rng.integers(2))
     spoken = [bool(text.strip()) for text in texts]
     if not all(spoken):
         return Choice(spoken.index(True) if any(spoken) else coin, notes=[EMPTY])
-    first, second = (texts[1], texts[0]) if swapped else texts
-    made = await ask(select(problem, first, second), *names, max_tokens=config.SELECT_TOKENS, answer_opening=BETTER)
-    said = read_selection(made.text)
-    if said is None:
-        return Choice(coin, [made], [INVALID_SELECTION])
-    return Choice(1 - said if swapped else said, [made])
+    messages = select(problem, *(texts[::-1] if swapped else texts))
+    completion = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BETTER)
+    better = read_selection(completion.text)
+    if better is None:
+        return Choice(coin, [completion], [INVALID_SELECTION])
+    return Choice(1 - better if swapped else better, [completion])
 
 
 async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
-    """Yield what is left of `members` after each round of a pairwise knock-out; an odd one goes on unopposed. The first
-    round pairs neighbours, and the members left are shuffled for the next, as in QED-Nano's code. The pairs of a round
-    are asked at once, under (name, round, pair)."""
+    """Yield the remaining `members` after each round of a pairwise knock-out. An odd one advances unopposed.
+    The first round pairs neighbours; the winners are shuffled for the next one, as in QED-Nano's code."""
     number = 0
     while len(members) > 1:
-        pairs = list(zip(members[::2], members[1::2], strict=False))
-        texts = [tuple(carried(member.completion, config) for member in pair) for pair in pairs]
-        choices = await asyncio.gather(
-            *(choose(problem, ask, config, (a, b), name, number, i) for i, (a, b) in enumerate(texts))
-        )
+        texts = [carried(member.completion, config) for member in members]
+        pairs = zip(texts[::2], texts[1::2], strict=False)
+        choosing = (choose(problem, ask, config, pair, name, number, i) for i, pair in enumerate(pairs))
         left = []
-        for i, choice in enumerate(choices):
+        for i, choice in enumerate(await asyncio.gather(*choosing)):
             place = 2 * i + choice.winner
             kept = members[place].completion
             left.append(Member(kept, [place], side_calls=choice.side_calls, carried_over=True, notes=choice.notes))

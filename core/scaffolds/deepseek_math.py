@@ -1,13 +1,11 @@
-"""The search of DeepSeekMath-V2 (arXiv 2511.22570): proofs that are reviewed, and refined with their harshest reviews.
+"""The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
-N proofs, each with a self-assessment; VERIFY_SAMPLES reviews of each, with a score of 0, 1/2 or 1. Then ROUNDS rounds:
-the KEEP best by mean score are refined, REFINEMENTS times each, every time with other REVIEWS of their reviews, the
-harshest first; the new proofs are reviewed and join the pool. A proof that all its reviews score 1 ends it. The best
-mean is the answer; self-assessments break ties, then chance.
-
-At most N + ROUNDS * KEEP * REFINEMENTS proofs (where KEEP <= N) of 1 + VERIFY_SAMPLES completions each: 60 with 4
-proofs, 4 reviews and 2 rounds of 4, the sizes that QED-Nano is evaluated with. The paper has N = KEEP = VERIFY_SAMPLES
-= 64, REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16: up to 536,640. Its published code begins with N = 128.
+Each of N proofs assesses itself and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. In each of ROUNDS rounds,
+the KEEP best by mean score are refined REFINEMENTS times, each time with another REVIEWS of their reviews, the harshest
+first. The new proofs are reviewed and join the pool. The search ends when all reviews of a proof score 1. The best mean
+wins; ties are broken by self-assessment, then by chance. At most N + ROUNDS * KEEP * REFINEMENTS proofs of
+1 + VERIFY_SAMPLES completions each: 60 as in QED-Nano's evaluation. The paper has N = KEEP = VERIFY_SAMPLES = 64,
+REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16: up to 536,640. Its published code begins with N = 128.
 """
 
 import asyncio
@@ -19,7 +17,7 @@ from statistics import fmean
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Carrying, constant
-from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
+from core.scaffolds.common import UNASSESSED, UNREADABLE, candidate, stated_score
 from core.scaffolds.prompts import request
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
@@ -30,7 +28,7 @@ SCALE = Wording(
 wrong in an essential step, unfinished, or no proof of what is asked.""",
 )
 
-# The score stands outside of any box: the last box is the answer.
+# The score is outside of any box, as the last box is the answer.
 PROVE = Wording(
     answer="""{problem}
 
@@ -93,39 +91,36 @@ class Constants(Carrying):
     def check(self) -> None:
         if self.REVIEWS > self.VERIFY_SAMPLES:
             raise UserError(
-                f"REVIEWS={self.REVIEWS} is larger than VERIFY_SAMPLES={self.VERIFY_SAMPLES}, the reviews that a "
-                "candidate has; lower REVIEWS or raise VERIFY_SAMPLES"
+                f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower it or raise VERIFY_SAMPLES"
             )
 
 
 def prove(problem: Problem) -> list[Message]:
-    """Messages that ask for a proof with a self-assessment: a last line "Score: 0", "Score: 0.5" or "Score: 1"."""
+    """Ask for a proof with a self-assessment: a last line "Score: 0", "Score: 0.5" or "Score: 1"."""
     return request(PROVE, problem, scale=SCALE.of(problem.is_proof))
 
 
 def review(problem: Problem, solution: str) -> list[Message]:
-    """Messages that ask for a review of `solution`, with a last line as above."""
     return request(REVIEW, problem, solution=solution, scale=SCALE.of(problem.is_proof))
 
 
 def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Message]:
-    """Messages that ask for a better proof than `solution`, with a self-assessment, in the light of `reviews`."""
     shown = "\n\n".join(f"Review {i}:\n{text.strip()}" for i, text in enumerate(reviews, 1))
     return request(REFINE, problem, prove=prove(problem)[0]["content"], solution=solution, reviews=shown)
 
 
 def read_proof(text: str) -> tuple[str, float | None]:
-    """The proof alone, and the score that its self-assessment gives it, or None."""
+    """Return the proof without its self-assessment, and the score stated there, or None."""
     begins = [found.start() for found in _ASSESSMENT.finditer(text)]
     if not begins:
         return text.strip(), None
-    # Where nothing stands before the assessment, the proof is somewhere below it.
+    # If there is no text before the assessment, the proof is somewhere below it.
     return text[: begins[-1]].strip() or text.strip(), stated_score(text[begins[-1] :], "Score", SCORES)
 
 
 @dataclass
 class _Proof:
-    """One of the pool: `text` without its self-assessment `claim`, and its readable reviews, the harshest first."""
+    """A proof of the pool: `text` without its self-assessment `claim`, and its readable reviews, the harshest first."""
 
     member: Member
     text: str
@@ -134,42 +129,38 @@ class _Proof:
 
     @property
     def passed(self) -> bool:
-        """Whether every review scores it 1. One that can't be read is no pass, so this is more than a mean of 1."""
+        """True if all reviews score it 1. An unreadable review is no pass."""
         return self.member.verdicts is not None and all(verdict == 1.0 for verdict in self.member.verdicts)
 
     @property
     def worth(self) -> tuple[float, bool, float]:
-        """What it is ranked by. Below all others: without a readable review, and then without a text."""
+        """The key of the ranking. Proofs without a readable review come last, after them those without text."""
         unknown = -1.0 if self.text else -2.0
         return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
 
 
 async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """The N proofs, the same with their scores, the best one; then of each round the proofs that are refined, the
-    refined ones with their scores, and the best one so far.
+    """Search for a proof that passes all its reviews.
 
-    An empty proof is not reviewed, and one without a readable review is not refined: the others are refined more
-    often, with their next reviews; with none of them, proofs start afresh. All of it is noted.
-    """
+    An empty proof is not reviewed. One without a readable review is not refined: the others are refined more often. If
+    no proof can be refined, the round writes new ones.
+
+    Yields:
+        The N proofs, the same with scores, the best one. Of each round: the chosen, the refined and the best."""
 
     async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
-        made = await ask(messages, t, i)
-        text, claim = read_proof(carried(made, config))
-        notes = notes_on(made, config)
-        if text and claim is None:
-            notes.append(UNASSESSED)
-        return _Proof(Member(made, parents, notes=notes), text, claim or 0.0)
+        member = await candidate(ask, config, messages, t, i, parents=parents)
+        text, claim = read_proof(carried(member.completion, config))
+        member.notes += [UNASSESSED] if text and claim is None else []
+        return _Proof(member, text, claim or 0.0)
 
     async def reviewed(proof: _Proof, t: int, i: int) -> _Proof:
         if not proof.text:
             return proof
         messages, member = review(problem, proof.text), proof.member
-        member.side_calls = await asyncio.gather(
-            *(
-                ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
-                for j in range(config.VERIFY_SAMPLES)
-            )
-        )
+        changes = {"max_tokens": config.VERIFY_TOKENS, "answer_opening": SCORE}
+        checks = (ask(messages, "verify", t, i, j, **changes) for j in range(config.VERIFY_SAMPLES))
+        member.side_calls = await asyncio.gather(*checks)
         member.verdicts = [stated_score(check.text, "Score", SCORES) for check in member.side_calls]
         member.notes += [UNREADABLE] * member.verdicts.count(None)
         order = seeds.rng(config.SEED, problem.id, "reviews", t, i).permutation(config.VERIFY_SAMPLES)
@@ -196,7 +187,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     yield Stage("reviews", [proof.member for proof in newest])
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every proof keeps its own
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # each proof keeps its number
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
         yield Stage("best score", [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)])

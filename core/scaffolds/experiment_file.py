@@ -1,4 +1,4 @@
-"""Experiment files, read as they stand: their scaffolds and constants, as people edit them there."""
+"""Load scaffolds and constants from experiment files."""
 
 import re
 import runpy
@@ -15,13 +15,13 @@ from core.types import Planned, Scaffold
 
 FOLDER = ROOT / "experiments"
 
-# The scaffold that an experiment's file imports and runs, such as RSA.
+# Finds the name of the scaffold that a file imports and runs, such as RSA.
 _RUN = re.compile(r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)", re.M | re.S)
 
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """An experiment: its scaffold, or its comparison of several, as `planned`, and the names of its file."""
+    """An experiment: its scaffold or comparison as `planned`, and the globals of its file."""
 
     name: str
     planned: Planned
@@ -29,12 +29,11 @@ class ExperimentFile:
 
 
 def paths() -> list[Path]:
-    """List the experiments' files in their order."""
     return sorted(FOLDER.glob("[0-9]*.py"))
 
 
 def load(name: str) -> ExperimentFile:
-    """Load the experiment `name`, or the only one whose name begins so. Raises UserError."""
+    """Load the experiment `name`, or the only one whose name begins so. Raises UserError if there is none."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
@@ -54,8 +53,7 @@ def load(name: str) -> ExperimentFile:
 
 @cache
 def of_scaffolds() -> dict[str, str]:
-    """Return the experiment of each scaffold, which sets its constants, by the scaffold's name in small letters. Of
-    several experiments, the first counts. The files are not run."""
+    """Return the first experiment of each scaffold, by the scaffold's name in lower case. The files are not run."""
     found: dict[str, str] = {}
     for path in paths():
         if runs := _RUN.search(path.read_text(encoding="utf-8")):
@@ -64,8 +62,8 @@ def of_scaffolds() -> dict[str, str]:
 
 
 def chosen(default: str) -> Scaffold[Any]:
-    """Return the scaffold that the command line names by SCAFFOLD=…, else `default`. Its own constants are by default
-    those of its experiment; the file that calls this sets the others. Ends the process if there is no such scaffold."""
+    """Return the scaffold that the command line names by SCAFFOLD=…, else `default`. Its own constants default to its
+    experiment's. If there is no such scaffold, the process ends with status 2."""
     with command():  # an experiment chooses before it runs
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
         return scaffold_named((named or [default])[-1])
@@ -79,10 +77,10 @@ def scaffold_named(name: str) -> Scaffold[Any]:
         raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
     found = load(experiment)
     scaffold = cast(Scaffold[Any], found.planned)
-    own = {each.name: each for each in fields(scaffold.constants) if each.name not in rules(Constants)}
-    set_there = [(each, found.namespace[each.name]) for each in own.values() if each.name in found.namespace]
-    about, names = "what writes and improves the solutions", (*known, *known.values())
-    made = make_dataclass(
+    own = [each for each in fields(scaffold.constants) if each.name not in rules(Constants)]
+    set_there = [(each, found.namespace[each.name]) for each in own if each.name in found.namespace]
+    about, names = "the scaffold that writes and improves the solutions", (*known, *known.values())
+    constants = make_dataclass(
         "Constants",
         [("SCAFFOLD", str, constant(name, about, choices=names))]
         + [(each.name, each.type, field(default=value, metadata=each.metadata)) for each, value in set_there],
@@ -90,4 +88,4 @@ def scaffold_named(name: str) -> Scaffold[Any]:
         frozen=True,
         kw_only=True,
     )
-    return replace(scaffold, constants=made)
+    return replace(scaffold, constants=constants)

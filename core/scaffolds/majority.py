@@ -1,8 +1,7 @@
 """Majority voting over independent samples (self-consistency, Wang et al. 2022, arXiv 2203.11171).
 
-N solutions, in populations of the first 1, 2, 4, 8 … N samples (with STAGE, each larger by so many at most), so that
-one run holds the curve of accuracy against samples. The vote itself is taken in the results, where ties score their
-mean. N completions.
+Its populations are the first 1, 2, 4, 8 … N samples, so that one run gives the curve of accuracy against samples. The
+results count the votes, and ties score their mean. N completions.
 """
 
 import asyncio
@@ -18,14 +17,14 @@ from core.types import Ask, Completion, Member, Population, Problem, Scaffold, S
 @dataclass(frozen=True, kw_only=True)
 class Constants(constants.Constants):
     N: int = constant(64, "samples", 1, 1024)
-    STAGE: int = constant(0, "samples by which a population outgrows the one before, at most; 0 doubles", 0, 1024)
+    STAGE: int = constant(0, "most samples that a population adds to the one before; 0 doubles", 0, 1024)
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations of 1, 2, 4, 8 … (with STAGE = 4: 1, 2, 4, 8, 12, 16 …) and N members, each the beginning of the next.
+    """Sample N solutions in doublings, so that a budget that stops it has paid for few unused samples.
 
-    Samples are asked for only when those before are there, twice as many each time: a budget that stops between has
-    paid for little else. STAGE does not change that, for samples asked for one by one would leave a server idle."""
+    Yields:
+        The first 1, 2, 4, 8 … N samples. With STAGE = 4: 1, 2, 4, 8, 12, 16 … N, though still sampled in doublings."""
     messages = prompts.solve(problem)
     samples: list[Completion] = []
     there, size = 0, 1  # members of the last population and of the next
@@ -34,8 +33,8 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
         if size > len(samples):
             new = range(len(samples), min(max(size, 2 * len(samples)), config.N))
             samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
-        population: Population = [Member(made, [i], carried_over=True) for i, made in enumerate(samples[:there])]
-        population += [Member(made) for made in samples[there:size]]
+        population: Population = [Member(each, [i], carried_over=True) for i, each in enumerate(samples[:there])]
+        population += [Member(each) for each in samples[there:size]]
         yield Stage(f"{size} samples" if problem.is_proof else f"vote of {size}", population)
         there, size = size, size + min(size, (config.STAGE or size))
 

@@ -1,17 +1,17 @@
-"""Math agent: the model plans by tool calls, and other requests to the same model carry them out.
+"""Math agent: the model plans by tool calls, and other requests to the same model execute them.
 
-The scaffold of that name in QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/src/imobench/agents/math_agent.py), with its
-tools and numbers: at most CALLS = 15 calls, K = 4 solutions merged or selected at once, 4 approaches. As there, a call
-of a tool is one completion, and neither the planner's own requests nor `submit` count among the CALLS. They do count
-as completions: at most CALLS + INVALID_CALLS of them, 35 in all with the defaults, and as side calls.
+It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/src/imobench/agents/math_agent.py), with its tools and
+numbers. A tool call is one completion. `submit` and the planner's own requests do not count among the CALLS; the latter
+are side calls, at most CALLS + INVALID_CALLS. So 35 completions in all with CALLS = 15.
 
-The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). They are carried
-out in order, and the planner is shown every solution and report in full, so its last prompts are long. An invalid call
-is counted and reported back, and the rest of its reply is left out; a reply that failed or has no call counts as one.
-After INVALID_CALLS of them, a standing solution (one that no improvement, merge or selection has superseded) is drawn
-at random and submitted by rule, which is noted; without any, one is asked for first. There, such problems stay open.
+For servers and models without a format of their own, a call is a line with CALL, the name of a tool, and a JSON object
+with its one argument: `CALL improve {"report": 1}`. An invalid call is counted and reported to the planner, and the
+rest of its reply is skipped; a reply without a call counts as one. After INVALID_CALLS of them, a current solution (one
+that nothing has superseded) is submitted at random; without any, one is requested first. There, such problems stay
+open.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import constant
-from core.scaffolds import prompts
-from core.scaffolds.common import (
-    BAD_ARGUMENTS,
-    BY_RULE,
-    EMPTY_SUBMISSION,
-    FAILED_PLAN,
-    NO_APPROACHES,
-    NO_CALLS_LEFT,
-    notes_on,
-)
+from core.scaffolds import common, prompts
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
-from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
-INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
+CALL = "CALL"
+TOOLS = {  # each with its one argument
+    "approaches": "count",
+    "solve": "approach",  # may be left out
+    "verify": "solution",
+    "improve": "report",
+    "select": "solutions",
+    "merge": "solutions",
+    "submit": "solution",
+}
+INVALID_CALLS = 5  # after so many, a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
 
-# What was done is added at its end, so that a server's prefix cache holds all but the newest of it.
+# The log comes last, so that a server's prefix cache covers all but its newest entry.
 _PLAN = """You direct the work on this problem. Don't solve it yourself: tools do the work when you call them.
 
 Problem:
@@ -89,12 +89,13 @@ what you claim rather than say that it is clear. Where something is missing in t
 
 APPROACH = "Approach 1:"
 
+_CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
-    CALLS: int = constant(15, "calls of tools that a planner may make; its own requests are not counted", 1, 1000)
+    CALLS: int = constant(15, "tool calls that the planner may make; its own requests are not counted", 1, 1000)
     K: int = constant(4, "the most solutions that one merge or selection sees", 1, 1024)
     PLAN_TOKENS: int = constant(8192, "cap of one request of the planner, thinking included", 1, 1_000_000)
 
@@ -104,67 +105,99 @@ class Constants(Reporting):
 
 
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """After every call the standing solutions, once there are any; at the end the one that is submitted."""
+    """Let the model plan its tool calls, and submit one solution.
+
+    Yields:
+        The current solutions after each call, once there are any; at the end the submitted one."""
     desk = _Desk(problem, ask, config)
     plans = 0
     while desk.invalid < INVALID_CALLS:
-        plan = await ask(desk.prompt(), "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL)
+        messages = plan(problem, desk.log, config.CALLS, config.CALLS - desk.calls, config.K)
+        reply = await ask(messages, "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL)
         plans += 1
-        desk.spent.append(plan)
-        desk.notes += [FAILED_PLAN] if plan.error else []
-        for line in call_lines(plan.text) or [""]:
-            is_carried_out = await desk.call(line)
+        desk.spent.append(reply)
+        desk.notes += [common.FAILED_PLAN] if reply.error else []
+        for line in call_lines(reply.text) or [""]:
+            is_valid = await desk.call(line)
             if desk.submitted:
                 yield Stage("submitted", desk.population([desk.submitted]))
                 return
-            if desk.standing:
-                yield Stage(f"calls of plan {plans}", desk.population(desk.standing))
-            if not is_carried_out:
+            if desk.current:
+                yield Stage(f"calls of plan {plans}", desk.population(desk.current))
+            if not is_valid:
                 break
-    if not desk.standing:
+    if not desk.current:
         await desk.call("solve")
-        yield Stage("solved by rule", desk.population(desk.standing))
-    desk.notes.append(BY_RULE)
-    drawn = seeds.rng(config.SEED, problem.id, "rule").choice(desk.standing)
+        yield Stage("solved by rule", desk.population(desk.current))
+    desk.notes.append(common.BY_RULE)
+    drawn = seeds.rng(config.SEED, problem.id, "rule").choice(desk.current)
     yield Stage("drawn by rule", desk.population([int(drawn)]))
 
 
 def plan(problem: Problem, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:
-    """Messages that ask for the next calls: `left` of `calls` are, and `log` has an entry for each that was made."""
+    """Ask for the next calls. `left` of `calls` are left, and `log` has an entry for each call so far."""
     done = "\n\n".join(log) or "nothing"
     return prompts.request(PLAN, problem, approaches=MOST_APPROACHES, k=most, calls=calls, log=done, left=left)
 
 
 def read_approaches(text: str) -> list[str]:
-    """The approaches of `text`, each begun by a line "Approach 1: …"; those that say nothing are left out."""
+    """Return the approaches in `text`, each after a line "Approach 1: …", without empty ones."""
     return [approach for part in _APPROACH.split(text)[1:] if (approach := part.strip())]
 
 
+class InvalidCall(Exception):
+    """A call that can't be executed. Its arguments are a note for the results and a reason for the planner."""
+
+
+def call_lines(text: str) -> list[str]:
+    """Return the lines that start with CALL, without it."""
+    return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
+
+
+def read_call(line: str) -> tuple[str, list[int]]:
+    """Return the tool and the numbers of a line from `call_lines`. Raises InvalidCall, also for ""."""
+    words = re.match(r"(\w+)\s*+(.*)", line)
+    if not words:
+        raise InvalidCall(common.NO_CALL, f"no line starts with {CALL} and a tool")
+    tool, stated = words.groups()
+    if tool not in TOOLS:
+        raise InvalidCall(common.UNKNOWN_TOOL, f"there is no tool {tool:.40}; there are {', '.join(TOOLS)}")
+    name = TOOLS[tool]
+    try:
+        given, _ = json.JSONDecoder().raw_decode(stated or "{}")
+    except (ValueError, RecursionError):
+        raise InvalidCall(common.BAD_ARGUMENTS, f"no JSON object follows {tool} on its line") from None
+    if tool == "solve" and given in ({}, {name: None}):
+        return tool, []
+    if not isinstance(given, dict) or list(given) != [name]:
+        raise InvalidCall(common.BAD_ARGUMENTS, f'{tool} takes one argument, "{name}"')
+    numbers = given[name] if name == "solutions" else [given[name]]
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        wanted = "a list of whole numbers" if name == "solutions" else "a whole number"
+        raise InvalidCall(common.BAD_ARGUMENTS, f'"{name}" must be {wanted}')
+    return tool, numbers
+
+
 class _Desk:
-    """What the planner has before it. Approaches, solutions and reports are numbered from 1."""
+    """The state of the work. Approaches, solutions and reports are numbered from 1."""
 
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
-        self.made = self.invalid = 0  # calls
+        self.calls = self.invalid = 0
         self.submitted: int | None = None  # the solution
         self.approaches: list[str] = []
         self.solutions: list[Completion] = []
-        self.origins: list[list[int]] = []  # of each solution: those it was made from
-        self.reports: list[tuple[int, str]] = []  # the solution it is on, and what it says
-        self.standing: list[int] = []  # solutions that nothing has superseded
+        self.origins: list[list[int]] = []  # of each solution: the solutions that it was made from
+        self.reports: list[tuple[int, str]] = []  # the solution, and the text of the report
+        self.current: list[int] = []  # solutions that nothing has superseded
         self.shown: list[int] = []  # solutions of the newest population
         self.seen: set[int] = set()  # solutions of any population
-        self.spent: list[Completion] = []  # completions that no member holds yet
+        self.spent: list[Completion] = []  # completions that no member has yet
         self.notes: list[str] = []
         self.log: list[str] = []
 
-    def prompt(self) -> list[Message]:
-        """Messages that ask for the next calls."""
-        config = self.config
-        return plan(self.problem, self.log, config.CALLS, config.CALLS - self.made, config.K)
-
     def population(self, solutions: list[int]) -> Population:
-        """These solutions; what was spent since the last population goes with the newest of them."""
+        """Return these solutions. The last one gets the completions since the last population as side calls."""
         members = []
         for number in solutions:
             again = number in self.seen
@@ -178,28 +211,29 @@ class _Desk:
         return members
 
     async def call(self, line: str) -> bool:
-        """Carry out one call. If it can't be, note that, also for the planner, and return False."""
+        """Execute one call. If it is invalid, note the reason, also for the planner, and return False."""
         try:
             tool, numbers = read_call(line)
             self._check(tool, numbers)
-        except InvalidCall as why:
+        except InvalidCall as error:
+            note, why = error.args
             self.invalid += 1
-            self.notes.append(why.note)
+            self.notes.append(note)
             self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
             return False
         if tool == "submit":
             self.submitted = numbers[0]
             return True
-        self.made += 1
-        outcome = await self._carry_out(tool, numbers, (tool, self.made))
+        self.calls += 1
+        outcome = await self._outcome(tool, numbers, (tool, self.calls))
         self.log.append(f"{CALL} {line:.200}\n{outcome}")
         return True
 
     def _check(self, tool: str, numbers: list[int]) -> None:
-        """Raises InvalidCall if no calls are left, or the numbers name what is missing or empty."""
-        if tool != "submit" and self.made == self.config.CALLS:
-            raise InvalidCall(NO_CALLS_LEFT, "no calls are left; submit a solution")
-        name, note = TOOLS[tool], EMPTY_SUBMISSION if tool == "submit" else BAD_ARGUMENTS
+        """Raise InvalidCall if no calls are left, or a number is out of range or names an empty text."""
+        if tool != "submit" and self.calls == self.config.CALLS:
+            raise InvalidCall(common.NO_CALLS_LEFT, "no calls are left; submit a solution")
+        name, note = TOOLS[tool], common.EMPTY_SUBMISSION if tool == "submit" else common.BAD_ARGUMENTS
         others = {"count": MOST_APPROACHES, "approach": len(self.approaches), "report": len(self.reports)}
         most = others.get(name, len(self.solutions))
         if name == "solutions" and not (len(set(numbers)) == len(numbers) and 2 <= len(numbers) <= self.config.K):
@@ -211,30 +245,30 @@ class _Desk:
                 raise InvalidCall(note, f"solution {number} is empty")
             if name == "report" and not self.reports[number - 1][1]:
                 raise InvalidCall(note, f"report {number} is empty")
-        if tool == "approaches" and self.made == self.config.CALLS - 1 and not self.solutions:
+        if tool == "approaches" and self.calls == self.config.CALLS - 1 and not self.solutions:
             raise InvalidCall(note, "the last call is kept for a solution")
 
     def _text(self, number: int) -> str:
         return carried(self.solutions[number - 1], self.config).strip()
 
-    async def _carry_out(self, tool: str, numbers: list[int], names: tuple[str, int]) -> str:
-        """What a valid call gives, in words for the planner."""
+    async def _outcome(self, tool: str, numbers: list[int], names: tuple[str, int]) -> str:
+        """Execute a valid call, and describe its outcome to the planner."""
         problem, ask, config = self.problem, self.ask, self.config
         texts = [self._text(number) for number in numbers] if TOOLS[tool].startswith("solution") else []
         if tool == "approaches":
             messages = prompts.request(APPROACHES, problem, count=numbers[0])
-            made = await ask(messages, *names, max_tokens=config.PLAN_TOKENS, answer_opening=APPROACH)
-            self.spent.append(made)
-            first, found = len(self.approaches) + 1, read_approaches(made.text)[: numbers[0]]
+            reply = await ask(messages, *names, max_tokens=config.PLAN_TOKENS, answer_opening=APPROACH)
+            self.spent.append(reply)
+            first, found = len(self.approaches) + 1, read_approaches(reply.text)[: numbers[0]]
             self.approaches += found
-            self.notes += [] if found else [NO_APPROACHES]
+            self.notes += [] if found else [common.NO_APPROACHES]
             return "\n".join(f"Approach {i}: {text}" for i, text in enumerate(found, first)) or "No approach came back."
         if tool == "verify":
-            made, _, notes = await report(problem, ask, config, texts[0], *names)
-            self.spent.append(made)
+            check, _, notes = await report(problem, ask, config, texts[0], *names)
+            self.spent.append(check)
             self.notes += notes
-            self.reports.append((numbers[0], made.text.strip()))
-            return f"Report {len(self.reports)}, on solution {numbers[0]}:\n{made.text.strip() or '(empty, of no use)'}"
+            self.reports.append((numbers[0], text := check.text.strip()))
+            return f"Report {len(self.reports)}, on solution {numbers[0]}:\n{text or '(empty, of no use)'}"
         if tool == "select":
             choice = await select_one(problem, ask, config, texts, *names)
             self.spent += choice.side_calls
@@ -242,32 +276,33 @@ class _Desk:
             if choice.notes:
                 return "The selection could not be read; none was selected."
             best = numbers[choice.winner]
-            self.standing = sorted({*self.standing, best} - ({*numbers} - {best}))
+            self.current = sorted({*self.current, best} - ({*numbers} - {best}))
             return f"Solution {best} was selected."
+        origins = numbers if tool == "merge" else []
         if tool == "merge":
-            return self._add(await ask(prompts.aggregate(problem, texts), *names), numbers)
-        if tool == "improve":
-            number, said = self.reports[numbers[0] - 1]
-            return self._add(await ask(improve(problem, self._text(number), said), *names), [number])
-        messages = prompts.solve(problem)
-        if numbers:
+            messages = prompts.aggregate(problem, texts)
+        elif tool == "improve":
+            number, text = self.reports[numbers[0] - 1]
+            messages, origins = improve(problem, self._text(number), text), [number]
+        elif numbers:
             messages = prompts.request(FOLLOW, problem, approach=self.approaches[numbers[0] - 1])
-        return self._add(await ask(messages, *names), [])
+        else:
+            messages = prompts.solve(problem)
+        return self._add(await ask(messages, *names), origins)
 
-    def _add(self, made: Completion, origins: list[int]) -> str:
-        """A new solution supersedes those it was made from. An empty one supersedes nothing, and only stands where
-        nothing else does."""
-        self.solutions.append(made)
+    def _add(self, solution: Completion, origins: list[int]) -> str:
+        """Add a solution, which supersedes its origins. An empty one is current only if no other is."""
+        self.solutions.append(solution)
         self.origins.append(origins)
-        self.notes += notes_on(made, self.config)
+        self.notes += common.notes_on(solution, self.config)
         number = len(self.solutions)
         if text := self._text(number):
-            self.standing = [i for i in self.standing if i not in origins and self._text(i)] + [number]
+            self.current = [i for i in self.current if i not in origins and self._text(i)] + [number]
             return f"Solution {number}:\n{text}"
-        if self.standing:
-            self.spent.append(made)
+        if self.current:
+            self.spent.append(solution)
         else:
-            self.standing = [number]
+            self.current = [number]
         return f"Solution {number} came back empty and is of no use."
 
 

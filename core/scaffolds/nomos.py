@@ -1,18 +1,13 @@
 """The harness of Nomos (Nous Research, github.com/NousResearch/nomos): judge many solutions, group them, knock out.
 
-N solutions, each judged once with 0 to 7 points. If at least PERFECT of them have all 7, they are kept, else the best;
-at most K either way. One call groups those by what they conclude and picks the group that it holds for right, which
-need not be the largest; a knock-out leaves one, its pairs drawn at random anew for each round (so in QED-Nano's
-evaluation; Nous's code draws one bracket). With 16 solutions and 12 kept: 32 + 1 + 11 = 44 completions at most, as in
-that evaluation.
+Each of N solutions is judged once with 0 to 7 points. If at least PERFECT of them have 7, those are kept, else the
+best; at most K. One call groups the kept ones by their conclusion (proofs: by their argument) and picks the right
+group. A knock-out leaves one. Its pairs are drawn anew for each round, as in QED-Nano's evaluation; Nous's code draws
+one bracket. With 16 solutions and 12 kept: at most 32 + 1 + 11 = 44 completions.
 
-Proofs have no answers to be grouped by: there the one call groups them by their argument, and picks the one that holds.
-
-Its time box: it goes on solving until there are enough perfect scores or the time is up. In each of ROUNDS waves, at
-most, a problem gets as many new solutions as it lacks perfect scores. None begins once MINUTES are over (0: no clock);
-a wave that has begun is finished and judged, and the grouping follows. That takes 2 * PERFECT completions more a wave,
-at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing that a seed does not decide; a resumed
-run has its MINUTES anew.
+Time box: in each of at most ROUNDS waves, a problem gets as many new solutions as it lacks perfect scores, which takes
+up to 2 * PERFECT completions more. No wave begins after MINUTES (0: no clock). Only the clock is not decided by the
+seed: a resumed run has its MINUTES anew.
 """
 
 import asyncio
@@ -25,18 +20,7 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import check_subset, constant
-from core.scaffolds import prompts
-from core.scaffolds.common import (
-    BETTER,
-    INVALID_SELECTION,
-    SELECT,
-    UNREADABLE,
-    Selecting,
-    has_text,
-    notes_on,
-    single_elimination,
-    stated_score,
-)
+from core.scaffolds import common, prompts
 from core.scaffolds.prompts import request
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
@@ -82,12 +66,12 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants(Selecting):
+class Constants(common.Selecting):
     N: int = constant(16, "solutions to begin with", 1, 1024)
     K: int = constant(12, "best solutions that are kept, and shown to the grouping", 1, 1024)
     PERFECT: int = constant(8, "perfect scores that suffice", 1, 1024)
     ROUNDS: int = constant(
-        0, "time box: waves that add as many solutions as perfect scores are missing, at most; 0 is off", 0, 1000
+        0, "time box: waves at most, each with as many solutions as perfect scores are missing; 0 is off", 0, 1000
     )
     MINUTES: float = constant(0.0, "time box: no wave begins later than this; 0 is no clock", 0, 1_000_000)
     VERIFY_TOKENS: int = constant(8192, "cap of one judgement, thinking included", 1, 1_000_000)
@@ -95,24 +79,23 @@ class Constants(Selecting):
     def check(self) -> None:
         check_subset(self.K, self.N)
         if self.MINUTES and self.ROUNDS == 0:
-            raise UserError(f"MINUTES={self.MINUTES:g} bounds no waves where ROUNDS=0; raise ROUNDS or set MINUTES=0")
+            raise UserError(f"MINUTES={self.MINUTES:g} needs waves, but ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 
 
 def judge(problem: Problem, solution: str) -> list[Message]:
-    """Messages that ask for the points of `solution`: a last line "Score: 0" to "Score: 7"."""
+    """Ask for the points of `solution`: a last line "Score: 0" to "Score: 7"."""
     return request(JUDGE, problem, solution=solution.strip())
 
 
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
-    """Messages that ask which of `solutions` form the group that is right: a last line like "Keep: 1, 3"."""
+    """Ask which of `solutions` form the right group: a last line like "Keep: 1, 3"."""
     both = enumerate(zip(solutions, judgements, strict=True), 1)
     shown = "\n\n".join(f"Solution {i}:\n{a.strip()}\n\nJudgement of solution {i}:\n{b.strip()}" for i, (a, b) in both)
     return request(GROUP, problem, count=len(solutions), solutions=shown)
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Positions in 0..count-1 that the last "Keep: 1, 3" of `text` names; none where it can't be read, or names what
-    is not there."""
+    """Return the positions in the last "Keep: 1, 3" of `text`, [] if it is unreadable or one is not in 0..count-1."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
@@ -120,45 +103,43 @@ def read_group(text: str, count: int) -> list[int]:
 
 
 async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """The N solutions, the same with their scores (points / 7), the best one; of each wave the new solutions, and the
-    best one so far; those that were kept, and the best one of the group that is held for right; that group, and
-    those that are left after each round of its knock-out.
+    """Choose one of many solutions by judgement, grouping and knock-out.
 
-    An empty solution is not judged and never kept, and one without readable points ranks behind those with points.
-    Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
-    """
+    An empty solution is not judged and never kept. One without readable points ranks last. If the grouping can't be
+    read, all kept ones enter the knock-out.
 
-    async def solved(t: int, i: int) -> Member:
-        made = await ask(prompts.solve(problem), t, i)
-        return Member(made, notes=notes_on(made, config))
+    Yields:
+        The N solutions, the same with scores (points / 7), the best one. Of each wave: the new solutions, the best one.
+        Then the kept ones, the best one of the right group, that group, the winners of each round of the knock-out."""
 
     async def judged(member: Member, t: int, i: int) -> Member:
-        if has_text(member, config):
+        if common.has_text(member, config):
             messages = judge(problem, carried(member.completion, config))
             check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
-            points = stated_score(check.text, "Score", POINTS)
+            points = common.stated_score(check.text, "Score", POINTS)
             member.self_score = None if points is None else points / max(POINTS)
             member.side_calls, member.verdicts = [check], [member.self_score]
-            member.notes += [UNREADABLE] * (points is None)
+            member.notes += [common.UNREADABLE] * (points is None)
         return member
 
     async def attempt(t: int, i: int) -> Member:
-        return await judged(await solved(t, i), t, i)
+        return await judged(await common.candidate(ask, config, prompts.solve(problem), t, i), t, i)
 
     def worth(member: Member) -> tuple[bool, float]:
-        return has_text(member, config), -1.0 if member.self_score is None else member.self_score
+        return common.has_text(member, config), -1.0 if member.self_score is None else member.self_score
 
     def again(member: Member, *parents: int) -> Member:
         return Member(member.completion, list(parents), carried_over=True)
 
     closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
-    solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
+    solving = (common.candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
+    solutions = await asyncio.gather(*solving)
     yield Stage("solutions", solutions)
     newest = await asyncio.gather(*(judged(again(member, i), 0, i) for i, member in enumerate(solutions)))
     yield Stage("judged", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every solution keeps its own
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # each solution keeps its number
         ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
         yield Stage("most points", [again(pool[ranked[0]], *([place] if place >= 0 else []))])
@@ -169,16 +150,17 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         yield Stage(f"wave {t}", newest)
         pool += newest
 
-    best = [pool[i] for i in ranked if has_text(pool[i], config)]
+    best = [pool[i] for i in ranked if common.has_text(pool[i], config)]
     kept = best[: min(config.K, perfect if perfect >= config.PERFECT else len(best))]
     if len(kept) < 2:
         return
     texts = [carried(member.completion, config) for member in kept]
     judgements = [check.text for member in kept for check in member.side_calls]
-    made = await ask(group(problem, texts, judgements), "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
-    chosen = read_group(made.text, len(kept))
+    messages = group(problem, texts, judgements)
+    grouping = await ask(messages, "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
+    chosen = read_group(grouping.text, len(kept))
     first = again(kept[chosen[0]], chosen[0]) if chosen else again(kept[0], 0)
-    first.side_calls, first.notes = [made], [] if chosen else [INVALID_SELECTION]
+    first.side_calls, first.notes = [grouping], [] if chosen else [common.INVALID_SELECTION]
     yield Stage("kept", [again(member) for member in kept])
     yield Stage("grouping", [first])
     left = [kept[i] for i in chosen] if chosen else kept
@@ -186,15 +168,15 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         return
     bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
     yield Stage("bracket", [again(member) for member in bracket])
-    async for standing in single_elimination(problem, ask, config, bracket, "select"):
-        yield standing
+    async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
+        yield winners
 
 
 NOMOS = Scaffold(
     nomos,
     constants=Constants,
-    prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
-    # Each solution and its judgement; the grouping, and the knock-out of K.
+    prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, common.SELECT, common.BETTER),
+    # The solutions and their judgements, the grouping, and the knock-out of K.
     max_completions=lambda config: 2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1),
     texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # to the grouping, with their judgements
     roles="group solutions by their answers",

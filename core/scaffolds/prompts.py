@@ -1,8 +1,7 @@
-"""The prompts: solve, aggregate, verify. Ours, written from the idea of RSA (arXiv 2509.26626), not its text.
+"""The prompts to solve, aggregate and verify, written from the idea of RSA (arXiv 2509.26626), not its text.
 
-Each has two wordings: for a problem with an answer, which goes into a box, and for one that asks for a proof, which has
-none. Each function returns the chat messages of one request: a list with one user message. The wording is part of an
-experiment's identity: results record `prompts_sha256()`, and a changed prompt changes every journal key.
+Each has two wordings: for boxed answers and for proofs. Functions such as `solve` return the messages of a request. The
+wording is part of an experiment's identity: results record `prompts_sha256()`, and it changes every journal key.
 """
 
 import hashlib
@@ -86,41 +85,37 @@ Check every step of the candidate proof and decide whether it proves all that th
 or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
 )
 
-# The words a verdict starts with, also used to open the answer when P(True) is read from a single token.
+# The beginning of a verdict. It opens the answer when P(True) is read from a single token.
 VERDICT = "Verdict:"
 
 
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
-    """The messages of one request: a prompt in the words for this kind of problem, its places filled with the statement
-    and `texts`."""
+    """Build the messages of one request from a prompt, the problem and the `texts` that it shows."""
     template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
     return [{"role": "user", "content": template.format(problem=problem.statement, **texts)}]
 
 
 def solve(problem: Problem) -> list[Message]:
-    """Messages that ask for a first solution, or proof."""
     return request(SOLVE, problem)
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Messages that ask for one better solution made from `candidates` (K >= 1 texts, in the order given)."""
+    """Ask for one better solution made from `candidates`, in the order given."""
     return merge(AGGREGATE, REFINE, problem, candidates)
 
 
 def merge(several: Wording, one: Wording, problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """The same in other words: `several` where there is more than one candidate, else `one`."""
+    """Ask for one better solution in the words of `several`, or of `one` if there is one candidate."""
     shown = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1))
     return request(one if len(candidates) == 1 else several, problem, count=len(candidates), candidates=shown)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:
-    """Messages that ask whether the final answer of `candidate` is correct, or its proof: a last line "Verdict: True"
-    or "…False"."""
+    """Ask whether the answer or proof of `candidate` is correct: a last line "Verdict: True" or "Verdict: False"."""
     return request(VERIFY, problem, candidate=candidate.strip())
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Hash of what a scaffold asks of this kind of problem: two results with equal hashes were asked in the same
-    words."""
+    """Return the hash of the prompts for this kind of problem."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()

@@ -1,9 +1,8 @@
 """RSA in the variant of QED-Nano's evaluation: merges over circulant blocks, then a pairwise knock-out to one.
 
-N solutions; ROUNDS rounds, in each of which the members of the round before stand in a circle in random order, and K
-distinct offsets are drawn: member i merges those that stand at i + offset (modulo N), so that every parent is used
-exactly K times; then N - 1 selections of two, neighbours in the first round, and shuffled before each other. With
-N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
+Each of ROUNDS rounds puts the members of the last one in a circle in random order, and draws K distinct offsets. Member
+i merges the members at i + offset (modulo N), so that every parent is used exactly K times. Then N - 1 selections of
+two leave one. With N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
+from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_elimination
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 
 
@@ -28,23 +27,21 @@ class Constants(Selecting):
 
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations t = 0..ROUNDS of N members, then those that are left after each round of the knock-out.
+    """Merge solutions in circles, then knock out to one.
 
-    A candidate with nothing to carry is passed over, and one at a further offset takes its place; with none left, a
-    member starts afresh. What is unreadable in the knock-out is decided at random, and noted.
-    """
+    A candidate without text is replaced by the one at the next offset. Without any, a member starts afresh.
+
+    Yields:
+        Populations t = 0..ROUNDS of N members, then the winners of each round of the knock-out."""
 
     async def member(t: int, i: int, earlier: Population) -> Member:
         rng = seeds.rng(config.SEED, problem.id, "blocks", t)
         circle, offsets = rng.permutation(len(earlier)), rng.permutation(len(earlier))
         order = [int(circle[(i + offset) % config.N]) for offset in offsets]
         spoken = [j for j in order if carried(earlier[j].completion, config).strip()][: config.K]
-        if not spoken:
-            made = await ask(prompts.solve(problem), t, i)
-            return Member(made, notes=notes_on(made, config))
         texts = [carried(earlier[j].completion, config) for j in spoken]
-        made = await ask(prompts.aggregate(problem, texts), t, i)
-        return Member(made, spoken, notes=notes_on(made, config))
+        messages = prompts.aggregate(problem, texts) if texts else prompts.solve(problem)
+        return await candidate(ask, config, messages, t, i, parents=spoken)
 
     population: Population = []
     for t in range(config.ROUNDS + 1):

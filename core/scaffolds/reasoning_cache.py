@@ -1,8 +1,7 @@
-"""Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with nothing but the summary.
+"""Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with the summary alone.
 
-A summary stands for all attempts so far: it is made of the newest attempt, thinking included (CARRY = "full"), and of
-the summary before it, in at most two paragraphs. Attempts that were cut off are summarised too; to go on where one
-stopped is the point. The last round is not summarised. With ROUNDS = 3: 3 solutions + 2 summaries = 5 completions.
+A summary of at most two paragraphs replaces all attempts so far. It is made from the newest attempt, finished or not,
+thinking included (CARRY = "full"), and the summary before. With ROUNDS = 3: 3 solutions + 2 summaries = 5 completions.
 """
 
 from collections.abc import AsyncIterator
@@ -10,8 +9,8 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, candidate, latest_with_text
+from core.types import Ask, Completion, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 _SUMMARISE = """Problem:
 {problem}
@@ -62,52 +61,45 @@ class Constants(Carrying):
 
 
 async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations of one member: the answer after each of ROUNDS rounds. A round without an answer leaves the answer
-    as it was. Where there is nothing to summarise, or the summary comes back empty, the one before is kept; without
-    any, the next round starts afresh."""
-    made = await ask(prompts.solve(problem), 0, 0)
-    member = Member(made, notes=notes_on(made, config))
+    """Solve ROUNDS times, each time with a summary of the attempts before.
+
+    A round without an answer keeps the answer before. If there is nothing to summarise, or the summary is empty, the
+    one before is kept.
+
+    Yields:
+        The answer after each round."""
+    member = await candidate(ask, config, prompts.solve(problem), 0, 0)
+    attempted = member.completion
     yield Stage("attempt 1", [member])
     summary = ""
     for t in range(1, config.ROUNDS):
         checks: list[Completion] = []
         notes: list[str] = []
-        if attempt := carried(made, config).strip():
-            check = await ask(
-                summarise(problem, summary, attempt),
-                "summary",
-                t - 1,
-                max_tokens=config.SUMMARY_TOKENS,
-                answer_opening=OPENING,
-            )
+        if attempt := carried(attempted, config).strip():
+            messages = summarise(problem, summary, attempt)
+            check = await ask(messages, "summary", t - 1, max_tokens=config.SUMMARY_TOKENS, answer_opening=OPENING)
             checks.append(check)
-            said = read_summary(check.text)
-            if not said:
-                notes.append(EMPTY_SUMMARY)
-            elif check.truncated:
-                notes.append(CUT_SUMMARY)
-            summary = said or summary
-        made = await ask(solve_again(problem, summary), t, 0)
-        new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *notes_on(made, config)])
+            text = read_summary(check.text)
+            notes += [EMPTY_SUMMARY] if not text else [CUT_SUMMARY] if check.truncated else []
+            summary = text or summary
+        new = await candidate(ask, config, solve_again(problem, summary), t, 0, parents=[0] if summary else [])
+        attempted, new.side_calls, new.notes = new.completion, checks, [*notes, *new.notes]
         member = latest_with_text(member, new)
         yield Stage(f"attempt {t + 1}", [member])
 
 
 def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:
-    """Messages that ask for a summary of `attempt`, which was made with `summary` (maybe none) in view."""
+    """Ask for a summary of `attempt`, which was made with `summary` (or "") in view."""
     return prompts.request(SUMMARISE, problem, summary=summary or "(none)", attempt=attempt)
 
 
 def read_summary(text: str) -> str:
-    """The summary without the word it was asked to begin with."""
     return text.strip().removeprefix(OPENING).strip()
 
 
 def solve_again(problem: Problem, summary: str) -> list[Message]:
-    """Messages that ask for a solution with `summary` in view, or for a first one where there is none."""
-    if not summary:
-        return prompts.solve(problem)
-    return prompts.request(SOLVE_AGAIN, problem, summary=summary)
+    """Ask for a solution with `summary` in view, or for a first one if it is ""."""
+    return prompts.request(SOLVE_AGAIN, problem, summary=summary) if summary else prompts.solve(problem)
 
 
 REASONING_CACHE = Scaffold(

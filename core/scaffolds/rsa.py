@@ -1,13 +1,13 @@
-"""Recursive Self-Aggregation (RSA, arXiv 2509.26626), pure: it knows no server, file or clock.
+"""Recursive Self-Aggregation (RSA, arXiv 2509.26626).
 
-Step 0 draws a population of N solutions. Each of the T steps after it makes N new ones: for each, K members of the
-last population are drawn, and the model is asked to aggregate them into a better solution. Which K is the only
-choice, made by a selection function: uniformly (the paper's), or by Boltzmann weights of verification scores.
+Step 0 samples N solutions. Each of the T further steps makes N new ones: it draws K members of the last population, and
+the model aggregates them into a better solution. The draw is uniform, as in the paper, or by Boltzmann weights of
+verification scores.
 """
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,14 +19,14 @@ from core.constants import Carrying, Constants, check_subset, constant
 from core.scaffolds import prompts
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
-AHEAD = 8  # steps that are at work beyond the one that is waited for: the most that one slow member holds up
+AHEAD = 8  # steps that may begin before the oldest one is finished
 
-Members = Sequence[asyncio.Task[Member]]  # a population at work
+Members = Sequence[asyncio.Task[Member]]  # an unfinished population
 Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
-Aggregate = Callable[[Problem, Sequence[str]], list[Message]]  # of the texts that are shown
-Rank = Callable[[int], tuple[int, int]]  # of a member of the last population: who has a lower one is shown before
+Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
+Rank = Callable[[int], tuple[int, int]]  # of a parent: a lower rank is shown first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +51,7 @@ class BoltzmannConstants(RsaConstants):
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
-    """Draw all positions in `scores`: first K of them, each subset as likely as any other, then the others in any
-    order."""
+    """Return all positions in `scores`: K drawn uniformly, then the others in random order."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
@@ -60,11 +59,10 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
-    """Draw all positions in `scores` one after the other, with weights exp(score / TAU) among those left.
+    """Draw all positions in `scores` in turn, with weights exp(score / TAU) among the remaining ones.
 
-    Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). A member
-    without a score counts as the mean of the others: unknown is not bad.
-    """
+    Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). An unknown
+    score counts as the mean of the others."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
@@ -72,7 +70,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-    """Yield N independent solutions: the baseline, and step 0 of RSA."""
+    """Yield one population of N independent solutions: the baseline, and step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion) for completion in completions]
@@ -87,18 +85,65 @@ async def rsa(
     stop: Stop | None = None,
     aggregate: Aggregate = prompts.aggregate,
 ) -> AsyncGenerator[Population, None]:
-    """Yield populations t = 0..T of RSA, each with `config.N` members; fewer if `stop` ends a problem early.
+    """Improve a population of solutions by aggregating random subsets of it.
 
-    `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then draws
-    from; the last population is not scored. `aggregate` makes the messages that show the candidates, in the order that
-    ORDER says.
+    A member is requested as soon as its K parents have arrived, up to AHEAD steps early. With `score` or `stop`, each
+    step waits for the whole one before.
 
-    A member is asked for as soon as its own K parents have arrived, up to AHEAD steps early. If `score` or `stop` needs
-    whole populations, each step waits for all of the one before.
-    """
-    begin = partial(_begin, problem, ask, config, select, aggregate)
+    Args:
+        problem: the problem to solve.
+        ask: asks the model; called as `ask(messages, t, i)` for member i of step t.
+        config: the constants.
+        select: draws the order in which parents are tried, by their scores.
+        score: fills in the scores of a population before `select` draws from it. The last one is not scored.
+        stop: returns whether to end after a population.
+        aggregate: builds the messages that show the candidates.
+
+    Yields:
+        The populations of steps 0 to T, each of N members.
+
+    Example:
+        >>> from core.types import Completion
+        >>> async def ask(messages, *names):
+        ...     return Completion(f"{names}", 0, answer=f"solution {names}")
+        >>> async def sizes(steps):
+        ...     return [len(population) async for population in steps]
+        >>> asyncio.run(sizes(rsa(Problem("p", "How much is 6*7?", "42"), ask, RsaConstants(N=3, K=2, T=1))))
+        [3, 3]"""
+
+    async def member(t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members) -> Member:
+        texts: dict[int, str] = {}
+        for j in order:  # some parents have no text to carry: they failed, or were cut off too early
+            if len(texts) == config.K:
+                break
+            if text := carried((await earlier[j]).completion, config):
+                texts[j] = text
+        if not texts:
+            return Member(await ask(prompts.solve(problem), t, i))
+        parents = sorted(texts, key=rank)  # in the order of the prompt, which the report shows again
+        return Member(await ask(aggregate(problem, [texts[j] for j in parents]), t, i), parents)
+
+    def begin(t: int, earlier: Members, scores: Sequence[float | None]) -> Members:
+        draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
+        orders = [select(rng, scores, config) if t else [] for rng in draws]
+        uses = Counter(j for order in orders for j in order[: config.K])
+
+        def rank(i: int, j: int) -> tuple[int, int]:
+            # "random", as models prefer a place: a candidate that holds it in all prompts takes over the population
+            # (benchmarks/fixation.py). "shared" puts often used (mostly better) parents first, for the prefix cache.
+            if config.ORDER == "shared":
+                return -uses[j], j
+            return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
+
+        ranks = [partial(rank, i) for i in range(config.N)]
+        started = {  # prompts that begin alike are sent one after the other
+            i: asyncio.create_task(member(t, i, orders[i], ranks[i], earlier))
+            for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
+        }
+        return [started[i] for i in range(config.N)]
+
     ahead = 0 if score or stop else AHEAD
-    steps: deque[Members] = deque()  # at work, the oldest first
+    steps: deque[Members] = deque()  # unfinished, the oldest first
     newest: Members = []
     scores: list[float | None] = [None] * config.N
     try:
@@ -109,76 +154,17 @@ async def rsa(
             population = list(await asyncio.gather(*steps[0]))
             if score and t < config.T:
                 await score(problem, population, t, ask, config)
-                scores = [member.self_score for member in population]
+                scores = [each.self_score for each in population]
             yield population
             # In a thread, as comparing answers may take seconds.
             if stop and t < config.T and await asyncio.to_thread(stop, problem, population, config):
                 return
             steps.popleft()
     finally:
-        left = [member for members in steps for member in members]
-        for member in left:
-            member.cancel()
+        left = [task for members in steps for task in members]
+        for task in left:
+            task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-def _begin(
-    problem: Problem,
-    ask: Ask,
-    config: RsaConstants,
-    select: Select,
-    aggregate: Aggregate,
-    t: int,
-    earlier: Members,
-    scores: Sequence[float | None],
-) -> Members:
-    """Start the members of step t, each of which waits for its parents among `earlier`, the step before."""
-    draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
-    orders = [select(rng, scores, config) if t else [] for rng in draws]
-    uses = Counter(j for order in orders for j in order[: config.K])
-    ranks = [_rank(problem, config, (t, i), uses) for i in range(config.N)]
-    made = {  # prompts that begin alike are sent one after the other
-        i: asyncio.create_task(_member(problem, ask, config, aggregate, (t, i), orders[i], ranks[i], earlier))
-        for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
-    }
-    return [made[i] for i in range(config.N)]
-
-
-async def _member(
-    problem: Problem,
-    ask: Ask,
-    config: RsaConstants,
-    aggregate: Aggregate,
-    names: tuple[int, int],
-    order: Sequence[int],
-    rank: Rank,
-    earlier: Members,
-) -> Member:
-    """Make a solution from the first K members of `earlier`, in this `order`, that have something to carry (some fail,
-    or are cut off too early), shown by their `rank`. Without any, it starts afresh."""
-    texts: dict[int, str] = {}
-    for j in order:
-        if len(texts) == config.K:
-            break
-        if text := carried((await earlier[j]).completion, config):
-            texts[j] = text
-    if not texts:
-        return Member(await ask(prompts.solve(problem), *names))
-    parents = sorted(texts, key=rank)  # recorded, as the report puts prompts together anew
-    messages = aggregate(problem, [texts[j] for j in parents])
-    return Member(await ask(messages, *names), parents)
-
-
-def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: Mapping[int, int]) -> Rank:
-    """Return the order in which the prompt of the member called `names` shows candidates.
-
-    ORDER = "random": drawn for every prompt. Models prefer a place, and a candidate that holds it in all prompts takes
-    the population over (benchmarks/fixation.py). "shared": candidates that most prompts of the step show come first, so
-    that the server finds more of a prompt in its prefix cache; better-scored members then tend to come first too.
-    """
-    if config.ORDER == "shared":
-        return lambda j: (-uses[j], j)
-    return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
 
 
 RSA = Scaffold(

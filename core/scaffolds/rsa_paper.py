@@ -1,19 +1,18 @@
-"""RSA in the words and with the settings of the code of its paper (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
+"""RSA with the settings of its paper's code (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
-The loop is that of rsa.py. What that code does otherwise than 02_rsa_basic: it tells the model to try another
-approach where all candidates are wrong, samples at temperature 1, takes N = 16, K = 4 and 10 loops (step 0 and T = 9),
-and carries whole responses, thinking included. Candidates stand in the order in which they are drawn, which is random,
-as here. What stays ours: the wording, and that a candidate with nothing to carry is passed over (there it is shown
-empty). 16 + 9 * 16 = 160 completions.
+Unlike 02_rsa_basic, that code tells the model to try another approach if all candidates are wrong. It samples at
+temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9), and carries whole responses, thinking included. Our
+wording differs, and a candidate without text is skipped (there it is shown empty). 16 + 9 * 16 = 160 completions.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.types import Ask, Message, Population, Problem, Wording
+from core.types import Message, Problem, Wording
 
 AGGREGATE = Wording(
     answer="""Problem:
@@ -62,8 +61,6 @@ give a reason for every step that is not well known.""",
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(RsaConstants):
-    """With the defaults of that code."""
-
     N: int = constant(16, "population: solutions kept at every step", 1, 1024)
     K: int = constant(4, "subset: solutions that one aggregation sees", 1, 1024)
     T: int = constant(9, "aggregation steps after step 0", 0, 1000)
@@ -74,14 +71,10 @@ class Constants(RsaConstants):
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Messages that ask for one better solution made from `candidates` (K >= 1 texts), or else by another approach."""
+    """Ask for one better solution made from `candidates`, or by another approach."""
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 
-async def rsa_paper(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
-    """Yield populations t = 0..T of N members, as core.scaffolds.rsa.rsa does."""
-    async for population in rsa(problem, ask, config, aggregate=aggregate):
-        yield population
-
-
-RSA_PAPER = replace(RSA, run=rsa_paper, constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE))
+RSA_PAPER = replace(
+    RSA, run=partial(rsa, aggregate=aggregate), constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE)
+)

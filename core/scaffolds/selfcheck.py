@@ -1,13 +1,11 @@
-"""Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, self-improve, then review and correct until the
-reviews keep passing. The loop is that of QED-Nano's evaluation.
+"""Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, improve, then review and correct until reviews pass.
 
-Each round reviews the solution once, and a second request, which sees nothing but the review, says whether that accepts
-the solution. Anything but a clear yes is a failure, and the solution is corrected in the same round from the review's
-summary, the list of flaws before the details. PASSES in a row accept the solution; FAILURES in a row, or the end of
-ROUNDS, give up, and the newest solution is the answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never
-passed), never more than 92.
+The loop is from QED-Nano's evaluation. Each round reviews the solution once. A second request, which sees only the
+review, says whether the review accepts the solution. Without a clear yes, the solution is corrected from the review's
+list of flaws. PASSES in a row accept the solution. After FAILURES in a row, or ROUNDS, the newest solution is the
+answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), at most 92.
 
-CLASSIFY = 0 is ours, not the source's: the last line of the review is its verdict. 7 completions, 22, at most 62.
+With CLASSIFY = 0, which is ours, the review's last line is its verdict: 7 completions, 22, at most 62.
 """
 
 import re
@@ -15,8 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from core.constants import Carrying, constant
-from core.scaffolds import prompts
-from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
+from core.scaffolds import common, prompts
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
@@ -64,7 +61,7 @@ The reviewer may be mistaken. Where the report is right, repair the proof; where
 nobody can misread it. Write the complete improved proof, which can be read without the report.""",
 )
 
-# What the classification begins with where its thinking was cut off.
+# The beginning of a classification whose thinking was cut off.
 ANSWER = "Answer:"
 
 _DETAILS = re.compile(r"^[ \t>*_#`+\-]*+details[ \t*_`]*+(?::|$)", re.IGNORECASE | re.MULTILINE)
@@ -75,49 +72,48 @@ _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    CLASSIFY: int = constant(1, "1: one more request says whether a review accepts; 0: its own verdict does", 0, 1)
-    ROUNDS: int = constant(30, "reviews at most, each followed by a correction where it fails", 0, 1000)
+    CLASSIFY: int = constant(
+        1, "1: a second request says whether a review accepts; 0: the review's last line does", 0, 1
+    )
+    ROUNDS: int = constant(30, "reviews at most, each followed by a correction if it fails", 0, 1000)
     PASSES: int = constant(5, "reviews passed in a row that accept a solution", 1, 1000)
     FAILURES: int = constant(10, "reviews failed in a row that end the attempt", 1, 1000)
     VERIFY_TOKENS: int = constant(8192, "cap of one review, and of its classification, thinking included", 1, 1_000_000)
 
 
 async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations of one member: the first solution, the improved one, and what stands after each round.
+    """Correct a solution until its reviews pass.
 
-    A verdict or classification that can't be read fails the solution, and is noted. A candidate with nothing to look at
-    fails without a review, and is made afresh; a review with nothing to read fails without a classification, and the
-    solution is improved without a report. A correction without an answer leaves the solution as it was.
-    """
+    An unreadable verdict or classification counts as a failure. A solution without text fails without a review, and is
+    written anew. An empty review fails the solution, which is then improved without a report.
+
+    Yields:
+        The first solution, the improved one, and the current one after each round."""
 
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
-        is_there = has_text(before, config)
-        made = await ask(messages if is_there else prompts.solve(problem), *names)
-        return latest_with_text(before, Member(made, [0] if is_there else [], notes=notes_on(made, config)))
+        if not common.has_text(before, config):
+            return common.latest_with_text(before, await common.candidate(ask, config, prompts.solve(problem), *names))
+        return common.latest_with_text(before, await common.candidate(ask, config, messages, *names, parents=[0]))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
-        """Whether a review accepts a solution, what it hands on, the requests spent, notes."""
+        """Review a solution. Return whether the review accepts it, its summary, the completions and notes."""
         cap = config.VERIFY_TOKENS
         check = await ask(review(problem, text), "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
-        said, checks = check.text.strip(), [check]
-        if not said:
-            return False, "", checks, [EMPTY_REPORT]
+        report, checks = check.text.strip(), [check]
+        if not report:
+            return False, "", checks, [common.EMPTY_REPORT]
         if config.CLASSIFY:
-            checks.append(await ask(classify(said), "classify", number, max_tokens=cap, answer_opening=ANSWER))
+            checks.append(await ask(classify(report), "classify", number, max_tokens=cap, answer_opening=ANSWER))
             accepts = read_answer(checks[1].text)
         else:
-            verdict = read_verdict(said)
+            verdict = read_verdict(report)
             accepts = None if verdict is None else verdict == 1.0
-        notes = [UNREADABLE] * (accepts is None) + [CUT_REPORT] * check.truncated
-        return accepts is True, summary(said), checks, notes
+        notes = [common.UNREADABLE] * (accepts is None) + [common.CUT_REPORT] * check.truncated
+        return accepts is True, summary(report), checks, notes
 
-    def correction(text: str, report: str) -> list[Message]:
-        return correct(problem, text, report) if report else prompts.aggregate(problem, [text])
-
-    made = await ask(prompts.solve(problem), 0, 0)
-    member = Member(made, notes=notes_on(made, config))
+    member = await common.candidate(ask, config, prompts.solve(problem), 0, 0)
     yield Stage("solution", [member])
-    member = await rewritten(member, prompts.aggregate(problem, [carried(made, config)]), 1, 0)
+    member = await rewritten(member, prompts.aggregate(problem, [carried(member.completion, config)]), 1, 0)
     yield Stage("improved", [member])
     passes = failures = 0
     for number in range(config.ROUNDS):
@@ -128,9 +124,10 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
             member = Member(member.completion, [0], carried_over=True)
         else:
             passes, failures = 0, failures + 1
-            member = await rewritten(member, correction(text, report), "correct", number)
+            messages = correct(problem, text, report) if report else prompts.aggregate(problem, [text])
+            member = await rewritten(member, messages, "correct", number)
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
-        notes += [UNACCEPTED] if is_over and passes < config.PASSES else []
+        notes += [common.UNACCEPTED] if is_over and passes < config.PASSES else []
         checked = replace(member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes])
         yield Stage(f"check {number + 1}", [checked])
         if is_over or passes == config.PASSES:
@@ -138,41 +135,37 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
 
 
 def review(problem: Problem, solution: str) -> list[Message]:
-    """Messages that ask for a report on `solution`: its flaws, a line "Details:" and what was checked, and a last line
-    "Verdict: True" or "Verdict: False"."""
+    """Ask for a report on `solution`: flaws, "Details:", and a last line "Verdict: True" or "Verdict: False"."""
     return prompts.request(REVIEW, problem, solution=solution)
 
 
-def classify(said: str) -> list[Message]:
-    """Messages that ask whether a review, of which nothing else is shown, accepts its solution: "yes" or "no"."""
-    return [{"role": "user", "content": ACCEPTED.format(review=said)}]
+def classify(report: str) -> list[Message]:
+    """Ask whether a review accepts its solution, which is not shown: "yes" or "no"."""
+    return [{"role": "user", "content": ACCEPTED.format(review=report)}]
 
 
 def correct(problem: Problem, solution: str, report: str) -> list[Message]:
-    """Messages that ask for `solution` to be corrected after a reviewer's `report`."""
     return prompts.request(CORRECT, problem, solution=solution, report=report)
 
 
-def summary(said: str) -> str:
-    """What stands before the details of a review; all of it where it has none, or nothing before them."""
-    return _DETAILS.split(said, maxsplit=1)[0].strip() or said
+def summary(report: str) -> str:
+    """Return the part of a review before its details; all of it if that is empty."""
+    return _DETAILS.split(report, maxsplit=1)[0].strip() or report
 
 
 def read_answer(text: str) -> bool | None:
-    """True for yes, False for no: the word with which `text` begins or ends, or else the only one of both in it. None
-    where there is none, or both."""
+    """Return True for yes, False for no, else None: the word at an end of `text`, or the only one of both within."""
     text = text.strip()
     ends = [match[1].lower() for match in (_FIRST.match(text), _LAST.search(text)) if match]
-    said = set(ends) or {word.lower() for word in _WORDS.findall(text)}
-    return said == {"yes"} if len(said) == 1 else None
+    words = set(ends) or {word.lower() for word in _WORDS.findall(text)}
+    return words == {"yes"} if len(words) == 1 else None
 
 
 SELFCHECK = Scaffold(
     selfcheck,
     constants=Constants,
     prompts=(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
-    # A review, its classification and a correction in every round. A run of more than FAILURES rounds stays a few
-    # below, as only passes between the failures let it go on.
+    # A review, its classification and a correction in every round; a few less if ROUNDS is more than FAILURES.
     max_completions=lambda config: 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS,
     texts_shown=lambda config: 2,  # a solution and the report on it
 )

@@ -1,10 +1,9 @@
-"""Static math agent: solutions in slots, each verified and improved, the slots merged, one merge selected.
+"""Static math agent: verify and improve solutions in slots, merge each slot, and select one merge.
 
-The scaffold of that name in QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml), with
-its numbers: 4 slots of 2 solutions, no approaches, 1 verification with improvement, merging on. Here N = 8 solutions,
-slots of K = 2 neighbours, ROUNDS = 1: 8 solutions, 8 reports, 8 improvements (of every solution, whatever its report
-says), 4 merges and 1 selection of the four, 29 completions. A slot of one is not merged, a single slot not selected.
-The selection sees the merges in random order, and an unreadable one is decided at random (there: the last wins).
+It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml), with its numbers: 4
+slots of 2 solutions, 1 verification with improvement (whatever the report says). With N = 8, K = 2 and ROUNDS = 1: 8
+solutions, 8 reports, 8 improvements, 4 merges and 1 selection, 29 completions. A slot of one is not merged, a single
+slot not selected. The selection shows the merges in random order; an unreadable one is random (there: the last wins).
 """
 
 import asyncio
@@ -14,17 +13,7 @@ from dataclasses import dataclass
 
 from core.base import seeds
 from core.constants import check_subset, constant
-from core.scaffolds import prompts
-from core.scaffolds.common import (
-    EMPTY,
-    EMPTY_REPORT,
-    INVALID_SELECTION,
-    UNREADABLE,
-    Choice,
-    Selecting,
-    notes_on,
-    single,
-)
+from core.scaffolds import common, prompts
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
@@ -95,14 +84,13 @@ its number, like "Best: 2".""",
 BEST = "Best:"
 
 _BEST = re.compile(
-    rf"best[\s*_`]*+[:=][\s*_`$]*+(?:\\boxed\{{)?+[\s*_`]*+(?:candidate\s*+)?+([0-9]{{1,4}}+){single}", re.IGNORECASE
+    rf"best[\s*_`]*+[:=][\s*_`$]*+(?:\\boxed\{{)?+[\s*_`]*+(?:candidate\s*+)?+([0-9]{{1,4}}+){common.single}",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reporting(Selecting):
-    """Of a scaffold that asks for reports on solutions."""
-
+class Reporting(common.Selecting):
     VERIFY_TOKENS: int = constant(8192, "cap of one report, thinking included", 1, 1_000_000)
 
 
@@ -117,38 +105,34 @@ class Constants(Reporting):
 
 
 async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations of N solutions; ROUNDS times the same with their reports, then the improved ones; one of a solution
-    for each slot; one of the solution selected.
+    """Improve solutions by reports, merge them in slots, and select one.
 
-    A solution with nothing to show gets no report, and its improvement starts afresh. An improvement or a merge that
-    comes back empty is noted, and what it was made from stands, drawn at random where that is several.
-    """
+    A solution without text gets no report, and is written anew. If an improvement or a merge is empty, one of its
+    parents is kept, at random.
+
+    Yields:
+        N solutions; ROUNDS times the same with reports, then the improved ones; a solution for each slot; the best."""
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
-        made = await ask(messages, t, i)
-        notes = notes_on(made, config)
         spoken = [j for j in origins if texts[j]]
-        if EMPTY not in notes or not spoken:
-            return Member(made, spoken, notes=notes)
+        new = await common.candidate(ask, config, messages, t, i, parents=spoken)
+        if common.EMPTY not in new.notes or not spoken:
+            return new
         kept = int(seeds.rng(config.SEED, problem.id, "kept", t, i).choice(spoken))
-        return Member(population[kept].completion, [kept], side_calls=[made], carried_over=True, notes=notes)
+        old = population[kept].completion
+        return Member(old, [kept], side_calls=[new.completion], carried_over=True, notes=new.notes)
 
     async def reported(t: int, i: int) -> Member:
         if not texts[i]:
             return Member(population[i].completion, [i], carried_over=True)
-        made, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
-        return Member(population[i].completion, [i], verdict, [verdict], [made], carried_over=True, notes=notes)
-
-    def said(member: Member) -> str:
-        """The newest report on a member; empty where there is none."""
-        return member.side_calls[0].text.strip() if member.side_calls else ""
+        check, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
+        return Member(population[i].completion, [i], verdict, [verdict], [check], carried_over=True, notes=notes)
 
     def improvement(i: int) -> list[Message]:
         if not texts[i]:
             return prompts.solve(problem)
-        if not said(population[i]):
-            return prompts.aggregate(problem, [texts[i]])
-        return improve(problem, texts[i], said(population[i]))
+        text = population[i].side_calls[0].text.strip()
+        return improve(problem, texts[i], text) if text else prompts.aggregate(problem, [texts[i]])
 
     async def merge(t: int, slot: int, origins: Sequence[int]) -> Member:
         if len(origins) == 1:
@@ -157,8 +141,8 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
         messages = prompts.aggregate(problem, spoken) if spoken else prompts.solve(problem)
         return await remake(messages, origins, t, slot)
 
-    solved = await asyncio.gather(*(ask(prompts.solve(problem), 0, i) for i in range(config.N)))
-    population = [Member(made, notes=notes_on(made, config)) for made in solved]
+    solved = (common.candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
+    population = list(await asyncio.gather(*solved))
     texts = _texts(population, config)
     yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
@@ -179,7 +163,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
 
 
 def _slots(config: Constants) -> list[range]:
-    """Blocks of K neighbours; the last takes what is left."""
+    """Return blocks of K neighbours; the last one may be shorter."""
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]
 
 
@@ -190,49 +174,49 @@ def _texts(population: Population, config: Constants) -> list[str]:
 async def report(
     problem: Problem, ask: Ask, config: Reporting, solution: str, *names: str | int
 ) -> tuple[Completion, float | None, list[str]]:
-    """A report on a solution, its verdict (1 or 0; None: unreadable), and notes."""
+    """Return a report on a solution, its verdict (1, 0, or None if unreadable) and notes."""
     messages = examine(problem, solution)
-    made = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
-    verdict = read_verdict(made.text)
-    notes = [EMPTY_REPORT] if not made.text.strip() else [UNREADABLE] if verdict is None else []
-    return made, verdict, notes
+    check = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
+    verdict = read_verdict(check.text)
+    notes = [common.EMPTY_REPORT] if not check.text.strip() else [common.UNREADABLE] if verdict is None else []
+    return check, verdict, notes
 
 
 def examine(problem: Problem, solution: str) -> list[Message]:
-    """Messages that ask for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
+    """Ask for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
     return prompts.request(REPORT, problem, solution=solution)
 
 
-def improve(problem: Problem, solution: str, said: str) -> list[Message]:
-    """Messages that ask for a better solution, given what a report says of one."""
-    return prompts.request(IMPROVE, problem, solution=solution, report=said)
+def improve(problem: Problem, solution: str, text: str) -> list[Message]:
+    return prompts.request(IMPROVE, problem, solution=solution, report=text)
 
 
 def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
-    """Messages that ask which of `texts` is the best: a last line like "Best: 2"."""
+    """Ask which of `texts` is the best: a last line like "Best: 2"."""
     candidates = "\n\n".join(f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1))
     return prompts.request(SELECT, problem, candidates=candidates, count=len(texts))
 
 
-async def select_one(problem: Problem, ask: Ask, config: Selecting, texts: Sequence[str], *names: str | int) -> Choice:
-    """The best of several texts, as the model says. Their order in the prompt is drawn, for models prefer a place; the
-    empty ones are left out, and one that is left alone wins without a request. After an answer that can't be read, the
-    first of the order drawn wins, which is at random, and noted."""
+async def select_one(
+    problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
+) -> common.Choice:
+    """Select the best of several texts, in random order, as models prefer a place. A single text wins without a
+    request. Empty texts are left out. After an unreadable answer, the first one of the drawn order wins."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
-    notes = [EMPTY] * (len(texts) - len(shown))
+    notes = [common.EMPTY] * (len(texts) - len(shown))
     if len(shown) < 2:
-        return Choice(shown[0] if shown else int(order[0]), notes=notes)
+        return common.Choice(shown[0] if shown else int(order[0]), notes=notes)
     messages = select(problem, [texts[i] for i in shown])
-    made = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
-    best = read_best(made.text, len(shown))
+    completion = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
+    best = read_best(completion.text, len(shown))
     if best is None:
-        return Choice(shown[0], [made], [*notes, INVALID_SELECTION])
-    return Choice(shown[best], [made], notes)
+        return common.Choice(shown[0], [completion], [*notes, common.INVALID_SELECTION])
+    return common.Choice(shown[best], [completion], notes)
 
 
 def read_best(text: str, count: int) -> int | None:
-    """Position 0..count - 1 for the last "Best: 1" … of `text`; None where there is none or it names no candidate."""
+    """Return a position in 0..count - 1 for the last "Best: 1" … of `text`; None if it names no candidate."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 

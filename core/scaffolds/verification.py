@@ -1,9 +1,8 @@
-"""Self-verification: the model judges its own candidates, and a score in [0, 1] comes out.
+"""Self-verification: the model judges its own candidates, which gives each a score in [0, 1].
 
-VERIFY_MODE = "verdict": the model thinks, then states "Verdict: True" or "Verdict: False"; the score is the mean of
-VERIFY_SAMPLES verdicts. "p_true": thinking is closed at once and P(True) is read from the logprobs of the one token
-after "Verdict:" (Kadavath et al. 2022, arXiv 2207.05221). A verdict that can't be read is None: counted, and never
-taken for False.
+With VERIFY_MODE = "verdict", the model thinks, then states "Verdict: True" or "Verdict: False"; the score is the mean
+of VERIFY_SAMPLES verdicts. With "p_true", thinking is closed at once, and P(True) is read from the logprobs of one
+token (Kadavath et al. 2022, arXiv 2207.05221). An unreadable verdict is None: counted, but never as False.
 """
 
 import asyncio
@@ -16,22 +15,14 @@ from core.constants import Constants, constant
 from core.scaffolds import prompts
 from core.types import Ask, Completion, Population, Problem
 
-TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
+TOP_LOGPROBS = 20  # alternatives that are searched for True and False; servers return no more
 
-# Sampling of P(True): one token behind the opening, with the probabilities as the model has them. SGLang reports them
-# after dividing by the temperature, the others before.
-ONE_TOKEN = {
-    "max_tokens": 1,
-    "opening": prompts.VERDICT,
-    "top_logprobs": TOP_LOGPROBS,
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-}
+# P(True) needs one token with the model's own probabilities. SGLang reports them as the sampling changes them.
+ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
+ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 _STATED = re.compile(
-    # possessive (*+): without backtracking, so that endless white space takes linear time
+    # possessive (*+): without backtracking, endless white space takes linear time
     r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
     re.IGNORECASE,
 )
@@ -40,15 +31,13 @@ _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\
 
 @dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
-    """Of a scaffold that verifies its candidates so."""
-
     VERIFY_MODE: str = constant("verdict", "how a candidate is verified", choices=("verdict", "p_true"))
     VERIFY_TOKENS: int = constant(8192, "cap of one verification, thinking included", 1, 1_000_000)
     VERIFY_SAMPLES: int = constant(1, "verdicts per candidate, averaged", 1, 64)
 
 
 def verdicts(config: Verifying) -> int:
-    """How many each candidate gets. One token's probability is no sample: a second look would read the same number."""
+    """Return the verdicts per candidate. P(True) is no sample: a second request would give the same number."""
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
 
 
@@ -75,8 +64,7 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
 
 
 def read_verdict(text: str) -> float | None:
-    """1.0 or 0.0 for the last "Verdict: True" or "…False" of `text` (or a last line that is just the word), else
-    None."""
+    """Return 1.0 or 0.0 for the last "Verdict: True" or "…False" of `text`, or a last line of that word; else None."""
     stated = _STATED.findall(text)
     if not stated:
         lines = text.strip().splitlines()
@@ -88,7 +76,7 @@ def read_verdict(text: str) -> float | None:
 
 
 def p_true(logprobs: Mapping[str, float]) -> float | None:
-    """P(True) / (P(True) + P(False)) over the spellings of both words, or None where neither is among `logprobs`."""
+    """Return P(True) / (P(True) + P(False)) over all spellings; None if `logprobs` has neither word."""
     mass = {"true": 0.0, "false": 0.0}
     for token, logprob in logprobs.items():
         word = token.strip(" \n\t\"'*_▁Ġ").lower()

@@ -1,5 +1,6 @@
-"""The progress of a run: on a terminal a bar, drawn every second; in a log file a line every ten. The clock draws it
-and not the arrivals: a completion may take an hour, and a server may be gone."""
+"""The progress of a run: a bar on a terminal, drawn every second, or a line in a log file every ten seconds.
+
+A clock draws it, because a completion may take an hour and a server may be gone."""
 
 import asyncio
 import sys
@@ -13,33 +14,33 @@ from core.generate.generator import Generator
 from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
-FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"
+FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 def clock(seconds: float) -> str:
-    """Format a time: "05:12", "1:05:12"."""
+    """Format a duration as "05:12" or "1:05:12"."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
 
 
 class Bar:
-    """A bar of `total` completions, which may change, so many of them `done`; use it as a context manager."""
+    """A bar of `done` and `total` completions, to be used as a context manager. Callers may change `total`."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
         self._new = self._new_tokens = self._uncounted = self._failed = 0
         self._began = time.monotonic()
-        self._told: Callable[[], Sequence[str]] = list
+        self._parts: Callable[[], Sequence[str]] = list
         self._drawn: Any = None  # on a terminal, tqdm's
         self._stage = ""
-        self._is_shown = False  # whether the log has a line of what is done by now
+        self._is_shown = False  # whether the log has the current state
         self._is_over = False
 
     def __enter__(self) -> "Bar":
         self._began = time.monotonic()
         if sys.stderr.isatty():
-            from tqdm import tqdm  # takes a while to load, and a wrong constant should not wait for it
+            from tqdm import tqdm  # slow to import, and a wrong constant should be reported at once
 
             self._drawn = tqdm(total=self.total, desc=self.name, dynamic_ncols=True, bar_format=FORMAT)
         return self
@@ -52,7 +53,6 @@ class Bar:
             self._drawn.close()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
-        """Count a completion."""
         self.done += 1
         self._is_shown = False
         self._failed += completion.error is not None
@@ -62,7 +62,7 @@ class Bar:
             self._uncounted += completion.counted[-1] is None
 
     def write(self, line: str) -> None:
-        """Write a line above the bar."""
+        """Print a line above the bar."""
         if self._drawn is not None:
             self._drawn.write(wrapped(line, "  "), file=sys.stderr)
         else:
@@ -70,9 +70,8 @@ class Bar:
 
     @asynccontextmanager
     async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
-        """Draw the bar for as long as the block runs, with the `accuracy` so far, in words, and the name of this
-        `stage` of the whole."""
-        self._told, self._stage = lambda: self._so_far(generator, accuracy()), stage
+        """Draw the bar while the block runs, with the `accuracy` so far and the name of this `stage`."""
+        self._parts, self._stage = lambda: self._so_far(generator, accuracy()), stage
         heart = asyncio.create_task(self._beat())
         try:
             yield
@@ -85,8 +84,7 @@ class Bar:
             self._draw()
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
-        """Return the parts of the line, the most important first. Tokens are those made in this run, with the tokens of
-        replies that are still coming."""
+        """Return the parts of the line, the most important first. Tokens from the journal do not count."""
         elapsed = time.monotonic() - self._began
         trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.asker.reason)
         shown = [trouble] if trouble else []
@@ -100,21 +98,19 @@ class Bar:
             shown.append(reason)
         if self._uncounted:
             shown.append("tok/s unknown")
-        else:
-            tokens = self._new_tokens + generator.asker.streamed
+        elif tokens := self._new_tokens + generator.asker.streamed:
             shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 
     def _draw(self) -> None:
-        total = max(self.total, self.done)  # of parts that make more than they were allotted, it is known at their end
+        total = max(self.total, self.done)  # a part may exceed its allotment
         if self._drawn is not None:
             self._drawn.desc, self._drawn.total, self._drawn.n = self._stage or self.name, total, self.done
-            self._drawn.set_postfix_str(", ".join(self._told()))
+            self._drawn.set_postfix_str(", ".join(self._parts()))
             return
         share = 100 * self.done // max(1, total)
         spent = clock(time.monotonic() - self._began)
-        words = [f"{self.name}: {share}%", f"{self.done}/{total} gen", spent, *self._told()]
-        if self._stage:
-            words.insert(3, self._stage)
-        print(", ".join(words), file=sys.stderr, flush=True)
+        stage = [self._stage] if self._stage else []
+        parts = [f"{self.name}: {share}%", f"{self.done}/{total} completions", spent, *stage, *self._parts()]
+        print(", ".join(parts), file=sys.stderr, flush=True)
         self._is_shown = True

@@ -1,12 +1,11 @@
-"""Scaffolds at equal compute: the same problems, the same budgets for a problem, several seeds.
+"""Scaffolds at equal compute: the same problems, the same budgets per problem, several seeds.
 
-The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average,
-in completion tokens or whatever else BUDGET_IN counts (core/results/spending.py). Each other scaffold runs once per
-seed, as far as the largest budget goes. What it has after every step is its answer, had it stopped there; so one run
-shows what each smaller budget buys: the last step that was paid for whole. A step that a budget cuts in two counts for
-nothing, and its tokens are named as cut. Reviews, selections and plans count too. Proofs are graded afterwards, those
-that count at a budget (labs/proofs/grade/stored.py). First samples are shared: under one seed they are the same, and
-so are the journal's completions, for all scaffolds that begin with them.
+The first scaffold, plain samples, is the reference. A budget is given in samples: one is the mean cost of a sample of
+the reference, in completion tokens or in the unit of BUDGET_IN (core/results/spending.py). Each other scaffold runs
+once per seed until the largest budget is used up. The population after each step is its answer if it stops there. So
+one run shows all smaller budgets: each buys the last step that it pays for completely. Tokens of a partly paid step buy
+nothing. Reviews, selections and plans count too. Proofs are graded afterwards (labs/proofs/grade/stored.py). Under one
+seed, all scaffolds that begin with samples share them.
 """
 
 import math
@@ -41,7 +40,7 @@ from core.session.experiment import Experiment, Part
 from core.session.session import Session
 from core.types import Ask, Population, Problem, Scaffold
 
-FEWEST = 8  # completions without a count, and none with one, until that is said
+FEWEST = 8  # completions without any count before the run fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +51,13 @@ class Constants(RunConstants):
 
     def check(self) -> None:
         if self.RUNS > 1:
-            raise UserError(f"RUNS={self.RUNS}: a comparison runs once for each of the `seeds` in its file; set those")
+            raise UserError(f"RUNS={self.RUNS} has no effect here. Set `seeds` in the file of the comparison")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that not
-    all have learnt, if anything: with a model whose card says so (not_learnt), it is left out. `proofs`: what it is
-    called where it writes them, if that is another name; a scaffold that compares answers is left out there unless it
-    has one."""
+    """A scaffold with its own constants. It is left out if the model's card lists its `roles` as not_learnt.
+    `proofs` is its name on problems that ask for proofs. Without it, a scaffold that compares answers is left out."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -68,20 +65,16 @@ class Entry:
     roles: str = ""
     proofs: str = ""
 
-    def named(self, of_proofs: bool) -> "Entry":
-        return replace(self, name=self.proofs) if of_proofs and self.proofs else self
-
     def config(self, common: RunConstants) -> RunConstants:
-        """Return its constants in a comparison with the constants `common`."""
+        """Return all its constants, in a comparison with the constants `common`."""
         shared = {name: getattr(common, name) for name in rules(RunConstants)}
-        made: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
-        return made
+        config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
+        return config
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED; the others
-    are compared with the first."""
+    """A comparison of `entries` with the first one, under `budgets` in its samples. `seeds` are counted from SEED."""
 
     entries: Sequence[Entry]
     budgets: Sequence[float]
@@ -89,13 +82,13 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Return the most completions of a problem, over all entries and seeds, if all are as long as a sample. The
-        step with which a scaffold goes beyond its budget is left out."""
+        """Return the most completions of a problem over all entries and seeds, if all are as long as a sample.
+        The step in which a scaffold exceeds its budget does not count."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
 
     def allotted(self, entry: Entry, config: Constants) -> int:
-        """Return the same for one entry and one seed."""
+        """Return the most completions of a problem for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
         return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
 
@@ -106,21 +99,23 @@ class Comparison:
         """Raise UserError for entries, budgets or seeds that can't be compared."""
         entries, budgets = self.entries, self.budgets
         if not entries or entries[0].roles:
-            raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
+            raise UserError("the first entry is the reference. Give one of plain samples, which needs no roles")
         if len({entry.name for entry in entries}) < len(entries):
-            raise UserError("two scaffolds of the comparison have the same name")
+            raise UserError("two entries have the same name. Give one of them another `name`")
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
         if not budgets or not all(1 <= budget <= most for budget in budgets):
-            raise UserError(f"budgets are numbers of samples for a problem, from 1 to the {most} of {entries[0].name}")
+            raise UserError(
+                f"budgets are out of range. Give samples per problem, from 1 to the {most} of {entries[0].name}"
+            )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise UserError("seeds are different whole numbers, in brackets: (0, 1)")
+            raise UserError("seeds are missing or repeated. Give different whole numbers, such as (0, 1)")
 
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`run`, a scaffold's, stopped after the step with which a problem goes beyond `most`, counted by `meter`:
-    where that is used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown
-    cost is beyond it; raises UserError where the server counts nothing at all."""
+    """The `run` of a scaffold, stopped after the step in which a problem exceeds `most`, counted by `meter`.
+    If a budget is used up exactly, steps without cost (such as the selection of one member) still follow. A step of
+    unknown cost exceeds it. Raises UserError if the server reports no usage at all."""
 
     run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
     most: float
@@ -130,8 +125,8 @@ class Budgeted:
         spent, uncounted = 0.0, 0
         async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
-                made = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
-                counts = [self.meter.cost(completion.counted) for completion in made]
+                new = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
+                counts = [self.meter.cost(completion.counted) for completion in new]
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)
                 if uncounted >= FEWEST and not spent:
@@ -142,12 +137,12 @@ class Budgeted:
 
 
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
-    """Run the comparison whose file's globals are `namespace`. Ends the process, as core.session.run.run does.
-    Results lie in a folder of the experiment's name."""
+    """Run the comparison in the file with the globals `namespace`, as core.session.run.run does.
+    The results are in a folder of the experiment's name."""
     listed = ", ".join(entry.name for entry in comparison.entries)
     about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries {listed}"
-    told = terminal.wrapped(f"Compared (edit the file for others): {about}")
-    with session.command(Constants, namespace, more_help=told) as (name, common, stop):
+    more = terminal.wrapped(f"Compared (edit the file to change this): {about}")
+    with session.command(Constants, namespace, more_help=more) as (name, common, stop):
         comparison.check()
         folder = results_dir()
         with session.open_on_problems(name, common, stop, folder, comparison) as opened:
@@ -157,21 +152,22 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run all entries that the model can answer, each with all seeds."""
+    """Run each entry that the model can answer with each seed."""
     name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
     for entry in comparison.entries:
         check_context(server, entry.config(common))
     folder = opened.folder / name
     folder.mkdir(exist_ok=True)
-    entries = [entry.named(chosen.asks_for_proofs) for entry in comparison.entries]
+    are_proofs = chosen.asks_for_proofs
+    entries = [replace(entry, name=(are_proofs and entry.proofs) or entry.name) for entry in comparison.entries]
     left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
     kept = [entry for entry in entries if entry.name not in left_out]
     seeds = [common.SEED + seed for seed in comparison.seeds]
     meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-    grader = ungraded if chosen.asks_for_proofs else by_answer
+    grader = ungraded if are_proofs else by_answer
     runs: dict[str, list[str]] = {}
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
-    budgets: list[float] = []  # what they come to in that unit; known when the first has run
+    budgets: list[float] = []  # in the unit of the meter, known after the runs of the first entry
     total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
     with Bar(name, total) as bar:
         for place, entry in enumerate(kept):
@@ -192,18 +188,10 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
             runs[entry.name] = [path.name for path in paths]
             budgets = budgets or in_unit(comparison.budgets, paths, meter)
     model = experiment.document["model"]
-    doubts = [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items())]
-    return Matched(
-        folder,
-        runs,
-        entries[0].name,
-        budgets,
-        seeds,
-        meter,
-        f"{model['name']} on {chosen.name}, n={len(chosen.problems)}",
-        doubts + warnings.of_server(experiment.document, counts),
-        chosen.asks_for_proofs,
-    )
+    title = f"{model['name']} on {chosen.name}, n={len(chosen.problems)}"
+    notes = [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items())]
+    notes += warnings.of_server(experiment.document, counts)
+    return Matched(folder, runs, entries[0].name, budgets, seeds, meter, title, notes, are_proofs)
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
@@ -211,14 +199,14 @@ def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
     if entry.roles in server.card.not_learnt:
         return f"the {server.card.name} model has not learnt to {entry.roles}"
     if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
-        return "it goes by answers that say the same, and proofs have none"
+        return "it counts equal answers, and proofs have no answers"
     return ""
 
 
 def _shape_of(server: Server) -> Shape | None:
     """Return the shape of the model that `server` serves, if this machine knows it."""
     if server.card.engine == "embedded":
-        from core.engines.gguf_header import Gguf  # takes a while to load, and few need it
+        from core.engines.gguf_header import Gguf  # slow to import, and rarely needed
 
         return Gguf.read(EMBEDDED_GGUF).shape
     if server.model.partition("@")[0] == weights.REPO:
@@ -235,12 +223,11 @@ def entry(
     proofs: str = "",
     **changes: Any,
 ) -> Entry:
-    """The scaffold of the file experiments/`experiment`.py (or another in its place) with the constants of that file,
-    and `changes`. `roles` are the scaffold's own unless given."""
+    """Return the entry of an experiment's file: its constants with `changes`, and its scaffold unless one is given."""
     with command():  # an experiment lists its entries before it runs
         found = experiment_file.load(experiment)
         if isinstance(found.planned, Comparison):
-            raise UserError(f"{experiment} can't be compared: it is a comparison itself")
+            raise UserError(f"{experiment} is a comparison itself. Give an experiment with a single scaffold")
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}

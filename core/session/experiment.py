@@ -1,4 +1,4 @@
-"""One run: what is asked, what has come back, what is saved and shown."""
+"""One run: its requests, its results so far, its files and its printed summary."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -27,13 +27,13 @@ from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # between partial results files
-AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
+AHEAD = 4  # enough problems begin that one population of each gives this many times the requests in flight
 
 
 @dataclass(frozen=True)
 class Part:
-    """A run that is one `stage` of a whole. The `bar` shows all of it, and has `allotted` so many completions of each
-    problem to this run."""
+    """A run that is one `stage` of a longer command. The command's `bar` counts `allotted` completions per problem for
+    this run."""
 
     bar: Bar
     stage: str
@@ -41,12 +41,12 @@ class Part:
 
 
 class Experiment(Generic[A]):
-    """A scaffold in a session: `finish` it, or await its `run`. Its `document` can be shown."""
+    """A scaffold in a session. Call `finish`, or await `run`. `document` holds the results for `show`."""
 
     def __init__(
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
-        """Prepare a run, which may be `part` of a whole that has a bar."""
+        """Prepare a run, which may be a `part` of a longer command."""
         server, chosen = session.server, session.problems
         config = server.card.sampled(session.config)
         self.session: Session[A] = session.but(config=config)
@@ -68,24 +68,16 @@ class Experiment(Generic[A]):
             "ended": None,
             "model": server.model_info(),
             "engine": {
-                "kind": server.kind,
-                "version": server.version,
-                "origin": server.origin,
-                "context": server.context,
-                "seeds": server.seeds,
+                **{name: getattr(server, name) for name in ("kind", "version", "origin", "context", "seeds")},
                 "concurrency": self.session.limit,
                 "why": server.why,
             },
             "problem_set": {
                 "name": chosen.name,
                 "n": len(chosen.problems),
-                "sha256": chosen.sha256,
-                "source": chosen.source,
-                "licence": chosen.licence,
-                "version": chosen.version,
-                "revision": chosen.revision,
+                **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
             },
-            # A run is the same whether it is one of several or alone.
+            # One run of several has the same document as a single run.
             "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs),
@@ -93,39 +85,39 @@ class Experiment(Generic[A]):
         }
 
     def finish(self) -> Path:
-        """Do the same as `run` in a command. If it is stopped, the process ends with status 130."""
-        return self.session.asked(self.run(), str(self.session.folder / f"{self.session.name}.partial.json"))
+        """Call `run` in a command. If it is stopped, the process ends with status 130."""
+        path = self.session.folder / f"{self.session.name}.partial.json"
+        return self.session.asked(self.run(), f"partial results: {path}")
 
     async def run(self) -> Path:
-        """Ask, grade and save to the end, and return the path of the results. Stopped or broken off, save what there
-        is. Raises RunFailed if every completion failed."""
+        """Run the scaffold on all problems, grade and save, and return the path of the results.
+        If it is stopped or fails, partial results are saved. Raises RunFailed if every completion failed."""
         try:
             await self._ask_all()
             if self.figures.is_all_failed:
                 raise RunFailed(
-                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
-                    "and run the same command again"
+                    f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
+                    "Fix this and run the same command again"
                 )
             return write.save(*self._newest(complete=True))
         except BaseException as error:
-            so_far = f"so far: {write.save(*self._newest(complete=False))}"
+            so_far = f"partial results: {write.save(*self._newest(complete=False))}"
             if isinstance(error, UserError):
                 kind = RunFailed if isinstance(error, RunFailed) else UserError
                 raise kind(f"{error} ({so_far})") from None
-            error.add_note(so_far)  # a bug, of a scaffold perhaps: it shows, and takes nothing along
+            error.add_note(so_far)  # a bug, for example of a new scaffold
             raise
 
     async def _ask_all(self) -> None:
-        """Keep so many problems in flight that the server never waits for one. Steps are graded, and saved, as they
-        come."""
+        """Keep enough problems in flight that the server is never idle."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
-        # A time box is for all problems: none may have to wait until it is over.
+        # A time box covers all problems, so all must begin within it.
         places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
-        own = Bar(self.session.name, self.max_completions * len(self.chosen.problems))
+        second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(self.chosen.problems))
         with nullcontext(self.part.bar) if self.part else own as bar:
 
-            async def one(number: int, generator: Generator, second: Generator | None) -> None:
-                await self._solve(number, generator, second or generator, bar)
+            async def one(number: int, generator: Generator, graders: Generator | None) -> None:
+                await self._solve(number, generator, graders or generator, bar)
 
             await self.session.each(
                 range(len(self.chosen.problems)),
@@ -133,15 +125,10 @@ class Experiment(Generic[A]):
                 bar,
                 places,
                 lambda _: self._accuracy(),
-                self._second(bar),
+                self.session.generator(second, bar, lambda *_: None) if second else nullcontext(),
                 count=self._count,
                 stage=self.part.stage if self.part else "",
             )
-
-    def _second(self, bar: Bar) -> AbstractAsyncContextManager[Generator | None]:
-        """Return the generator that the grader asks, if it has a server of its own."""
-        server = self.session.grades_at
-        return self.session.generator(server, bar, lambda *_: None) if server else nullcontext()
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
@@ -150,7 +137,7 @@ class Experiment(Generic[A]):
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             contract.asking(names, seed)
-            # Problems that are behind go first: at the end, none is left alone with many steps to go.
+            # The problems with the fewest steps go first, so that all end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
             contract.got(completion)
@@ -170,7 +157,7 @@ class Experiment(Generic[A]):
         contract.ended(was_cut=self.part is not None)
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
-        bar.total -= allotted - contract.total  # what a scaffold that stopped early leaves unasked
+        bar.total -= allotted - contract.total  # a scaffold may stop early
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -191,15 +178,15 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Return the mean accuracy of the newest population of each problem, in words; "" before there is any."""
+        """Format the mean accuracy of the newest populations; "" before the first."""
         if (accuracy := self.figures.accuracy) is None:
             return ""
         steps = "-".join(map(str, self.figures.reached))
-        what = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
-        return f"{what} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
+        name = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
+        return f"{name} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
-        """Return the arguments of write.save: the document, the rows of problems that have begun, and the folder."""
+        """Return the arguments of write.save: the document, the rows of the problems begun, and the folder."""
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
@@ -212,7 +199,7 @@ class Experiment(Generic[A]):
 
 
 def show(document: dict[str, Any], path: Path) -> None:
-    """Print the table and draw the plot of a finished run, or of several merged ones, whose results are in `path`."""
+    """Print the table and draw the plot of a finished run, or of merged runs, with results in `path`."""
     figures = document["metrics"]
     table, width = tables.steps_table(document), terminal.columns()
     print(f"\n{table.text(width)}")
@@ -222,23 +209,25 @@ def show(document: dict[str, Any], path: Path) -> None:
     if waits := tables.waits_table(document):
         print(f"\n{waits}")
     if (checked := figures.get("verification")) and is_graded:
-        told = "no AUC: scores of both right and wrong candidates are needed"
+        text = "no AUC, because it needs scores of both right and wrong candidates"
         if checked["auc"] is not None:
-            told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+            text = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
             if (within := checked["auc_within"])["n"]:
                 spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
-                told += f"; within a problem {spread} (n={within['n']})"
-        print(f"\nverification: {told}")
-    print("\n" + terminal.wrapped(table.legend(width)))
-    if reused := sum(figures["reused"].values()):
-        print(f"{reused:,} completions came from the journal")
-    if (spent := figures.get("spent")) is not None:
-        print(f"{dollars(spent)} spent by this experiment so far, also on what failed, was cut short or graded")
+                text += f"; within a problem {spread} (n={within['n']})"
+        print(f"\nverification: {text}")
+    print("\n" + terminal.wrapped(table.legend(width)) + "\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
+    if reused := sum(figures["reused"].values()):
+        print(f"journal {reused:,} completions came from the journal")
+    if (spent := figures.get("spent")) is not None:
+        text = f"{dollars(spent)} spent by this experiment so far, with failed, truncated and grading requests"
+        print(terminal.wrapped(f"cost    {text}", " " * 8))
     print(f"results {path}", flush=True)
     picture = path.with_suffix(".png")
     if is_graded:
         plot.plot(document, picture)
     print(f"plot    {picture if is_graded else 'none: not graded'}")
+    print(f"report  bash scripts/report.sh {document['experiment']}")
     print(terminal.wrapped(tables.final(document)), flush=True)

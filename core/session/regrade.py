@@ -1,7 +1,6 @@
-"""Grade stored results again: `bash scripts/regrade.sh 02_rsa_basic`, from results and journal, with no server.
+"""Grade stored results again, from results and journal and without a server: `bash scripts/regrade.sh 02_rsa_basic`.
 
-Completions stay; readings, grades and votes are made anew. The new results take the name, the old file stays beside
-them.
+Completions stay. Readings, grades and votes are computed again. The old file is kept under another name.
 """
 
 import asyncio
@@ -32,132 +31,116 @@ Change = tuple[str, str, str]  # where, before, after
 
 async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
     raise UserError(
-        "this grader asks a model, and grading again has none. Run the experiment again: its completions come from the "
-        "journal"
+        "this grader asks a model, but regrading has no server. Run the experiment again. Its completions come from "
+        "the journal"
     )
 
 
 class Kept:
-    """The stored results of one run: `head` (all but the problems), the `rows` as they are in the file, and their
-    `problems`."""
+    """The stored results of one run: `head` (the document without problems), the `rows` of the file, and `problems`."""
 
     def __init__(self, path: Path) -> None:
-        """Read `path`. Raises UserError if it can't be read, or holds several runs."""
+        """Read `path`. Raises UserError if it can't be read or holds several runs."""
         self.path = path
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
-            raise UserError(
-                f"{path.name} holds {len(whole.runs.seeds)} runs. Grade each of them again, and then merge those"
-            )
+            raise UserError(f"{path.name} holds {len(whole.runs.seeds)} runs. Regrade each of them, then merge them")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
             self.problems = [
                 Problem(
-                    row["id"],
-                    row["statement"],
-                    row["answer"],
-                    row["answer_type"],
-                    row.get("columns", {}),
+                    **{name: row[name] for name in ("id", "statement", "answer", "answer_type")},
                     **{name: row.get(name, "") for name in write.GRADED_BY},
+                    columns=row.get("columns", {}),
                 )
                 for row in self.rows
             ]
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
-        """Return the population of a step of a row. Raises UserError if one of its completions is in no journal."""
+        """Return the population of a step. Raises UserError if one of its completions is in no journal."""
         members = [_member(self.path, journals, m) for m in step["members"]]
         return Stage(step["stage"], members) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
-        """Write the results with other steps, and with their figures, under the same name. The file as it was stays
-        beside them. `remade(place, step)`: the step of the problem in that place. `more`: fields of the document.
+        """Save the results with new steps and figures under the same name, and keep the old file under another.
+        `remade(place, step)` returns the new step of the problem at `place`. `more` sets fields of the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
-        made: list[list[bytes]] = []
+        encoded: list[list[bytes]] = []
         for place, row in enumerate(self.rows):
             steps = [remade(place, step) for step in row["steps"]]
             worths.add_row(row, steps)
             for step in steps:
                 figures.add(place, step)
             figures.finished[place] = row["finished"]
-            made.append([json.dumps(step, ensure_ascii=True).encode() for step in steps])
+            encoded.append([json.dumps(step, ensure_ascii=True).encode() for step in steps])
         metrics = figures.metrics(amount(head["metrics"]["seconds"])) | worths.metrics()
         metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
-        rows = map(write.row, self.problems, figures.finished, made, figures.costs())
+        rows = map(write.row, self.problems, figures.finished, encoded, figures.costs())
         return write.save(document, rows, self.path.parent), document
 
 
 def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` anew by the `grader` that graded them.
-
-    Returns the new file's path, the old and the new document (without problems), and the changes. Raises UserError if
-    the file can't be read, another grader graded it, or a completion is in no journal."""
+    """Grade the results in `path` again with the `grader` that graded them.
+    Returns the path of the new file, the old and the new document (without problems), and the changes. Raises UserError
+    if the file can't be read, another grader graded it, or a completion is in no journal."""
     kept, changes = Kept(path), list[Change]()
     before, name = kept.head.get("grader"), getattr(grader, "__name__", type(grader).__name__)
     if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
             raise UserError(
-                f"{path.name} holds proofs, which {name} can't grade: they have no answers to compare. A model can: "
-                f"bash scripts/grade.sh {path} GRADER=card"
+                f"{path.name} holds proofs, which have no answers for {name} to compare. Let a model grade them: bash "
+                f"scripts/grade.sh {path} GRADER=card"
             )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead: its "
-            "completions come from the journal"
+            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. Its completions come "
+            "from the journal"
         )
     with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
 
         def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
             population = kept.population(journals, step)
             graded = loop.run(grader(kept.problems[place], population, _no_model))
-            made = records.record(step["step"], population, graded)
-            changes.extend(_changes(kept.problems[place], step, made))
-            return made
+            record = records.record(step["step"], population, graded)
+            changes.extend(_changes(kept.problems[place], step, record))
+            return record
 
         new, document = kept.save(remade, regraded=write.now())
     return new, kept.head, document, changes
 
 
 def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
-    checks = [_completion(path, journals, check) for check in m.get("checks", [])]
-    return Member(
-        _completion(path, journals, m),
-        m["parents"],
-        m.get("score"),
-        m.get("verdicts"),
-        checks,
-        m.get("again", False),
-        m.get("notes", []),
-    )
+    own, *checks = (_completion(path, journals, cost) for cost in (m, *m.get("checks", [])))
+    score, verdicts, notes = m.get("score"), m.get("verdicts"), m.get("notes", [])
+    return Member(own, m["parents"], score, verdicts, checks, m.get("again", False), notes)
 
 
 def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
-    """Return the completion. A request that failed is in no journal, and its record says so."""
+    """Return the completion. Failed requests are in no journal, and have an error in their record."""
     if kept := journals.record(cost["key"]):
         try:
             return from_record(cost["key"], kept.completion)
         except ValueError as error:
-            raise UserError(f"the journal's record of {cost['key']} is not a completion ({error})") from None
+            raise UserError(
+                f"the journal's record of {cost['key']} is not a completion ({error}). Run the experiment again"
+            ) from None
     if "error" in cost:
         return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
     raise UserError(
-        f"{path.name} has completions that are in no journal beside it, such as {cost['key']}. Put its journal into "
+        f"{path.name} has completions that are in no journal, such as {cost['key']}. Copy its journal to "
         f"{journals.folder}, or run the experiment again"
     )
 
 
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    found = []
-    for i, (old, new) in enumerate(zip(before["members"], after["members"], strict=True)):
-        one, other = ((m["answer"], m["correct"], m["doubt"]) for m in (old, new))
-        if one != other:
-            found.append((f"{problem.id}, t={before['step']}, member {i}", _words(*one), _words(*other)))
-    one, other = ((s["majority_answer"], s["majority_correct"], None) for s in (before, after))
-    if one != other:
-        found.append((f"{problem.id}, t={before['step']}, vote", _words(*one), _words(*other)))
-    return found
+    readings = [[(m["answer"], m["correct"], m["doubt"]) for m in step["members"]] for step in (before, after)]
+    votes = ((step["majority_answer"], step["majority_correct"], None) for step in (before, after))
+    pairs = [*((f"member {i}", *pair) for i, pair in enumerate(zip(*readings, strict=True))), ("vote", *votes)]
+    place = f"{problem.id}, t={before['step']}"
+    return [(f"{place}, {name}", _words(*old), _words(*new)) for name, old, new in pairs if old != new]
 
 
 def _words(answer: str | None, correct: float, doubt: str | None) -> str:
@@ -168,9 +151,7 @@ def _words(answer: str | None, correct: float, doubt: str | None) -> str:
 def main(argv: Sequence[str]) -> None:
     with command():
         if len(argv) != 1 or argv[0].startswith("-"):
-            raise UserError(
-                "give the name of results, or the path of a .json file: bash scripts/regrade.sh 02_rsa_basic"
-            )
+            raise UserError("no results are named. Give a name or the path of a .json file, such as 02_rsa_basic")
         path, before, after, changes = regrade(path_of(argv[0], results_dir()))
         old, new = (tables.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nas it was\n{old}\n\ngraded again\n{new}\n")

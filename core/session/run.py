@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import results_dir
 from core.constants import C
+from core.engines import environment
 from core.grading.answers import by_answer
 from core.problems.check import check
 from core.problems.sets import ProblemSet
@@ -21,9 +22,23 @@ from core.types import ANSWERS, Grader, Problem, Scaffold
 
 
 def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by_answer) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. A
-    `grader` that asks a model asks the run's own, or the server at GRADER_URL. Ends the process: status 0, 1 (every
-    completion failed), 2 (a user's error) or 130 (stopped)."""
+    """Run an experiment as a command and print its results.
+
+    Args:
+        scaffold: A scaffold of core/scaffolds.
+        namespace: The globals of the experiment's file. Its upper-case names are constants, which NAME=value on the
+            command line overrides.
+        grader: Grades populations. If it asks a model, that is the run's own, or the one at GRADER_URL.
+
+    Raises:
+        SystemExit: With status 1 if every completion failed, 2 for a user's error and 130 if the run was stopped.
+
+    Example:
+        >>> from core.scaffolds.rsa import RSA
+        >>> run(RSA, {"__file__": "mine.py", "PROBLEMS": "sums", "LIMIT": 2, "N": 2, "K": 2, "T": 1})
+        mine
+        model ...
+    """
     with session.command(scaffold.constants, namespace) as (name, config, stop):
         folder = results_dir()
         runs = Runs(name, config, folder)
@@ -41,14 +56,40 @@ async def solve(
     name: str = "",
     grader: Grader = by_answer,
     folder: Path | str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
     **given: Any,
 ) -> Results:
-    """Run `scaffold` on `problems` from Python, with constants like N=4; what comes back is what a results file holds.
+    """Run a scaffold on problems from Python. A script without an event loop calls `solve_sync`.
 
-    `problems`: the name of a set, the path of a file, or problems: Problem objects, or dicts with "problem" and
-    "answer". The server is chosen as for any run, completions are journaled, and results saved as `name` (by default
-    the scaffold's) in `folder`. Raises UserError (also for a wrong constant) and RunFailed; cancelled or broken off, it
-    saves what there is. For a script without a loop: `solve_sync`.
+    Completions are journaled, so the same call again sends no requests. If the call is cancelled or fails, partial
+    results are saved.
+
+    Args:
+        scaffold: A scaffold of core/scaffolds, such as RSA.
+        problems: The name of a set, the path of a file, or a list of Problem objects or of dicts with "problem" and
+            "answer".
+        name: The name of the results, by default the name of the scaffold's function.
+        grader: Grades populations.
+        folder: The folder of the results, by default RESULTS_DIR.
+        model: Replaces the environment variable MODEL for this call.
+        base_url: Replaces the environment variable BASE_URL for this call.
+        **given: Constants of the scaffold, such as N=4.
+
+    Returns:
+        The content of the results file.
+
+    Raises:
+        UserError: If an argument, a constant or the environment is wrong.
+        RunFailed: If every completion failed.
+
+    Example:
+        >>> from core.scaffolds.rsa import RSA
+        >>> results = asyncio.run(solve(RSA, "sums", LIMIT=2, N=2, K=2, T=1))  # in a notebook: await solve(…)
+        rsa
+        model ...
+        >>> results
+        <Results of rsa: 2 problems, 8 members>
     """
     name = name or getattr(scaffold.run, "__name__", "python")
     named = None
@@ -58,7 +99,11 @@ async def solve(
     config = constants.read(scaffold.constants, {}, [f"{key}={value}" for key, value in (given | chosen_by).items()])
     folder = Path(folder) if folder else results_dir()
     runs = Runs(name, config, folder)
-    with session.open_on_problems(name, config, None, folder, scaffold, grader, named) as opened:
+    with ExitStack() as opening:
+        with environment.setting(MODEL=model, BASE_URL=base_url):  # not during an await: other tasks have their own
+            opened = opening.enter_context(
+                session.open_on_problems(name, config, None, folder, scaffold, grader, named)
+            )
         for part in runs.of(opened):
             experiment = Experiment(part, scaffold, grader)
             runs.ended(await experiment.run(), experiment.document)
@@ -66,15 +111,15 @@ async def solve(
 
 
 def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:
-    """The same where no event loop runs. Raises UserError where one does."""
+    """Call `solve` in a script. Raises UserError if an event loop runs."""
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise UserError("an event loop runs here, as in a notebook: await solve(…) in place of solve_sync(…)")
+        raise UserError("an event loop runs here, as in a notebook. Call await solve(…) instead of solve_sync(…)")
     return asyncio.run(solve(scaffold, problems, **given))
 
 
 def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Problem objects as they are, and rows checked as those of a file. Raises UserError."""
+    """Check rows as if they were read from a file. Problem objects are returned as they are. Raises UserError."""
     if given and all(isinstance(each, Problem) for each in given):
         return tuple(each for each in given if isinstance(each, Problem))
     rows = [

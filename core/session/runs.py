@@ -1,4 +1,4 @@
-"""RUNS of a whole experiment: each a run like any other, under a seed of its own; together, one results file."""
+"""RUNS of a whole experiment: single runs that differ in SEED, merged into one results file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,13 +13,12 @@ from core.session.session import Session
 
 
 class Runs(Generic[C]):
-    """The runs of an experiment, one after the other: the name, the constants and the folder of each. A single one has
-    its place in `folder`; several (RUNS) have theirs in a folder of the experiment's name, and that place is for what
-    they come to together: `path` and `document`, of those that have ended."""
+    """The runs of an experiment, one after the other. `path` and `document` are the results so far.
+    A single run is saved in `folder`. Several runs are saved in a folder of the experiment's name, and their merged
+    results in `folder`."""
 
     def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
-        """`say`: what several are told by. Raises UserError where the seeds leave their range, or the folder can't be
-        made."""
+        """Prepare the runs. `say` prints their progress. Raises UserError if a seed is out of range."""
         self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()
@@ -27,7 +26,7 @@ class Runs(Generic[C]):
             make_folder(folder / name)
 
     def of(self, session: Session[Any]) -> Iterator[Session[C]]:
-        """Give the session of each run, a part of the `session` of all."""
+        """Yield the session of each run, based on the `session` of all."""
         if len(self._all) == 1:
             yield session.but(name=self._name, config=self._all[0], folder=self._folder)
             return
@@ -37,7 +36,7 @@ class Runs(Generic[C]):
             yield session.but(name=name, config=config, folder=self._folder / self._name)
 
     def ended(self, path: Path, document: dict[str, Any]) -> None:
-        """One more has ended, with these results."""
+        """Add the results of a run, and merge them with those before if there are several."""
         self._paths.append(path)
         self.path, self.document = path, document
         if len(self._all) > 1:

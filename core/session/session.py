@@ -1,7 +1,7 @@
 """A session: the constants, server, problems, journal, budget and stop of a command in one object.
 
-`open` it (`open_on_problems` for a run on a problem set), and ask the model about `each` of many things. Whatever is
-asked goes through the journal, so that a stopped command goes on when it is given again.
+`open` it (`open_on_problems` for a run on a problem set), and ask the model about `each` of many items. All requests go
+through the journal, so a stopped command continues if it is given again.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.session.bar import Bar
 from core.session.checks import check_context, check_kind, check_prices
-from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader
+from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Scaffold
 
 B = TypeVar("B")
 A_co = TypeVar("A_co", bound=Asking, covariant=True)
@@ -43,15 +43,15 @@ _NONE: Any = None
 
 @dataclass(frozen=True)
 class Session(Generic[A_co]):
-    """The parts of a command that all its requests share. Results go into `folder`. `grades_at`: the server that a
-    grader asks, if it is another one. Without a `stop`, it runs in an event loop of others, who cancel it there."""
+    """The parts of a command that all its requests share. `grades_at` is the grader's own server, if it has one.
+    Without a `stop`, the session runs in a caller's event loop, which cancels it."""
 
     name: str
     config: A_co
     folder: Path
     journal: Journal
     stop: Stop | None = None
-    server: Server = _NONE  # one that serves its own weights gets it by `at`
+    server: Server = _NONE  # a session that serves its own weights gets it from `at`
     problems: ProblemSet = _NONE
     budget: Budget | None = None
     grades_at: Server | None = None
@@ -59,35 +59,34 @@ class Session(Generic[A_co]):
 
     @property
     def limit(self) -> int:
-        """Return how many requests may be in flight."""
+        """The limit of requests in flight."""
         return self.config.CONCURRENCY or self.server.limit
 
     @property
-    def made(self) -> int:
-        """Count the completions made in this session; the others came from the journal."""
+    def new(self) -> int:
+        """The number of completions that are new in the journal."""
         return len(self.journal) - self.kept
 
     @property
     def spent(self) -> float | None:
-        """Return the dollars spent by now; None if no price is known."""
+        """The dollars spent by now, None if no price is known."""
         return self.budget.spent if self.budget else None
 
     def but(self, **changes: Any) -> "Session[Any]":
-        """Return the same session with other fields, such as a name and constants of its own for a part."""
+        """Return a copy with other fields."""
         return replace(self, **changes)
 
     def at(self, server: Server) -> "Session[A_co]":
-        """Return the same session at another `server`. Raises UserError if the constants do not fit it."""
+        """Return a copy at another `server`. Raises UserError if the constants do not fit it."""
         check_context(server, self.config)
         return replace(self, server=server)
 
     def asked(self, work: Coroutine[Any, Any, R], kept: str) -> R:
-        """Run `work` to its end. If it is stopped, report what is `kept` and end the process with status 130."""
+        """Run `work` to its end. If it is stopped, print what is `kept` and end the process with status 130."""
         with stopped(lambda: kept):
             return asyncio.run(work)
 
     def generator(self, server: Server, bar: Bar, count: Callable[[Completion, bool], None]) -> Generator:
-        """Make the generator that asks a `server` for this session."""
         limit, own = self.limit if server is self.server else server.limit, self.config
         return Generator(
             server, self.journal, limit, own.TIMEOUT, count, own.STALL_SECONDS, say=bar.write, budget=self.budget
@@ -100,17 +99,16 @@ class Session(Generic[A_co]):
         bar: Bar,
         places: int,
         so_far: Callable[[Iterator[R]], str],
-        beside: AbstractAsyncContextManager[B],
+        context: AbstractAsyncContextManager[B],
         *,
         content: Callable[[T], Hashable] | None = None,
         count: Callable[[Completion, bool], None] | None = None,
         stage: str = "",
     ) -> list[R]:
         """Return the results of `one(item, generator, own)` for all items, in order.
-
-        At most `places` items are in progress. Items of equal `content` are asked about once. `beside` is entered for
-        as long as the server is asked, and gives `own`. The `bar` shows `so_far(results)` and the `stage`; `count` is
-        told of every completion. If several fail, the error of the foremost is raised.
+        At most `places` items are in progress. Of items with equal `content`, only the first is worked on. `context`
+        is entered while the server is asked and yields `own`. The `bar` shows `so_far(results)` and the `stage`.
+        `count` is called with each completion. If several items fail, a bug is raised before a UserError.
         """
 
         def arrived(completion: Completion, is_new: bool) -> None:
@@ -137,7 +135,7 @@ class Session(Generic[A_co]):
                     stopping_judge(),
                     generator,
                     bar.beating(generator, shown_so_far, stage),
-                    beside as own,
+                    context as own,
                     asyncio.TaskGroup() as group,
                 ):
                     for place, item in enumerate(items):
@@ -155,9 +153,9 @@ class Session(Generic[A_co]):
 def command(
     kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
 ) -> Iterator[tuple[str, A, Stop]]:
-    """Wrap the body of an experiment that is run as a command: give the name of the file whose globals are `namespace`,
-    its constants with NAME=value overrides from the command line, and the stop. Other arguments as constants.of_command
-    takes them. Ends the process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
+    """Wrap the body of an experiment that is run as a command. Yields the name of its file, its constants and its stop.
+    `namespace` holds the globals of the file. See constants.of_command for the other arguments. If the body fails, the
+    process ends with status 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
     with errors.command():
         stop = Stop()
         config = constants.of_command(kind, namespace, instead_of_problems, more_help)
@@ -166,13 +164,13 @@ def command(
 
 @contextmanager
 def stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """If the block is stopped, report what is `kept` and end the process with status 130."""
+    """If the block is stopped, print what is `kept` and end the process with status 130."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
         line = kept()
-        with suppress(OSError):  # the terminal may be what was lost
-            print(f"\nstopped; {line}. Run the same command again to go on.", flush=True)
+        with suppress(OSError):  # the terminal may be gone
+            print(f"\nstopped; {line}. Run the same command again to continue.", flush=True)
         raise SystemExit(130) from None
 
 
@@ -189,8 +187,8 @@ def open(
     is_private: bool = False,
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
-    """Print the `opening` line and open a session, with the journal of its `name` or another path. `is_private`: only
-    the owner may read that. Raises UserError."""
+    """Print the `opening` text and open a session with the journal of its `name`, or the one at another path.
+    If the journal `is_private`, only its owner may read it. Raises UserError."""
     if opening:
         print(terminal.wrapped(opening), flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
@@ -198,7 +196,14 @@ def open(
         if not server:
             yield session
             return
-        budget = budget_of(kept, config, server, session.grades_at) if isinstance(config, Paid) else None
+        budget = None
+        if isinstance(config, Paid):
+            if second := session.grades_at:
+                check_prices(second.card, second.model, config)
+            if server.card.price or (second and second.card.price):
+                budget = Budget(kept, config.MAX_DOLLARS)
+                if config.MAX_DOLLARS and kept.paid:
+                    print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} of it spent already", flush=True)
         yield session.but(server=server, budget=budget)
 
 
@@ -212,17 +217,17 @@ def open_on_problems(
     grader: Grader | None = None,
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
-    """Open the session of the experiment `name` with a scaffold, or several, on the `named` problems or those of the
-    constant PROBLEMS, and print its opening line. The `grader` may ask a server of its own; None: it is chosen for the
-    problems. Raises UserError."""
+    """Open the session of the experiment `name` on the `named` problems or the set PROBLEMS, and print its first rows.
+    `planned` is a scaffold or a comparison. The `grader` may have its own server. Without one, the problems decide how
+    they are graded. Raises UserError."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
-    # Read before a server starts for it.
+    # Problems are read before a server is started for them.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
         named = sets.load(config.PROBLEMS, wanted)
     if named:
         check_kind(name, named, wanted, instead)
     if (card := environment.card()).base_url:
-        check_prices(card, card.model, config)  # before anything is asked of it
+        check_prices(card, card.model, config)  # before any request
     with serving(need_of(planned, config)) as server:
         chosen = named or sets.load(server.card.own_sets[config.PROBLEMS], wanted)
         check_kind(name, chosen, wanted, instead)
@@ -230,60 +235,56 @@ def open_on_problems(
         check_context(server, config)
         if note := server.card.advice(config):
             print(note, file=sys.stderr)
-        opening = _opening(name, server, chosen, is_default=named is None)
+        is_graded = bool(grader) and wanted == EITHER
+        opening = _opening(name, config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
         second = graders_server if grader else lambda: None
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
 
 def need_of(planned: Bounded, config: Constants) -> Need:
-    """Compute what the longest request of a run holds."""
+    """Return the size of the longest request of a run."""
     return Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
 
 
 def taken_by(grader: Grader | None) -> str:
-    """Return what a grader takes: ANSWERS, PROOFS, or EITHER if that is unknown."""
+    """Return the kind of problems that a grader takes: ANSWERS, PROOFS, or EITHER if that is unknown."""
     return ANSWERS if grader is by_answer else PROOFS if grader is ungraded else EITHER
 
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """The journal in `path`; prints which lines are damaged and, at the end, which records were not completions."""
+    """Open the journal in `path`. Prints notes on damaged lines and, at the end, on records that are no completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
-            places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
-            print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
+            lines = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
+            print(f"note: {journal.path} has {lines}. Their completions are requested again", file=sys.stderr)
         try:
             yield journal
         finally:
             if doubted := journal.doubted:
                 key, why = next(iter(doubted.items()))
                 print(
-                    f"note: {len(doubted)} records in {path.parent} are whole and no completions (the first: {key}, "
-                    f"{one_line(why, 200)}); these are made again",
+                    f"note: {len(doubted)} records in {path.parent} are not completions (the first: {key}, "
+                    f"{one_line(why, 200)}). They are requested again",
                     file=sys.stderr,
                 )
 
 
-def budget_of(journal: Journal, config: Paid, server: Server, grades_at: Server | None = None) -> Budget | None:
-    """Make the budget of all that the `journal` has as paid; None if no price is known. Prints what is spent already.
-    Raises UserError if there is a limit and the server that grades has no prices."""
-    if grades_at:
-        check_prices(grades_at.card, grades_at.model, config)
-    if not (server.card.price or (grades_at and grades_at.card.price)):
-        return None
-    if config.MAX_DOLLARS and journal.paid:
-        print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(journal.paid)} is spent already", flush=True)
-    return Budget(journal, config.MAX_DOLLARS)
-
-
-def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
-    """One line: engine, model and problem set, and why."""
+def _opening(
+    name: str, config: C, server: Server, chosen: ProblemSet, planned: Bounded, is_default: bool, is_graded: bool
+) -> str:
+    """Format the first rows of a run: model, problems, engine and plan."""
+    count, each = len(chosen.problems), planned.max_completions(config)
+    bound = "at most" if isinstance(planned, Scaffold) else "about"  # a budget counts tokens
     card = ": ".join(filter(None, (server.card.name, server.card.about)))
-    what = f"{server.model} (card {card})" if card else f"model {server.model}"
-    why_set = "its default set" if is_default else "as asked"
-    seeds = "; it ignores seeds, so that SEED decides only which candidates are drawn" if server.seeds is False else ""
-    return one_line(
-        f"{name}: {what} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
-        f"engine {server.kind} at {server.base_url} because {server.why}{seeds}"
-    )
+    per = f"problem and run, {count * each * config.RUNS:,}" if config.RUNS > 1 else f"problem, {count * each:,}"
+    rows = [
+        ("model", server.model + (f" (card {card})" if card else "")),
+        ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
+        ("engine", f"{server.kind} at {server.base_url}, because {server.why}"),
+        ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
+    ]
+    if server.seeds is False:
+        rows.append(("seeds", "ignored by this server. SEED only decides which candidates are drawn"))
+    return f"{name}\n{terminal.labelled([(label, one_line(text)) for label, text in rows])}"

@@ -1,9 +1,7 @@
-"""Answer a chat request by RSA.
+"""Answer a chat request by RSA, with the first member of the last population that holds the majority answer.
 
-The answer is a member of the last population: of those that hold the majority answer, the first. If nothing holds an
-answer (a proof, a chat), nobody votes, and it is the first member that says anything. Members of a population are
-exchangeable, so that "the first" is a fair draw; drawing from the last population and voting are the RSA paper's two
-ways to end (arXiv 2509.26626).
+If no member holds an answer (a proof, a chat), it is the first member with any text. Members of a population are
+exchangeable, so "the first" is a fair draw. The RSA paper ends by a draw or by a vote, too (arXiv 2509.26626).
 """
 
 import asyncio
@@ -48,8 +46,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Solved:
-    """The outcome of all steps. `answers`: the vote of each member of the last population, in the commonest spelling of
-    equal answers. `order`: positions in that population, best first. `spent`: every completion, without its texts."""
+    """The outcome of all steps.
+
+    `answers`: each last member's answer, in the commonest spelling of equal answers. `order`: positions in the last
+    population, best first. `spent`: every completion, without its texts.
+    """
 
     steps: list[Step]
     population: Population
@@ -59,22 +60,21 @@ class Solved:
 
     def content(self, stops: Sequence[str]) -> tuple[str, str]:
         """Return the answer's text up to the first of `stops`, and why it ends."""
-        made = self.population[self.order[0]].completion
-        ends = [at for stop in stops if (at := made.text.find(stop)) >= 0]
-        return (made.text[: min(ends)], "stop") if ends else (made.text, made.finish_reason or "error")
+        best = self.population[self.order[0]].completion
+        ends = [at for stop in stops if (at := best.text.find(stop)) >= 0]
+        return (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
 
     def usage(self) -> dict[str, Any] | None:
-        """Return OpenAI's usage object, summed over all completions, journaled ones too; None if the server did not
-        report all of it."""
-        prompt = sum(made.prompt_tokens for made in self.spent)
-        completion = sum(made.completion_tokens for made in self.spent)
-        if any(None in made.counted for made in self.spent):
+        """Return OpenAI's usage object, summed over all completions; None if the server did not report all of it."""
+        prompt = sum(each.prompt_tokens for each in self.spent)
+        completion = sum(each.completion_tokens for each in self.spent)
+        if any(None in each.counted for each in self.spent):
             return None
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,
             "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(made.cached_tokens for made in self.spent)},
+            "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in self.spent)},
         }
 
     def details(self, config: RsaConstants) -> dict[str, Any]:
@@ -83,8 +83,8 @@ class Solved:
         return {
             "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
             "generations": len(self.spent),
-            "reused": sum(made.reused for made in self.spent),
-            "origins": dict(Counter(made.origin for made in self.spent)),
+            "reused": sum(each.reused for each in self.spent),
+            "origins": dict(Counter(each.origin for each in self.spent)),
             "steps": [vars(step) for step in self.steps],
             "vote": {
                 "answer": voted,
@@ -106,9 +106,11 @@ class Solved:
 
 
 async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
-    """Run RSA on a request; `tell` gets a line after every step. At most `limit` of its completions wait for the
-    server, so that a large population does not hold up other requests. No completion is left in flight if it is
-    cancelled or raises. Raises UserError if the server is lost, Refusal if every solution of a step failed."""
+    """Run RSA on a request; `tell` gets a line after every step.
+
+    At most `limit` of its completions are in flight, so that a large population does not hold up other requests. None
+    is left if it is cancelled. Raises UserError if the server is lost, Refusal if every solution of a step failed.
+    """
     config, problem = asked.config, asked.problem
     sampling = Sampling.of(config)
     steps: list[Step] = []
@@ -118,30 +120,28 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         seed = seeds.derive(config.SEED, problem.id, *names)
         async with waiting:
-            made = await generator([*asked.before, *messages], seed, replace(sampling, **changes))
-        spent.append(replace(made, thinking="", answer="", forced=None, logprobs={}))
-        return made
+            reply = await generator([*asked.before, *messages], seed, replace(sampling, **changes))
+        spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
+        return reply
 
     async with aclosing(rsa(problem, ask, config)) as populations:
         async for population in populations:
-            made = [member.completion for member in population]
-            if all(completion.error for completion in made):
-                raise _all_failed(made[0].error or "")
-            found = await asyncio.to_thread(_voted, problem, made)  # comparing answers may take seconds
+            members = [member.completion for member in population]
+            if all(each.error for each in members):
+                raise _all_failed(members[0].error or "")
+            found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
             answers, votes = found.names, found.counts
-            failed, truncated = sum(c.error is not None for c in made), sum(c.truncated for c in made)
+            failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
             steps.append(Step(len(steps), votes, answers.count(None) - failed, failed, truncated))
             tell(steps[-1].line(config))
-    rank = [
-        (c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in zip(made, answers, strict=True)
-    ]
+    both = zip(members, answers, strict=True)
+    rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
     order = sorted(range(config.N), key=rank.__getitem__)  # stable: equal members keep their order
     return Solved(steps, population, answers, order, spent)
 
 
-def _voted(problem: Problem, made: Sequence[Completion]) -> Groups:
-    read = [extract(c.text, problem.answer_type, c.truncated).answer for c in made]
-    return groups(read, problem.answer_type)
+def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
+    return groups([extract(c.text, problem.answer_type, c.truncated).answer for c in members], problem.answer_type)
 
 
 def _all_failed(error: str) -> Refusal:
@@ -151,5 +151,5 @@ def _all_failed(error: str) -> Refusal:
 
 
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
-    """Return for plan.sh the name of a request, its scaffold and its constants, from the `words` behind serve_rsa."""
+    """Return for plan.sh the name of a request, its scaffold and its constants, from the `words` after serve_rsa."""
     return "a request to serve_rsa", RSA, list(words)

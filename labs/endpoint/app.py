@@ -1,4 +1,4 @@
-"""RSA as a model: POST /v1/chat/completions in front of any server, answered by RSA. `bash scripts/serve_rsa.sh`."""
+"""Serve RSA as a model: POST /v1/chat/completions in front of any server. `bash scripts/serve_rsa.sh`."""
 
 import asyncio
 import hmac
@@ -39,21 +39,24 @@ from labs.endpoint import chat
 from labs.endpoint.answer import Solved, solve
 from labs.endpoint.chat import ChatRequest, Refusal
 
-# What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
 OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not an endpoint's
+# The constants of 02_rsa_basic, for requests that do not set them. NAME=value on the command line changes them.
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # of a request, N·(T+1), and candidates shown in a step, N·K; own defaults may be larger
-MOST_CONNECTIONS = 256  # open at a time; a request beyond is answered with 503
-GRACE_SECONDS = 5  # that clients have to read the end of their answers when the endpoint stops
+MOST_CONNECTIONS = 256  # open at a time; further requests get 503
+GRACE_SECONDS = 5  # for clients to read the end of their answers when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds of silence in a stream before a comment is sent, so that no proxy hangs up
-PIECE = 2000  # characters of a content delta: some clients refuse lines of more than 16 kB
+PIECE = 2000  # characters of a content delta, as some clients refuse lines of more than 16 kB
 
 
 def clients_key(server: Server) -> str:
-    """Return the key that clients have to send: API_KEY, as for our servers. A provider's key is not theirs to know."""
+    """Return the key that clients must send: API_KEY, as for our servers, and never a provider's key."""
     return environment.api_key() or (server.api_key if server.key.variable == "API_KEY" else "")
+
+
+Job = asyncio.Task[Solved]
 
 
 class Endpoint:
@@ -69,11 +72,8 @@ class Endpoint:
 
     def app(self) -> Starlette:
         """Return the application that uvicorn serves."""
-        routes = [
-            Route("/v1/chat/completions", self.completions, methods=["POST"]),
-            Route("/v1/models", self.models),
-        ]
-        return Starlette(routes=routes, exception_handlers={Refusal: _refused})
+        chats = Route("/v1/chat/completions", self.completions, methods=["POST"])
+        return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers={Refusal: _refused})
 
     def stop(self) -> None:
         """Cancel the requests in progress; their clients get an error."""
@@ -107,21 +107,23 @@ class Endpoint:
             await _end(job)
 
     def _check(self, config: RsaConstants) -> None:
-        """Raises Refusal if the model's context is too short for these constants, or if they ask for too much."""
+        """Raise Refusal if the model's context is too short for these constants, or if they ask for too much."""
         try:
             check_context(self.server, config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
         count, own = (of.N * max(of.T + 1, of.K) for of in (config, self.defaults))
         if count > (most := max(MOST_COMPLETIONS, own)):
-            raise Refusal(f"N·(T+1) and N·K may be {most:,} at most here, not {count:,}. Lower N, T or K", "rsa")
+            raise Refusal(f"N·(T+1) and N·K may be {most:,} at most, not {count:,}. Lower N, T or K", "rsa")
 
-    def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> "asyncio.Task[Solved]":
+    def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> Job:
         limit = self.defaults.CONCURRENCY or self.server.limit
         job = asyncio.create_task(solve(asked, self.generator, limit, tell))
         self._requests += 1
         number, began = self._requests, time.monotonic()
-        print(f"request {number}: {_asked(asked)}", flush=True)
+        n, k, t = asked.config.N, asked.config.K, asked.config.T
+        about = f"N={n} K={k} T={t}, {n * (t + 1)} completions{', streamed' * asked.stream}, {asked.size:,} characters"
+        print(f"request {number}: {about}", flush=True)
         job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -134,9 +136,7 @@ class Endpoint:
         body = self._head("chat.completion") | {"choices": [choice], "usage": solved.usage()}
         return JSONResponse(body | {"rsa": solved.details(asked.config)})
 
-    async def _stream(
-        self, asked: ChatRequest, job: "asyncio.Task[Solved]", lines: "asyncio.Queue[str | None]"
-    ) -> AsyncIterator[str]:
+    async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
         """Yield server-sent events: progress as reasoning, the answer, why it ends, usage, [DONE]."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
 
@@ -147,8 +147,7 @@ class Endpoint:
         yield chunk({"role": "assistant", "content": ""})
         while True:
             try:
-                async with asyncio.timeout(KEEP_ALIVE):
-                    line = await lines.get()
+                line = await asyncio.wait_for(lines.get(), KEEP_ALIVE)
             except TimeoutError:
                 yield ": still at work\n\n"
                 continue
@@ -157,7 +156,7 @@ class Endpoint:
             yield chunk({"reasoning_content": line})
         try:
             solved = _result(job)
-        except Refusal as error:  # the status is long sent; clients look for an error in the stream
+        except Refusal as error:  # the status is sent already; clients look for an error in the stream
             yield _event(error.to_json())
         else:
             text, reason = solved.content(asked.stop)
@@ -172,8 +171,10 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raises Refusal if the request lacks the endpoint's key, compared in constant time. Without a key the request
-        must ask by one of our names, which a page elsewhere does not."""
+        """Raise Refusal if the request lacks the endpoint's key.
+
+        Without a key, the request must use one of its names: a web page of another site does not.
+        """
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
@@ -184,11 +185,10 @@ class Endpoint:
 
 
 class _Events(StreamingResponse):
-    """A stream of events whose job ends with it, also if its client leaves."""
+    """A stream of events that ends its job when it ends, or when the client leaves."""
 
-    def __init__(self, events: AsyncIterator[str], job: "asyncio.Task[Solved]") -> None:
-        # The headers keep proxies from holding the stream back.
-        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+    def __init__(self, events: AsyncIterator[str], job: Job) -> None:
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # so that proxies pass events on at once
         super().__init__(events, media_type="text/event-stream", headers=headers)
         self._job = job
 
@@ -200,8 +200,10 @@ class _Events(StreamingResponse):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request. A web page can send no JSON to another site without asking that site first, so that
-    insisting on its type keeps pages of other origins off a server without a key."""
+    """Return the body of a request.
+
+    The type must be JSON: web pages of other sites can't send that unasked, so they can't use a server without a key.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("the content type must be application/json", status=415)
     body = bytearray()
@@ -215,7 +217,7 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _result(job: "asyncio.Task[Solved]") -> Solved:
+def _result(job: Job) -> Solved:
     """Return the outcome of a finished job. Raises Refusal if it was stopped or lost its server."""
     if job.cancelled():
         raise Refusal("the endpoint was stopped", code="stopped", status=503)
@@ -225,14 +227,7 @@ def _result(job: "asyncio.Task[Solved]") -> Solved:
         raise Refusal(" ".join(str(error).split()), code="upstream_unavailable", status=503) from None
 
 
-def _asked(asked: ChatRequest) -> str:
-    """Describe a request for the log, without any of its text."""
-    n, k, t = asked.config.N, asked.config.K, asked.config.T
-    streamed = ", streamed" if asked.stream else ""
-    return f"N={n} K={k} T={t}, {n * (t + 1)} completions{streamed}, {asked.size:,} characters"
-
-
-def _ended(job: "asyncio.Task[Solved]", began: float) -> str:
+def _ended(job: Job, began: float) -> str:
     """Describe the end of a request for the log."""
     seconds = time.monotonic() - began
     if job.cancelled():
@@ -244,20 +239,20 @@ def _ended(job: "asyncio.Task[Solved]", began: float) -> str:
     return f"answered after {seconds:.1f} s, {tokens} completion tokens"
 
 
-async def _end(job: "asyncio.Task[Solved]") -> None:
-    """Cancel a job, and wait until nothing of it is left."""
+async def _end(job: Job) -> None:
+    """Cancel a job, and wait for its end."""
     job.cancel()
     await asyncio.wait({job})
 
 
 async def _gone(request: Request) -> None:
-    """Return when the client has closed the connection."""
+    """Wait until the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Answer with a Refusal. The generator has retried already, so that the openai client need not."""
+    """Answer with a Refusal. The generator has retried already, so the openai client should not."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -268,20 +263,17 @@ def _event(content: dict[str, Any]) -> str:
     return f"data: {json.dumps(content)}\n\n"
 
 
-# The command
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """Return a socket on `host` and `port` (0: a free one), not yet listening. Raises UserError if it can't be had."""
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket on `host` and `port` (0: a free one), not yet listening. Raises UserError."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.socket(family)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port, or --host") from None
-    return made
+    return bound
 
 
 class _Server(uvicorn.Server):
@@ -295,23 +287,16 @@ class _Server(uvicorn.Server):
 async def serve(
     place: socket.socket, server: Server, defaults: RsaConstants, journal: Journal, named: Sequence[str] = ()
 ) -> None:
-    """Answer on `place` until cancelled; requests in progress then end with an error. `named`: further names that this
-    server may be asked by. Raises UserError if the system does not allow enough open files."""
+    """Answer on `place` until cancelled, by its address and the names `named`.
+
+    Requests in progress then end with an error. Raises UserError if the system allows too few open files.
+    """
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, defaults, Names(place.getsockname()[0], named))
-        web = _Server(
-            uvicorn.Config(
-                endpoint.app(),
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_level="error",
-                access_log=False,
-                limit_concurrency=MOST_CONNECTIONS,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
+        quiet: dict[str, Any] = {"ws": "none", "lifespan": "off", "log_level": "error", "access_log": False}
+        limits: dict[str, Any] = {"limit_concurrency": MOST_CONNECTIONS, "timeout_graceful_shutdown": GRACE_SECONDS}
+        web = _Server(uvicorn.Config(endpoint.app(), http="h11", **quiet, **limits))
         work = asyncio.create_task(web.serve([place]))
         try:
             await asyncio.shield(work)
@@ -323,7 +308,7 @@ async def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until stopped, over the server that a run would take."""
+    """Serve until stopped, over the server that a run would use."""
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
@@ -332,22 +317,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         "constants", nargs="*", metavar="NAME=value", help=f"for requests that do not set them: {shown}"
     )
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="a name that clients may ask by; repeatable"
+        "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients may use; repeatable"
     )
     with command():
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
         for name in (given.partition("=")[0] for given in args.constants):
             if name in OF_RUNS:
-                raise UserError(f"unknown constant {name!r}: requests bring their own. There are {', '.join(DEFAULTS)}")
+                raise UserError(f"unknown constant {name!r}. The endpoint has {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if args.port == environment.port():
-            raise UserError(
-                f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"
-            )
+            raise UserError(f"port {args.port} is for the model's own server. Choose another --port, or PORT")
         folder = results_dir()
-        # The port before the engine, which may take minutes to start.
-        with bound(args.host, args.port) as place, serving(need_of(RSA, defaults)) as server:
+        # Take the port first: the engine may need minutes to start.
+        with bind(args.host, args.port) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
             defaults = server.card.sampled(defaults)
             with session.open("serve_rsa", defaults, stop, folder, server, is_private=True) as opened:
@@ -360,7 +343,10 @@ def main(argv: Sequence[str] | None = None) -> None:
                     flush=True,
                 )
                 if not is_local(url) and not clients_key(server):
-                    print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
+                    print(
+                        "note: anyone who reaches this address may use it. Set API_KEY=… to ask for a key",
+                        file=sys.stderr,
+                    )
 
                 async def until_stopped() -> None:
                     with stop.cancelling():

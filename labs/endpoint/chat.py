@@ -1,7 +1,7 @@
-"""Read and check a chat completion request in OpenAI's format: the problem, the messages ahead of it, RSA's constants.
+"""Read and check a chat completion request in OpenAI's format.
 
-The problem is the last user message. The messages before it (system messages, earlier turns) are sent unchanged ahead
-of every prompt of RSA, so that candidates are written and aggregated in the light of the whole conversation.
+The last user message is the problem. The messages before it (system messages, earlier turns) are sent unchanged ahead
+of every prompt of RSA, so that candidates are written and aggregated in view of the whole conversation.
 """
 
 import re
@@ -17,33 +17,22 @@ from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
 
-# OpenAI's fields (and two that servers add to them) and the constants they set; max_tokens is the older name.
-FIELDS = {
-    "max_tokens": "MAX_TOKENS",
-    "max_completion_tokens": "MAX_TOKENS",
-    "temperature": "TEMPERATURE",
-    "top_p": "TOP_P",
-    "top_k": "TOP_K",
-    "min_p": "MIN_P",
-    "seed": "SEED",
-}
+# OpenAI's fields (and two that servers add) and the constants they set, of two for one the last; max_tokens is old.
+FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed")}
+FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 RULES = rules(RsaConstants)
 # A request may not change the free constants: some are the server's, and the problem is the request's own.
 OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 
-# What RSA can't do, with the values that ask for nothing; null always does. Ignoring them would answer another request.
+# Fields that RSA can't honour, with their neutral values besides null. To ignore others would answer another request.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
+    **dict.fromkeys(("tools", "functions"), ([],)),
+    **dict.fromkeys(("tool_choice", "function_call"), ("none", "auto")),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty", "top_logprobs"), (0,)),
     "response_format": ({"type": "text"},),
     "logprobs": (False,),
-    "top_logprobs": (0,),
     "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
     "modalities": (["text"],),
     "audio": (),
 }
@@ -69,7 +58,7 @@ class TextPart(msgspec.Struct):
 
 
 class ChatMessage(msgspec.Struct):
-    """A message of the conversation. Replies of tools are refused, for no tool can be called."""
+    """A message of the conversation. Replies of tools are refused, as no tool can be called."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
@@ -79,19 +68,13 @@ class ChatMessage(msgspec.Struct):
         return {"role": "system" if self.role == "developer" else self.role, "content": "\n".join(parts)}
 
 
-class StreamOptions(msgspec.Struct):
-    """OpenAI's options of a stream."""
-
-    include_usage: bool | None = None
-
-
 class Body(msgspec.Struct):
-    """The fields of a request that have a form of their own. Other fields are constants or ignored."""
+    """The fields of a request with a form of their own. Other fields are constants or ignored."""
 
     model: str
     messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: dict[str, Any] | None = None
     stop: str | list[str] | None = None
     rsa: dict[str, Any] | None = None
 
@@ -109,16 +92,15 @@ class ChatRequest:
 
     @property
     def size(self) -> int:
-        """Count the characters of the conversation."""
+        """The characters of the conversation."""
         return sum(len(message["content"]) for message in self.before) + len(self.problem.statement)
 
 
 def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a request in JSON to `model`; `defaults` are the constants that it does not set.
+    """Read a request in JSON to `model`; `defaults` are the constants that it does not set. Raises Refusal.
 
-    Constants come from OpenAI's fields and from the object "rsa" ({"n": 4} or {"N": 4}), which goes first. Without a
-    seed, a random one is drawn. Other fields are ignored, as by other servers. The problem's id is a hash of the
-    conversation, so that equal requests with equal seeds get equal answers. Raises Refusal.
+    Constants come from OpenAI's fields, then from the object "rsa" ({"n": 4} or {"N": 4}). If no seed is given, one is
+    drawn. The problem's id is a hash of the conversation: equal requests with equal seeds get equal answers.
     """
     try:
         fields = msgspec.json.decode(body)
@@ -129,17 +111,17 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the body is not valid JSON: {error}") from None
     if asked.model not in (model, model.partition("@")[0]):  # with the hash of its weights, or without
-        raise Refusal(f"no model {asked.model!r:.80} here; there is {model}", "model", "model_not_found", 404)
+        raise Refusal(f"unknown model {asked.model!r:.80}. Ask for {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
         if fields.get(name) is not None and fields[name] not in neutral:
             raise Refusal(f"{name} is not supported: RSA aggregates plain text. Leave it out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
-        raise Refusal("the last message must be the user's and hold text: it is the problem", "messages")
+        raise Refusal("the last message is the problem: it must be the user's and hold text", "messages")
     config = _constants(fields, asked.rsa or {}, defaults)
     problem = Problem(content_key([*before, last]), last["content"].strip(), answer="", answer_type="math")
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-    include_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+    include_usage = bool((asked.stream_options or {}).get("include_usage"))
     return ChatRequest(problem, before, config, [*filter(None, stops)], bool(asked.stream), include_usage)
 
 
@@ -151,8 +133,8 @@ def _constants(fields: dict[str, Any], extras: dict[str, Any], defaults: RsaCons
         if value is None:
             continue
         if name not in OF_A_REQUEST:
-            raise Refusal(f"{field:.40} is not a constant of a request. There are {', '.join(OF_A_REQUEST)}", field)
-        try:  # -1 is how other servers say off
+            raise Refusal(f"a request can't set {field:.40}. It can set {', '.join(OF_A_REQUEST)}", field)
+        try:  # for other servers, -1 means off
             values[name] = RULES[name].read(field, 0 if name == "TOP_K" and value == -1 else value)
         except UserError as error:
             raise Refusal(str(error), field) from None

@@ -1,1 +1,1 @@
-"""Lean 4: what a theorem is, which Lean checks it, sessions that show goals, and what counts as proved."""
+"""Lean 4: theorems, the Lean that checks them, sessions that show goals, and the acceptance of proofs."""

@@ -1,15 +1,11 @@
-"""Does the order in which states are expanded matter, and does the energy give a better one? One policy searches the
-same theorems at equal nodes in several orders; each is compared with log probability alone, paired by theorem.
+"""Compare orders of expanding states: one policy searches the same theorems with equal nodes in each order.
 
-    log probability   of the tactics that lead to a state; no energy
-    both              weighed by ALPHA
-    energy            alone (ALPHA=0)
-    random            a number that follows from the state's text: what any order is worth
+Each order is compared with log probability alone, paired by theorem. The orders are log probability without energy,
+both with the weight ALPHA, energy alone, and random numbers that follow from a state's text, as a reference.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,8 @@ from core.base.stats import holm, mean_by_problem, paired
 from core.report.table import Column, Table
 from core.report.tables import interval, shift
 from core.session.session import Session
-from labs.lean import figures
-from labs.lean.constants import AblationConstants
+from labs.lean import outcome
+from labs.lean.constants import AblationConstants, exploring
 from labs.lean.embeddings import text_of
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
@@ -33,7 +29,7 @@ from labs.training.served import Weights, served
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
 ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)
 
-Found = dict[str, list[list[Outcome]]]  # by order: of each seed the outcomes of all theorems
+Found = dict[str, list[list[Outcome]]]  # by order and seed: the outcomes of all theorems
 
 
 def run(
@@ -44,17 +40,17 @@ def run(
     lean: Toolchain,
     folder: Path,
 ) -> Found:
-    """Search with a `policy` and the `energy` in a folder, both of one iteration. Outcomes go to `folder`, by order and
-    seed. Raises UserError; ends the process if it is stopped."""
+    """Search with the `policy` and the `energy` of one iteration, in each order and with each seed. Raises UserError.
+    Outcomes go to `folder`. Ends the process if it is stopped."""
     found: Found = {order: [] for order in ORDERS}
     config = session.config
-    with embedding(policy, folder) as embeds, served(policy, need(policy, config, beside=True), folder) as server:
-        by_energy = guided(energy, embeds, config)
+    with embedding(policy, folder) as embeds, served(policy, need(policy, config, embeds=True), folder) as server:
+        by_energy = guided(energy, embeds)
         for order in ORDERS:
             guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
             alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
             for seed in range(config.SEED, config.SEED + config.SEEDS):
-                constants = replace(config.exploring(seed), ALPHA=alpha)
+                constants = exploring(config, SEED=seed, ALPHA=alpha)
                 own = session.at(server).but(name=f"{order}, seed {seed}", config=constants)
                 out = folder / order.replace(" ", "-") / f"seed{seed}"
                 found[order].append(Searching(own, lean, out, guidance).of(theorems))
@@ -70,46 +66,45 @@ async def _random() -> AsyncIterator[Scores]:
 
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
-    """For the record: of each order its rates by budget, over theorems, the seeds of one taken together; and what it
-    changes against LOGPROB at the last of them, with p also corrected for the number of orders."""
-    told: dict[str, Any] = {}
+    """Return, for the record, each order's rates by budget and its gain on LOGPROB at the last budget.
+    Seeds are averaged by theorem. p is also corrected for the number of orders."""
+    orders: dict[str, Any] = {}
     first = _solved(found[LOGPROB], budgets[-1])
     for order, runs in found.items():
         rates = {str(nodes): mean_by_problem(_solved(runs, nodes)).to_json() for nodes in budgets}
-        whole = figures.figures([outcome for of in runs for outcome in of], budgets)
-        told[order] = {
+        whole = outcome.figures([each for of in runs for each in of], budgets)
+        orders[order] = {
             "solved": rates,
-            "by_seed": [mean_by_problem(figures.solved(of, budgets[-1])).value for of in runs],
+            "by_seed": [mean_by_problem(outcome.solved(of, budgets[-1])).value for of in runs],
             **{name: whole[name] for name in ("nodes_to_proof", "seconds", "reasons")},
         }
         if order != LOGPROB:
-            told[order]["gain"] = vars(paired(first, _solved(runs, budgets[-1])))
-    others = [order for order in told if order != LOGPROB]
-    for order, p in zip(others, holm([told[order]["gain"]["p"] for order in others]), strict=True):
-        told[order]["gain"]["p_holm"] = p
-    return told
+            orders[order]["gain"] = vars(paired(first, _solved(runs, budgets[-1])))
+    gains = [of["gain"] for order, of in orders.items() if order != LOGPROB]
+    for gain, p in zip(gains, holm([gain["p"] for gain in gains]), strict=True):
+        gain["p_holm"] = p
+    return orders
 
 
 def _solved(runs: Sequence[Sequence[Outcome]], nodes: int) -> list[list[float]]:
-    """By theorem, of each seed whether it is solved."""
-    return [list(of) for of in zip(*(figures.solved(outcomes, nodes) for outcomes in runs), strict=True)]
+    """Return, by theorem, whether each seed solves it."""
+    return [list(of) for of in zip(*(outcome.solved(outcomes, nodes) for outcomes in runs), strict=True)]
 
 
-def table(told: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
-    """The figures of `compared`, fit to be read, at most so wide (0: as wide as it gets)."""
-    gains = [of.get("gain") for of in told.values()]
+def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
+    """Format the result of `compared`, within `width` (0: any width)."""
+    gains = [of.get("gain") for of in orders.values()]
     shifts = [shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains]
     rates = [
-        Column(f"{nodes} nodes, %", [interval(of["solved"][str(nodes)]) for of in told.values()], rank=place)
+        Column(f"{nodes} nodes, %", [interval(of["solved"][str(nodes)]) for of in orders.values()], rank=place)
         for place, nodes in enumerate(reversed(budgets))
     ]
     rows = [
-        Column("order", list(told)),
+        Column("order", list(orders)),
         *reversed(rates),
         Column("minus log probability", shifts),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
-    ended = figures.counts(told[LOGPROB]["reasons"])
-    table = Table("", rows).body(width)
-    return f"{table}\n\nlog probability alone, not proved: {ended}"
+    ended = outcome.counts(orders[LOGPROB]["reasons"])
+    return f"{Table('', rows).body(width)}\n\nlog probability alone, not proved: {ended}"

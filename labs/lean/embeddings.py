@@ -1,9 +1,8 @@
-"""Embeddings of states: asked of a server's /v1/embeddings, and stored by the hashes of their texts.
+"""Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
 
 A folder contains parts of at most PART texts. A part is one .npz file: vectors (float32), the hashes of their texts,
-which texts were cut to fit, and the model. It is written whole or not at all and never changed, so that the same
-command resumes and embeds no stored text again. Texts are those of `text_of`: a state has one vector however its lines
-are spaced.
+the texts that were cut to fit, and the model. It is written whole or not at all and never changes, so that the same
+command resumes without repeats. Texts come from `text_of`: a state has one vector, however its lines are spaced.
 """
 
 import asyncio
@@ -21,18 +20,16 @@ from numpy.typing import NDArray
 
 from core.base.errors import RunFailed, UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.constants import EnergyConstants
 from labs.lean.search import ended, plain
 
 if TYPE_CHECKING:
     from core.engines.server import Server
 
+BATCH, CONCURRENCY = 64, 2  # texts in a request, and requests at once
 PART = 2000  # texts of a part
-SECONDS = 600.0  # that a request may take
-FEWEST = 128  # characters that a text is not cut below
-# Below these, a warning: mean 1 - cosine of two states of a theorem, and its share of that of two theorems' states.
-SPREAD, SHARE = 0.01, 0.05
-WHAT, REMEDY = "the embeddings", "Remove their folder and embed anew"
+SECONDS = 600.0  # of a request, at most
+FEWEST = 128  # characters of the shortest text that may be cut
+WHAT, REMEDY = "the embeddings", "Remove their folder and embed again"
 
 _TOO_LONG = re.compile(
     r"too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)"
@@ -42,14 +39,14 @@ Vectors = NDArray[np.float32]  # (texts, width)
 
 
 class Embedded(NamedTuple):
-    """Vectors of texts, in their order, and of each whether it was cut."""
+    """The vectors of texts, in their order, and which texts were cut."""
 
     vectors: Vectors
     cut: NDArray[np.bool_]
 
 
 def text_of(state: str) -> str:
-    """Return what of a state is embedded; "" if nothing is left to prove."""
+    """Return the text of a state to embed; "" if no goal is left."""
     return plain(storable(state))
 
 
@@ -58,27 +55,21 @@ def hash_of(text: str) -> bytes:
 
 
 class Embedder:
-    """A client of a `server` that embeds, one of this machine: `batch` texts in a request, `concurrency` requests at
-    once. Use it as a context manager."""
+    """A client of a local server that embeds. Use it as a context manager."""
 
-    def __init__(
-        self,
-        server: "Server",
-        batch: int = EnergyConstants.ENCODE_BATCH_SIZE,
-        concurrency: int = EnergyConstants.ENCODE_CONCURRENCY,
-    ) -> None:
+    def __init__(self, server: "Server", batch: int = BATCH, concurrency: int = CONCURRENCY) -> None:
         self.model, self.batch, self._server = server.identity, batch, server
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
 
     async def __aenter__(self) -> "Embedder":
-        import openai  # takes a second to load, and is missing where an energy is trained
+        import openai  # takes a second to load, and is missing in .venv-train
 
         self._client = openai.AsyncOpenAI(
             base_url=self._server.base_url,
             api_key=str(self._server.api_key) or "none",
             timeout=SECONDS,
-            max_retries=0,  # llama.cpp calls a text that is too long an error of its own
+            max_retries=0,  # llama.cpp reports a text that is too long as a server error
             http_client=openai.DefaultAioHttpClient(trust_env=False),
         )
         return self
@@ -87,8 +78,8 @@ class Embedder:
         await self._client.close()
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
-        """Embed texts that are not empty. One that the server finds too long loses its middle. Raises RunFailed if the
-        server gives no sound embeddings: all searches that an energy guides need them."""
+        """Embed non-empty texts. A text that is too long for the server loses its middle.
+        Raises RunFailed for invalid embeddings, since all searches that an energy guides need them."""
         tasks = [
             asyncio.ensure_future(self._of(texts[begin : begin + self.batch]))
             for begin in range(0, len(texts), self.batch)
@@ -99,19 +90,19 @@ class Embedder:
             await ended(tasks)
 
     async def _of(self, texts: Sequence[str]) -> Embedded:
-        """Embed a batch. If it is too long its texts are sent one by one, and cut."""
+        """Embed a batch. If it is too long, send its texts one by one, and cut them."""
         if (vectors := await self._asked(texts)) is not None:
             return Embedded(vectors, np.zeros(len(texts), np.bool_))
         if len(texts) > 1:
             return _joined([await self._of([text]) for text in texts])
         if len(texts[0]) < FEWEST:
-            raise self._failed("it finds a short text too long")
+            raise self._failed("it rejects a short text as too long")
         kept = len(texts[0]) // 4
         shorter = await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
         return Embedded(shorter.vectors, np.ones(1, np.bool_))
 
     async def _asked(self, texts: Sequence[str]) -> Vectors | None:
-        """Return the vectors of texts that go into one request; None if that is too long."""
+        """Request the vectors of texts; return None if they are too long."""
         import openai
 
         body = {"model": self._server.model, "input": list(texts), "encoding_format": "float"}
@@ -133,8 +124,8 @@ class Embedder:
 
     def _failed(self, why: str) -> RunFailed:
         return RunFailed(
-            f"the server at {self._server.base_url} gives no embeddings ({why.rstrip('.')}). Run the same command "
-            "again: what is finished is kept"
+            f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Run the same "
+            "command again: finished work is kept"
         )
 
 
@@ -143,10 +134,10 @@ def _joined(parts: Sequence[Embedded]) -> Embedded:
 
 
 async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:
-    """Embed the states that have no vector in `folder` yet; return how many those were. Raises UserError."""
+    """Embed the states that have no vector in `folder` yet, and return their number. Raises UserError."""
     held = {each: part["model"].item() for part in _parts(folder, "model") for each in part["hashes"]}
     if other := {model for model in held.values() if model != embedder.model}:
-        raise UserError(f"{WHAT} in {folder} are of {min(other)}, and the server has {embedder.model}. {REMEDY}")
+        raise UserError(f"{WHAT} in {folder} come from {min(other)}, but the server has {embedder.model}. {REMEDY}")
     texts = dict.fromkeys(filter(None, map(text_of, states)))
     due = [text for text in texts if hash_of(text) not in held]
     for begin in range(0, len(due), PART):
@@ -160,22 +151,17 @@ async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Ca
 def write(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) -> None:
     """Write the next part. Raises UserError."""
     content = io.BytesIO()
-    np.savez(
-        content,
-        vectors=embedded.vectors,
-        hashes=np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32),
-        cut=embedded.cut,
-        model=np.array(model),
-    )
-    write_atomically(folder / f"{len(list(_files(folder))):05}.npz", content.getvalue())
+    hashes = np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32)
+    np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
+    write_atomically(folder / f"{len(_files(folder)):05}.npz", content.getvalue())
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.glob("*.npz")) if path.stem.isdecimal())
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.npz")) if path.stem.isdecimal()]
 
 
 def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
-    """Read the arrays of these names in each part, and its hashes as a list of bytes. Raises UserError."""
+    """Read these arrays of each part, and its hashes as a list of bytes. Raises UserError."""
     for path in _files(folder):
         with opened(path, WHAT, REMEDY) as file:
             try:
@@ -189,7 +175,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places`: by the hash of a text, its row in `vectors`; `cut`: texts that were."""
+    """The embeddings in a folder. `places`: the row in `vectors` by a text's hash; `cut`: whether a text was cut."""
 
     model: str
     vectors: Vectors
@@ -197,59 +183,24 @@ class Stored:
     cut: NDArray[np.bool_]
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the rows of texts. Raises UserError if some have none."""
+        """Return the rows of texts. Raises UserError if some are missing."""
         found = [self.places.get(hash_of(text), -1) for text in texts]
         if missing := found.count(-1):
-            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Embed them: the same command")
+            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run the same command again")
         return np.array(found, np.int64)
 
 
 def load(folder: Path) -> Stored:
-    """Read the embeddings in a folder. Raises UserError, also if different texts have the same vector (but for texts
-    that were cut, which may differ in the middle alone)."""
+    """Read the embeddings in a folder. Raises UserError, also if different uncut texts have the same vector."""
     parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
-        raise UserError(f"{folder} holds no embeddings. Embed the states first")
+        raise UserError(f"{folder} contains no embeddings. Embed the states first")
     vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
     hashes = [each for part in parts for each in part["hashes"]]
     whole = vectors[~cut]
     if same := len(whole) - len(np.unique(whole, axis=0)):
         raise UserError(
-            f"{same:,} of {len(whole):,} embeddings in {folder} are those of other texts, too: the model, or its "
-            f"server, does not tell these states apart. {REMEDY}"
+            f"{same:,} of {len(whole):,} embeddings in {folder} repeat the vector of another text: the model, or its "
+            f"server, does not distinguish these states. {REMEDY}"
         )
     return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
-
-
-@dataclass(frozen=True)
-class Apart:
-    """Mean cosine of two different states of one theorem (`within`), and of two theorems (`between`)."""
-
-    within: float
-    between: float
-
-    @property
-    def warning(self) -> str:
-        """Return what is wrong; "" if nothing is."""
-        within, between = 1 - self.within, 1 - self.between
-        told = f"states of one theorem have a mean cosine of {self.within:.3f}, of different ones {self.between:.3f}"
-        if within < SPREAD or within < SHARE * between:
-            return f"{told}: the model hardly tells a theorem's states apart. Fine-tuning may have done that"
-        return ""
-
-
-def apart(vectors: Vectors, theorems: Sequence[Sequence[int]]) -> Apart:
-    """Measure how far the states stand apart, given the rows of each theorem's; nan if there are no such pairs."""
-    sums, ns, within = [], [], []
-    for rows in theorems:
-        units = np.asarray(vectors[np.array(rows, np.int64)], np.float64)
-        units /= np.linalg.norm(units, axis=1, keepdims=True)
-        total, n = units.sum(axis=0), len(units)
-        sums.append(total)
-        ns.append(n)
-        if n > 1:
-            within.append((total @ total - n) / (n * (n - 1)))
-    whole, n = np.sum(sums, axis=0), sum(ns)
-    pairs = n * n - sum(each * each for each in ns)
-    across = whole @ whole - sum(each @ each for each in sums)
-    return Apart(float(np.mean(within)) if within else np.nan, float(across / pairs) if pairs else np.nan)

@@ -1,8 +1,8 @@
-"""The energy: a small head on the embedding of a state, low where a proof is near.
+"""Evaluate the energy, a small head on the embedding of a state, which is low if a proof is near.
 
-It is trained by torch in a process of its own (`train`, energy_training.py) and evaluated here, by numpy. Its folder
-contains energy.safetensors (the mean and the scale that embeddings are brought to, and four layers, in float32) and
-energy.json: what it was trained on and how well it does.
+Torch trains it in another process (`train`, energy_training.py), and numpy evaluates it here. Its folder contains
+energy.safetensors (the mean and the scale that normalize embeddings, and four layers, in float32) and energy.json (its
+training data and its AUC).
 """
 
 import json
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, read_json, sha256
-from labs.lean.constants import EnergyConstants
 from labs.lean.embeddings import Embedder, Vectors, text_of
 from labs.lean.search import Scores
 from labs.lean.theorem import State
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
 LAYERS = (512, 256, 128, 1)  # their outputs
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # in the folder of an energy
 MEAN, SCALE = "mean", "scale"
-DIGITS = 6  # that an energy has: what comes behind follows from the batch that it was computed in
-WHAT, REMEDY = "the energy", "Train it anew"
+DIGITS = 6  # of an energy: further digits depend on the batch
+WHAT, REMEDY = "the energy", "Train it again"
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
 def names(layer: int) -> tuple[str, str]:
-    """Return the names of a layer's weight (outputs, inputs) and of its bias (outputs,)."""
+    """Return the names of a layer's weight (outputs, inputs) and bias (outputs,)."""
     return f"layers.{layer}.weight", f"layers.{layer}.bias"
 
 
 class Energy:
-    """An energy of embeddings that the `model` made."""
+    """An energy for embeddings by `model`."""
 
     def __init__(self, tensors: Tensors, model: str = "") -> None:
         self.model = model
@@ -59,7 +58,7 @@ class Energy:
             raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
-        """Return one number for each of `vectors` (states, width); low is good."""
+        """Return the energies of `vectors` (states, width); low is good."""
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
             weight, bias = (self._tensors[name] for name in names(layer))
@@ -70,7 +69,7 @@ class Energy:
 
 
 def _tensors_in(content: bytes) -> Tensors:
-    """Return the tensors of a safetensors file in float32: the length of a header of JSON, the header, the values."""
+    """Return the tensors of a safetensors file: the length of a header in JSON, the header, and float32 values."""
     begin = 8 + int.from_bytes(content[:8], "little")
     places = {name: about for name, about in json.loads(content[8:begin]).items() if name != "__metadata__"}
     values = {name: content[begin:][slice(*about["data_offsets"])] for name, about in places.items()}
@@ -78,20 +77,18 @@ def _tensors_in(content: bytes) -> Tensors:
 
 
 class Guide:
-    """Energies of states, as World.energy has them, each computed once. Raises UserError if `embedder` asks another
-    model than the one that `energy` was trained with."""
+    """A function for World.energy that computes each state's energy once. Raises UserError for another model."""
 
     def __init__(self, energy: Energy, embedder: Embedder) -> None:
         if embedder.model != energy.model:
             raise UserError(
-                f"the energy was trained on embeddings of {energy.model}, and these are of {embedder.model}. Serve "
-                "that model, or train the energy anew"
+                f"the energy was trained on embeddings by {energy.model}, but the server has {embedder.model}. Serve "
+                "that model, or train the energy again"
             )
         self._energy, self._embedder = energy, embedder
         self._known: dict[str, float] = {}
 
     async def __call__(self, states: Sequence[State]) -> list[float]:
-        """Return one number each; lower is nearer to a proof. Raises UserError."""
         texts = [text_of(state.pp) for state in states]
         if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
             embedded = await self._embedder(new)
@@ -101,7 +98,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Guidance:
-    """`opened` gives what scores states, or None; `by` identifies it, "" without."""
+    """A guidance of searches. `opened` opens a function that scores states, or None; `by` identifies it."""
 
     opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""
@@ -110,14 +107,14 @@ class Guidance:
 ALONE = Guidance()
 
 
-def guided(folder: Path, embeds: "Server", config: EnergyConstants) -> Guidance:
-    """Return the guidance by the energy in a folder; `embeds`: a server that embeds by its policy. Raises UserError."""
+def guided(folder: Path, embeds: "Server") -> Guidance:
+    """Return the guidance by the energy in a folder; `embeds` is a server that embeds. Raises UserError."""
     head = Energy.load(folder)
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Scores]:
-        async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-            yield Guide(head, asking)
+        async with Embedder(embeds) as embedder:
+            yield Guide(head, embedder)
 
     return Guidance(opened, str(sha256(folder / WEIGHTS)))
 
@@ -130,14 +127,12 @@ def train(
     steps: int,
     seed: int,
     probe: float,
-    resume: str = "auto",
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train an energy on searches and the embeddings of their states into the folder `out`, which appears whole or not
-    at all; return its energy.json. `resume`: "auto" continues a training that was broken off, to the same bits, "none"
-    begins anew. As labs.training.process.train, also in what it raises."""
-    from labs.training.process import supervised  # which starts servers' processes too, and this module is for training
+    """Train an energy on searches and their embeddings, and return its energy.json. Raises UserError.
+    The folder `out` is written completely or not at all, as by labs.training.process.train."""
+    from labs.training.process import supervised  # imports the engines, which nothing else here needs
 
     args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
-    args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume, f"--probe-logprob={probe!r}"]
+    args += ["--steps", str(steps), "--seed", str(seed), f"--probe-logprob={probe!r}"]
     return supervised("energy.py", args, out, RECORD, say)

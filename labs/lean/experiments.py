@@ -1,4 +1,4 @@
-"""The experiments in Lean as commands: a baseline, expert iteration, and the orders of a search."""
+"""Run the experiments in Lean (a baseline, expert iteration, orders of a search), and plan their work for plan.sh."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,48 +8,40 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import results_dir, sha256, write_atomically
 from core.base.terminal import columns
+from core.engines.cards import Card
 from core.engines.need import Need
 from core.generate.journal import content_key
-from core.plan.work import Task
+from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, figures, minif2f, plan, served, theorems, toolchain
-from labs.lean.constants import (
-    AblationConstants,
-    BaselineConstants,
-    ControlledConstants,
-    IterationConstants,
-    LeanConstants,
-)
-from labs.lean.iterate import Iterations, folder_of, policy_in, untrained
-from labs.lean.record import NO_GO, TABLE, Record, keep
+from labs.lean import ablation, control, energy, minif2f, outcome, served, theorems, toolchain
+from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
+from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrained
+from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import TEST, TRAIN
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
 
 TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
-
-
-BASELINE = Task(ControlledConstants, plan.baseline)
-ITERATION = Task(IterationConstants, plan.iterations)
-ABLATION = Task(AblationConstants, plan.orders)
+PROMPT_TOKENS = 200  # of a state with its hypotheses, assumed
+TACTIC_TOKENS = 16  # median of a tactic, assumed
 
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
-    the process as core.session.run.run does."""
+    """Run the experiment whose file has the globals `namespace`, with NAME=value overrides from the command line.
+    Ends the process as core.session.run.run does."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
         chosen = checked(lean, chosen, where, config)
-        beside = control.given(config, chosen, lean)
+        known = control.given(config, chosen, lean)
         out = place(results, config) / "baseline"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
@@ -58,29 +50,28 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
                 outcomes = searching.of(chosen)
-                made = figures.figures(outcomes, config.budgets)
-                record.save(complete=not beside, model=server.model_info(), figures=made)
-                keep(out, outcomes, made)
-                print(f"\n{figures.table(made)}")
-                if beside:
-                    told = control.compared(*beside, searching, chosen, outcomes)
-                    record.save(complete=True, **{control.FOLDER: told})
-                    print(control.said(told, config.MAX_NODES))
+                result = outcome.figures(outcomes, config.budgets)
+                record.save(complete=not known, model=server.model_info(), figures=result)
+                keep(out, outcomes, result)
+                print(f"\n{outcome.table(result)}")
+                if known:
+                    compared = control.compared(*known, searching, chosen, outcomes)
+                    record.save(complete=True, **{control.FOLDER: compared})
+                    print(control.line(compared, config.MAX_NODES))
         print(f"results {out}")
-        goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
+        goes, why = outcome.baseline(outcomes, config.MAX_NODES, NO_GO)
         print(f"{'go' if goes else 'no go'}: {why}")
 
 
 def place(results: Path, config: BaselineConstants) -> Path:
-    """The folder of all that Lean's experiments leave; a trial's own."""
+    """Make and return the folder of Lean's experiments; SMOKE=1 has its own."""
     folder = results / "lean" / "smoke" if config.SMOKE else results / "lean"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """The first theorems of the file or set that is named, what it is called, and `lean` with what they are written
-    behind. Raises UserError."""
+    """Return the first theorems of a file or set, its name, and `lean` with their head. Raises UserError."""
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
@@ -88,19 +79,18 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
     return theorems.read(path)[:most], path.name, lean
 
 
-def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> list[Theorem]:
-    """The theorems whose statements elaborate. Raises UserError where Lean does not run, or one of a file does not."""
+def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
+    """Return the theorems whose statements elaborate. Raises UserError if Lean does not run, or a file has an error."""
 
-    async def looked() -> list[Theorem]:
+    async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
             return await theorems.elaborating(chosen, workers, where, minif2f.is_named(where))
 
-    return asyncio.run(looked())
+    return asyncio.run(elaborated())
 
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
-    the process as core.session.run.run does."""
+    """Run the experiment whose file has the globals `namespace`, as `baseline` does."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
@@ -129,48 +119,109 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
-    the process as core.session.run.run does."""
+    """Run the experiment whose file has the globals `namespace`, as `baseline` does."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
         own = folder_of(place(results, config), config.ITERATION)
-        made, out = iteration_of(own), own / "orders"
-        served.check_embeds(made, config)
+        policy, out = iteration_of(own), own / "orders"
+        served.check_embeds(policy, config)
         chosen = checked(lean, chosen, where, config)
         line = (
-            f"{name}: the policy and the energy of iteration {config.ITERATION} ({made.digest[:12]}) on {len(chosen)} "
-            f"theorems of {where}, {lean.name}"
+            f"{name}: the policy and the energy of iteration {config.ITERATION} ({policy.digest[:12]}) on "
+            f"{len(chosen)} theorems of {where}, {lean.name}"
         )
         known_by = {**config.closed, **vars(config)}
-        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
+        run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=line) as opened:
             record = Record.begun(out, run, config, lean, where)
-            found = ablation.run(opened, made, own / "energy", chosen, lean, out)
-        told = ablation.compared(found, config.budgets)
-        record.save(complete=True, orders=told)
-        write_atomically(out / TABLE, f"{ablation.table(told, config.budgets)}\n".encode())
-        print(f"\n{ablation.table(told, config.budgets, columns())}\nresults {out}")
+            found = ablation.run(opened, policy, own / "energy", chosen, lean, out)
+        orders = ablation.compared(found, config.budgets)
+        record.save(complete=True, orders=orders)
+        write_atomically(out / TABLE, f"{ablation.table(orders, config.budgets)}\n".encode())
+        print(f"\n{ablation.table(orders, config.budgets, columns())}\nresults {out}")
 
 
 def iteration_of(folder: Path) -> Weights:
-    """The policy of an iteration that has an energy too. Raises UserError."""
-    made = served.trained(policy_in(folder))
-    if not made.path.exists() or not (folder / "energy").is_dir():
+    """Return the policy of an iteration that has an energy too. Raises UserError."""
+    policy = served.trained(policy_in(folder))
+    if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
-            f"{folder} holds no policy with an energy. Run it first: bash scripts/run.sh 24_lean_iteration "
+            f"{folder} contains no policy with an energy. Run it first: bash scripts/run.sh 24_lean_iteration "
             f"ITERATION={number} ENERGY=1"
         )
-    return made
+    return policy
 
 
 def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:
-    """Raises UserError where a held-out theorem is one to learn from."""
+    """Raise UserError if a held-out theorem is also trained on."""
     known = {" ".join(theorem.statement.split()): theorem.name for theorem in learned}
     for theorem in held_out:
         if found := known.get(" ".join(theorem.statement.split())):
             raise UserError(
-                f"{theorem.name} is held out and has the statement of {found}, which is trained on. Remove one"
+                f"{theorem.name} is held out but has the statement of {found}, which is trained on. Remove one of them"
             )
+
+
+# Plans
+
+
+def _baseline_work(config: ControlledConstants, card: Card) -> Work:
+    config = config.tried()
+    count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    searches = count * (2 if config.INDEX != "none" else 1)  # the control asks no model
+    return _work(config, f"{count:,} theorems", [("tactics", count, config.MAX_NODES)], searches * config.MAX_NODES)
+
+
+def _iterations_work(config: IterationConstants, card: Card) -> Work:
+    weights.check_is_here()
+    config = config.tried()
+    learned = _count(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
+    held_out = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    chosen = numbers(config)
+    noisy = round(config.NOISE * learned) if 0 in chosen else 0
+    before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in chosen)
+    evaluations = before + len(chosen) * (1 + config.ENERGY)
+    searches = [
+        ("tactics to learn from", learned * len(chosen), config.TRAIN_NODES),
+        ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
+        ("tactics for held-out theorems", held_out * evaluations, config.MAX_NODES),
+    ]
+    times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
+    of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
+    return _work(config, of, searches, sum(count * nodes for _, count, nodes in searches))
+
+
+def _orders_work(config: AblationConstants, card: Card) -> Work:
+    config = config.tried()
+    count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    searches = count * len(ablation.ORDERS) * config.SEEDS
+    of = f"{count:,} theorems in {len(ablation.ORDERS)} orders with {config.SEEDS} seeds"
+    # Not SMOKE=1: with EXPLORE its four nodes are fewer than the probes, and the run refuses it.
+    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES, "SEEDS=1")
+
+
+def _work(
+    config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
+) -> Work:
+    """Return the work of searches, each with a name, a number and nodes. `smaller`: a constant for a trial."""
+    requests = tuple(
+        Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
+        for kind, count, nodes in searches
+    )
+    lean = f"{tactics:,} tactics at most go to Lean. Neither Lean's time nor training is estimated. Try {smaller}"
+    return Work(of, requests, rows=(("Lean", lean),))
+
+
+def _count(named: str, default: Path, most: int) -> int:
+    """Return the number of theorems to search. Raises UserError."""
+    if minif2f.is_named(named):
+        return min(minif2f.EACH, most)
+    return min(most, len(theorems.read(default if named == "auto" else Path(named).expanduser())))
+
+
+BASELINE = Task(ControlledConstants, _baseline_work)
+ITERATION = Task(IterationConstants, _iterations_work)
+ABLATION = Task(AblationConstants, _orders_work)

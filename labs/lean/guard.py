@@ -1,10 +1,15 @@
-"""Judge a tactic before Lean sees it: it is text from a model, and hostile until shown otherwise.
+"""Judge a tactic before Lean reads it: it is text from a model, and hostile until shown otherwise.
 
-Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration), and ends a `by` block at any
-word that begins a command, however far it is indented. The guard refuses unknown characters; comments, strings and
-quoted names, which would hide a part of the text; brackets that do not match; words that begin a command or take code;
-and settings with other than plain values. Every other word is for Lean to judge: an unknown tactic is an error there.
-Behind the guard, accept.py trusts nothing that it let through, and cage.py limits what code could do.
+Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). It ends a `by` block at any
+word that begins a command, however far it is indented. The guard refuses:
+
+- unknown characters, and brackets that do not match;
+- comments, strings and quoted names, which could hide a part of the text;
+- words that begin a command or take code;
+- settings with values other than plain ones.
+
+Lean judges all other words: an unknown tactic is an error. Two more layers follow: accept.py does not trust allowed
+text, and cage.py limits the effects of code.
 """
 
 import re
@@ -15,12 +20,12 @@ from labs.lean.theorem import GIVEN, NAME
 
 LONGEST = 2000  # characters
 
-# Characters beside printable ASCII and newline: Greek, and the blocks of letters and signs that Lean and Mathlib write
-# with. No look-alikes: no Cyrillic, no full-width forms, no blanks but the one, nothing unseen.
+# Allowed characters besides printable ASCII and newline: Greek, and blocks of letters and signs that Lean and Mathlib
+# use. Look-alikes are not allowed: no Cyrillic, no full-width forms, no other blanks, nothing invisible.
 BLOCKS = (
     (0x02B0, 0x02B8),  # raised letters: Rˣ is 0x2E3
     (0x02E0, 0x02E4),
-    (0x0391, 0x03C9),  # Greek; 0x37E, which looks like a semicolon, lies outside
+    (0x0391, 0x03C9),  # Greek, without 0x37E, which looks like a semicolon
     (0x1D2C, 0x1D6A),  # raised and lowered letters: ᴴ ᵐ ᵢ
     (0x1D9C, 0x1DBF),  # ᶜ ᶠ
     (0x2070, 0x209C),  # superscripts, subscripts
@@ -38,7 +43,7 @@ BLOCKS = (
 SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡‼⁅⁆⋆⬝⬞⸨⸩ᗮⁿᵣⱼϑϕϖϱϵ")
 PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›⸩", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹⸨", strict=True))
 
-# Words that begin a command, in Lean or in Mathlib, or open a scope. Refused but behind a name: `Foo.end`.
+# Words that begin a command, in Lean or in Mathlib, or open a scope. Refused, except after a name: `Foo.end`.
 COMMANDS = frozenset(
     """
     abbrev add_decl_doc alias assert_no_sorry assert_not_exists assert_not_imported attribute axiom axioms
@@ -55,8 +60,8 @@ COMMANDS = frozenset(
     with_weak_namespace
     """.split()
 )
-# Tactics that take code, run another program, wait or print; namespaces of Lean's own insides. Refused as a word, or as
-# the first part of a name.
+# Tactics that take code, run another program, wait or print, and namespaces of Lean's internals. Refused as a word, or
+# as the first part of a name.
 INSIDES = frozenset(
     """
     auto_prove bv_check bv_decide duper library_search llm native observe plausible polyrith show_term sleep
@@ -64,8 +69,8 @@ INSIDES = frozenset(
     Aesop Lean LeanSearchClient Plausible ProofWidgets Qq System
     """.split()
 )
-# Holes that pass for proofs, what trusts the compiler, effects and the monads of effects, and `skip`, which ends our
-# files (theorem.py). Refused as any part of a name.
+# Holes that look like proofs, trust in the compiler, effects and their monads, and `skip`, which ends our files
+# (theorem.py). Refused as any part of a name.
 HOLES = frozenset(
     """
     addDecl admit allocprof BaseIO by_elab CommandElabM CoreM dbg_sleep dbg_trace dbgSleep dbgTrace dbgTraceIfShared
@@ -76,8 +81,8 @@ HOLES = frozenset(
     """.split()
 )
 PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # of a word, or of the first part of a name
-SEARCHES = frozenset(("hint",))  # tactics that look for tactics, without a mark; elsewhere they are names
-# Tactics that take settings: Lean runs the value of `(name := value)` behind one as code. Elsewhere it is an argument.
+SEARCHES = frozenset(("hint",))  # tactics that search for tactics, without a mark; elsewhere they are names
+# Tactics that take settings: after one, Lean runs the value of `(name := value)` as code. Elsewhere it is an argument.
 SETTABLE = frozenset(
     """
     abel abel1 abel_nf ac_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rewrite apply_rules
@@ -96,10 +101,9 @@ SETTABLE = frozenset(
     with_reducible wlog zify
     """.split()
 )
-UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings whose value is a tactic, or names
+UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings with a tactic or names as value
 
-# Words are cut where any sign outside ASCII stands: in `x²end` Lean sees the word `end`, in `αend` it would not. Only
-# `h₁.end` is one.
+# Any sign outside ASCII ends a word: Lean reads the word `end` in `x²end`, though not in `αend`. `h₁.end` is one word.
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:[₀-₉]*\.[A-Za-z_][A-Za-z0-9_']*)*")
 _DOT = re.compile(r"[₀-₉]*\.")
 # 0x1fend is a number and a word, 1e-3 a number; hδ1_pos is a word (λ, Π and Σ are none of its letters)
@@ -109,7 +113,7 @@ _FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
 _MARKED = re.compile(r"(?<![\w.'])[^\W\d][\w']*\?(?![\w'])|[^\W\d][\w']+%")
 _QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # neither x' nor ∑' n
 _SETTING = re.compile(r"\(\s*([^\W\d][\w.']*)\s*:=")
-# What a setting may be: true, 5, .pos [2], {decide := true}
+# Allowed values of a setting: true, 5, .pos [2], {decide := true}
 _PLAIN = r"(?:true|false|[0-9]+|\[[0-9,\s]*\]|\.[a-z]\w*(?:\s*\[[0-9,\s]*\])?)"
 _VALUE = re.compile(rf"\s*(?:{_PLAIN}|\{{(?:\s*[a-z]\w*\s*:=\s*{_PLAIN}\s*,?)*\s*\}})\s*")
 _HEAD = re.compile(r"(?<![A-Za-z0-9_.'])([A-Za-z_][A-Za-z0-9_']*)[!?*]*$")
@@ -119,7 +123,7 @@ _PROOF = re.compile(r"(?<![A-Za-z0-9_.'])by(?![\w'])")
 
 
 def refused(tactic: str) -> str:
-    """Say why `tactic` is not let through, in a few words that can be counted; "" if it is."""
+    """Return why a tactic is refused, in words that can be counted; "" if it is allowed."""
     if why := _characters(tactic) or _words(tactic):
         return why
     first = _FIRST.match(tactic)
@@ -131,7 +135,7 @@ def refused(tactic: str) -> str:
 
 
 def refused_statement(statement: str) -> str:
-    """The same of a theorem's statement: binders, a colon and a type. Nothing in it may be proved or set."""
+    """Return why a statement is refused; "" if it is binders, a colon and a type, without proofs and values."""
     if why := _characters(statement) or _words(statement):
         return why
     if ":=" in statement:
@@ -142,7 +146,7 @@ def refused_statement(statement: str) -> str:
 
 
 def refused_proof(statement: str, tactics: Iterable[str]) -> str:
-    """Say why a statement or one of its tactics is not let through; "" if all are."""
+    """Return why a statement or one of its tactics is refused; "" if all are allowed."""
     return refused_statement(statement) or next(filter(None, map(refused, tactics)), "")
 
 
@@ -160,7 +164,7 @@ def _characters(text: str) -> str:
     if "#" in text or "@[" in text or "$" in text.replace("<$>", "").replace(" $ ", ""):
         return "a command's sign"
     if _MARKED.search(text):
-        return "a mark behind a word"
+        return "a word with a mark"
     return _brackets(text)
 
 
@@ -200,7 +204,7 @@ def _words(text: str) -> str:
 
 
 def _is_code(setting: re.Match[str]) -> bool:
-    """Whether Lean may run the value of a `(name := value)` as code. Its brackets match."""
+    """Return whether Lean may run the value of a `(name := value)` as code. Brackets must match."""
     text, name = setting.string, setting[1]
     depth, end = 1, setting.end()
     while depth:
@@ -225,7 +229,7 @@ def _is_code(setting: re.Match[str]) -> bool:
 
 
 def outside(text: str) -> list[int]:
-    """Return the places of `text` that are in no bracket; a bracket that closes the last one is."""
+    """Return the places of `text` outside all brackets, including last closing brackets."""
     depth, places = 0, []
     for place, sign in enumerate(text):
         depth = max(0, depth - (sign in PAIRS))

@@ -1,19 +1,20 @@
-"""Expert iteration: search the training lemmas with the newest policy, train it on the proofs that were found, and look
-what that gives on held-out ones; and learn an energy from the same searches, and look whether it helps at equal nodes.
+"""Run expert iteration: search lemmas with the newest policy, train it on the proofs found, and evaluate it.
 
-    iteration 0: the first policy searches, noise at a higher temperature beside it -> pairs -> trained -> evaluated
+    iteration 0: the first policy searches, some lemmas also at a higher temperature -> pairs -> trained -> evaluated
     iteration n: the policy of n - 1 does the same; pairs of all iterations are merged
 
-A stage is in the record of its iteration once its files are whole; a search that has ended is its file; requests are in
-the journal. So the same command resumes wherever it was killed. It ends if the figures say no go.
+Each iteration also trains an energy on its searches and compares it at equal nodes. The record lists a stage once its
+files are complete. Finished searches are files, and requests are in the journal. So the same command resumes after a
+kill anywhere. A run ends if the figures are no go.
 """
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,12 @@ from core.base.files import write_atomically
 from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import content_key
-from core.results import stages
-from core.results.write import put_aside
 from core.session.session import Session
-from labs.lean import embeddings, energy, figures, pairs, trees
+from labs.lean import embeddings, energy, outcome, pairs, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
-from labs.lean.outcome import Outcome
-from labs.lean.record import NO_GO, Record, keep, read
+from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record
 from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
 from labs.lean.theorem import Theorem
@@ -41,39 +39,29 @@ from labs.training.served import Weights, served
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
-    """Return the iterations that the constants ask for."""
+    """Return the iterations to run."""
     return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
 
 
 def folder_of(folder: Path, number: int) -> Path:
-    """Return the folder of an iteration, in the `folder` of all."""
     return folder / f"iteration_{number}"
 
 
 def policy_in(folder: Path) -> Path:
-    """Return the weights that the iteration of a `folder` has trained, a file or a folder, or will train."""
+    """Return the file or folder of the weights that the iteration in a `folder` trains."""
     file = folder / "model" / "model.gguf"
     return file if file.exists() else folder / "model" / "model"
 
 
 def untrained(folder: Path, config: IterationConstants) -> int:
-    """Count the iterations without a policy yet, of those that the constants ask for."""
+    """Count the iterations to run that have no policy yet."""
     return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
-
-
-def reset(folder: Path, say: Callable[[str], None]) -> None:
-    """Put aside everything that the iterations in a `folder` have left."""
-    for number in count():
-        if not (own := folder_of(folder, number)).exists():
-            return
-        kept = put_aside(own, read(own).get("started") if (own / stages.NAME).exists() else None)
-        say(f"note: {own} is kept as {kept}. To continue with what begins now, leave RESET out")
 
 
 @dataclass
 class Iterations:
-    """Iterations that begin with a policy of the weights `start`, on `theorems` to learn from and `held_out` ones.
-    `where`: what these are called. `folder`: of all iterations."""
+    """Iterations from a policy with the weights `start`, on `theorems` to learn from and `held_out` theorems.
+    `where`: the names of both. `folder` contains all iterations."""
 
     session: Session[IterationConstants]
     start: Weights
@@ -89,40 +77,34 @@ class Iterations:
         return self.session.config
 
     def run(self) -> None:
-        """Run the iterations that the constants ask for, or what is left of them. Raises UserError; ends the process
-        if it is stopped."""
-        if self.config.RESET:
-            reset(self.folder, self.say)
+        """Run or resume the iterations. Raises UserError. Ends the process if it is stopped."""
         for number in numbers(self.config):
-            before = self._weights(number - 1)
+            before = self.policy(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
-            if number == 0 and outcomes and not self._goes(figures.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
+            if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
             if not record.stage("searched"):
                 self._search(number, before, record)
             if number == 0 and outcomes and self.config.ENERGY and not record.stage("guided_before"):
-                own = self.own(0)
-                found = self._with_energy(
-                    "the first policy", 0, before, own / "before", own / "eval_before_energy", outcomes
-                )
+                home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
+                found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
                 record.done("guided_before", found)
-            made = self._trained(number, before, record)
-            if not self._evaluate(number, made, record, outcomes):
+            policy = self.train(number, before, record)
+            if not self._evaluate(number, policy, record, outcomes):
                 return
 
     def own(self, number: int) -> Path:
-        """Return the folder of an iteration."""
         return folder_of(self.folder, number)
 
-    def _weights(self, number: int) -> Weights:
-        """Return the policy that an iteration has made; -1 stands for the first. Raises UserError if there is none."""
+    def policy(self, number: int) -> Weights:
+        """Return the policy of an iteration; -1 is the first policy. Raises UserError if it is missing."""
         if number < 0:
             return self.start
-        made = replace(self.start, path=policy_in(self.own(number)))
-        if not made.path.exists():
-            raise UserError(f"iteration {number} has made no policy yet. Run it first: ITERATION={number}")
-        return made
+        policy = replace(self.start, path=policy_in(self.own(number)))
+        if not policy.path.exists():
+            raise UserError(f"iteration {number} has no policy yet. Run it first: ITERATION={number}")
+        return policy
 
     def _record(self, number: int, before: Weights) -> Record:
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
@@ -130,28 +112,28 @@ class Iterations:
         run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
-    def _goes(self, said: tuple[bool, str]) -> bool:
-        """Print what the figures say; return whether to go on."""
-        goes, why = said
-        self.say(f"{'go' if goes else 'no go'}: {why}" + (" (GO=1 goes on)" if self.config.GO and not goes else ""))
+    def _goes(self, judged: tuple[bool, str]) -> bool:
+        """Print the judgement of the figures, and return whether to continue."""
+        goes, why = judged
+        self.say(f"{'go' if goes else 'no go'}: {why}" + (" (GO=1 continues)" if self.config.GO and not goes else ""))
         return goes or bool(self.config.GO)
 
     # Searching
 
     @contextmanager
-    def _served(self, weights: Weights, beside: bool = False) -> Iterator[Session[IterationConstants]]:
-        """Serve a policy, `beside` a server that embeds."""
-        with served(weights, need(weights, self.config, beside), self.folder) as server:
+    def _served(self, policy: Weights, embeds: bool = False) -> Iterator[Session[IterationConstants]]:
+        """Serve a policy; with `embeds`, a second server embeds by it."""
+        with served(policy, need(policy, self.config, embeds), self.folder) as server:
             yield self.session.at(server)
 
     def _evaluation(
         self, title: str, session: Session[IterationConstants], folder: Path, guidance: Guidance = ALONE
     ) -> list[Outcome]:
-        """Search the held-out theorems, or read the searches that are there."""
+        """Search the held-out theorems, or read finished searches."""
         return Searching(session.but(name=title), self.lean, folder, guidance).of(self.held_out)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
-        """Return what the policy that an iteration begins with solves; nothing of the first with SKIP_BASELINE."""
+        """Evaluate the policy before an iteration; return nothing for the first policy with SKIP_BASELINE."""
         if not number and self.config.SKIP_BASELINE:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
@@ -159,16 +141,15 @@ class Iterations:
             return self._evaluation("before" if number else "baseline", session, folder)
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
-        """Search what is learned from, and write the pairs of all iterations so far."""
-        own, config = self.own(number), self.config.learning
+        """Search the theorems to learn from, and write the pairs of all iterations so far."""
+        own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
         helps = bool(number) and self._helps(number - 1)
         noisy: list[Outcome] = []
         with (
             embedding(before, self.folder) if helps else nullcontext() as embeds,
-            self._served(before, beside=helps) as session,
+            self._served(before, embeds=helps) as session,
         ):
-            by = guided(self.own(number - 1) / "energy", embeds, self.config) if embeds else ALONE
-            harvests = self.config.HARVEST
+            by = guided(self.own(number - 1) / "energy", embeds) if embeds else ALONE
             title = f"iteration {number}" + (" with the energy" if helps else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
@@ -180,35 +161,35 @@ class Iterations:
         merged = pairs.merged([*earlier, *found])
         if not merged:
             raise UserError(
-                f"iteration {number} proved none of {len(outcomes)} theorems, so that there is nothing to train on. "
-                "Give more TRAIN_NODES, or easier theorems"
+                f"iteration {number} proved none of {len(outcomes)} theorems, so there is nothing to train on. "
+                "Set more TRAIN_NODES, or use easier theorems"
             )
         pairs.write(own / "pairs.jsonl", merged)
-        guised = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
-        pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
-        told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
-        record.done("searched", told)
+        copies = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        pairs.write(own / "taught.jsonl", copies if self.config.GUISES else merged)
+        result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
+        record.done("searched", result)
         proved = sum(each.is_proved for each in outcomes)
         self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
 
     def _noisy(self) -> list[Theorem]:
-        """Draw the theorems that are searched at NOISE_TEMPERATURE too."""
+        """Draw the theorems to search at NOISE_TEMPERATURE too."""
         rng = seeds.rng(self.config.SEED, "lean", "noise")
         chosen = rng.choice(len(self.theorems), round(self.config.NOISE * len(self.theorems)), replace=False)
         return [self.theorems[place] for place in sorted(chosen)]
 
     # Training and evaluating
 
-    def _trained(self, number: int, before: Weights, record: Record) -> Weights:
-        """Return the policy that an iteration trains; the same is not trained twice."""
+    def train(self, number: int, before: Weights, record: Record) -> Weights:
+        """Train the policy of an iteration, unless the record has it."""
         folder = self.own(number) / "model"
         if known := record.stage("trained"):
-            made = self._weights(number)
-            if made.digest == known["digest"]:
-                return made
-        if folder.exists():  # of a run that was killed before this was recorded
+            policy = self.policy(number)
+            if policy.digest == known["digest"]:
+                return policy
+        if folder.exists():  # from a run that was killed before it recorded the stage
             shutil.rmtree(folder)
-        told = process.train(
+        trained = process.train(
             (self.start if self.config.START == "base" else before).path,
             self.own(number) / "taught.jsonl",
             folder,
@@ -218,84 +199,79 @@ class Iterations:
             seed=seeds.derive(self.config.SEED, "lean", "train", number) % 2**31,
             say=self.say,
         )
-        made = self._weights(number)
-        record.done("trained", told | {"digest": made.digest})
-        return made
+        policy = self.policy(number)
+        record.done("trained", trained | {"digest": policy.digest})
+        return policy
 
-    def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
-        """Search the held-out theorems with the new policy, without and with an energy; return whether to go on."""
+    def _evaluate(self, number: int, policy: Weights, record: Record, before: Sequence[Outcome]) -> bool:
+        """Search the held-out theorems with the new policy, without and with an energy; return whether to continue."""
         own, config = self.own(number), self.config
-        with self._served(made) as session:
+        with self._served(policy) as session:
             outcomes = self._evaluation(f"iteration {number}, held out", session, own / "eval")
-        told = figures.figures(outcomes, config.budgets)
+        result = outcome.figures(outcomes, config.budgets)
         if before:
-            told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
-        write_atomically(own / "eval_no_energy.json", figures.as_json(told))
-        keep(own, outcomes, told)
-        record.done("evaluated", told, complete=not config.ENERGY)
-        rate = figures.rate(told, config.MAX_NODES)
-        gained = f", {figures.gained(told['gain'])}" if before else ""
+            result["gain"] = vars(outcome.compared(before, outcomes, config.MAX_NODES))
+        _write(own / "eval_no_energy.json", result)
+        keep(own, outcomes, result)
+        record.done("evaluated", result, complete=not config.ENERGY)
+        rate = outcome.rate(result, config.MAX_NODES)
+        gained = f", {outcome.gained(result['gain'])}" if before else ""
         self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
-            found = self._with_energy(f"iteration {number}", number, made, own, own / "eval_energy", outcomes)
-            write_atomically(own / "eval.json", figures.as_json(found))
+            found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
+            _write(own / "eval.json", found)
             record.done("guided", found, complete=True)
-            goes = self._helps(number)
-            self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
-                     f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
-        return not before or self._goes(figures.risen(told["gain"], number))
+            helps = "go: the energy helps; searches to learn from use it"
+            not_shown = "no go: the energy is not shown to help; searches to learn from do not use it"
+            self.say(helps if self._helps(number) else not_shown)
+        return not before or self._goes(outcome.risen(result["gain"], number))
 
     # The energy
 
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
-        """Learn an energy for a policy, in `home`, from the searches up to an iteration, and search the held-out
-        theorems with it: same policy, same nodes. Return the figures, with the gain on the outcomes `alone`."""
+        """Train an energy for a policy, in `home`, and search the held-out theorems with it at equal nodes.
+        It learns from the searches up to an iteration. Return the figures, with the gain on the outcomes `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
-            with self._served(policy, beside=True) as session:
-                guidance = guided(home / "energy", embeds, self.config)
+            with self._served(policy, embeds=True) as session:
+                guidance = guided(home / "energy", embeds)
                 outcomes = self._evaluation(f"{whose}, held out, with the energy", session, searches, guidance)
-        told = figures.figures(outcomes, self.config.budgets)
-        told |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
-        told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
-        aucs = [
-            "unknown" if told[name]["value"] is None else f"{told[name]['value']:.3f}" for name in ("auc", "auc_own")
-        ]
+        result = outcome.figures(outcomes, self.config.budgets)
+        result |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
+        result["gain"] = vars(outcome.compared(alone, outcomes, self.config.MAX_NODES))
+        values = (result[name]["value"] for name in ("auc", "auc_own"))
+        every, own = ("unknown" if value is None else f"{value:.3f}" for value in values)
         self.say(
-            f"{whose} with the energy (AUC on held-out trees: {aucs[0]}, of the policy's own tactics {aucs[1]}): "
-            f"{figures.rate(told, self.config.MAX_NODES)}%, {figures.gained(told['gain'])} on the same policy without"
+            f"{whose} with the energy (AUC on held-out trees: {every}, of the policy's own tactics {own}): "
+            f"{outcome.rate(result, self.config.MAX_NODES)}%, {outcome.gained(result['gain'])} on the same policy "
+            "without"
         )
-        return told
+        return result
 
     def _helps(self, number: int) -> bool:
-        """Whether an iteration's energy is shown to gain at equal nodes."""
-        told = read(self.own(number)).get("guided")
-        return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
+        """Return whether an iteration's energy is shown to gain at equal nodes."""
+        guided = read_record(self.own(number)).get("guided")
+        return bool(guided and self.config.ENERGY and guided["gain"]["low"] > 0)
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
-        """Embed the states of the searches up to an iteration, and train an energy on them, or what is left of that.
-        Return its energy.json."""
+        """Embed the states of the searches up to an iteration, train an energy on them, and return its energy.json."""
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
-        config = self.config
 
         async def embedded() -> int:
-            async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-                return await embeddings.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
+            async with Embedder(embeds) as embedder:
+                return await embeddings.embed(trees.texts_in(searches), home / "embeddings", embedder, self.say)
 
         if new := asyncio.run(embedded()):
             self.say(f"{new:,} states embedded by {embeds.model}")
         if (folder := home / "energy").is_dir():
-            return read(folder, energy.RECORD)
-        return energy.train(
-            searches,
-            home / "embeddings",
-            folder,
-            steps=config.STEPS,
-            seed=seeds.derive(config.SEED, "lean", "energy", number) % 2**31,
-            probe=config.PROBE_LOGPROB,
-            resume=config.RESUME,
-            say=self.say,
-        )
+            return read_record(folder, energy.RECORD)
+        seed = seeds.derive(self.config.SEED, "lean", "energy", number) % 2**31
+        given, steps, probe = (searches, home / "embeddings", folder), self.config.STEPS, self.config.PROBE_LOGPROB
+        return energy.train(*given, steps=steps, seed=seed, probe=probe, say=self.say)
+
+
+def _write(path: Path, figures: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(figures, indent=1).encode() + b"\n")

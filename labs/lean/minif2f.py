@@ -1,10 +1,9 @@
-"""miniF2F in Lean 4: THEOREMS=minif2f, its test problems, or minif2f:valid. (Zheng et al., https://arxiv.org/abs/2109.00110)
+"""Read miniF2F in Lean 4: THEOREMS=minif2f (its test problems) or minif2f:valid (Zheng et al., arXiv 2109.00110).
 
-The file is that of DeepSeek-Prover-V1.5 at one commit: a JSON object a line, with the theorem as Lean has it
-(`formal_statement`, "theorem NAME BINDERS : TYPE := by") and what stands before it (`header`). Of the header, its
-`open` lines go into the head of our files; the imports are the toolchain's own, and the limits ours. Names that five
-statements leave free are variables, as they were where the file was written (autoImplicit); and sums over a set are
-written as Mathlib has written them since 2024: since August 2025 it knows no other way.
+The file belongs to one commit of DeepSeek-Prover-V1.5. Each line is a JSON object with a theorem (`formal_statement`,
+"theorem NAME BINDERS : TYPE := by") and its `header`. Our files get the header's `open` lines; imports and limits are
+our own. In five statements free names are variables, by the option autoImplicit of the original file. Sums over a
+set are rewritten: since August 2025, Mathlib reads only the notation of 2024.
 """
 
 import re
@@ -17,9 +16,9 @@ from msgspec import Struct
 
 from core.base import terminal
 from core.base.errors import UserError
-from labs.lean import guard, statements
-from labs.lean.download import decoded, fetched
+from labs.lean import guard
 from labs.lean.theorem import Theorem
+from labs.lean.theorems import decoded, fetched, theorem_in
 from labs.lean.toolchain import Toolchain
 
 NAME, SPLITS = "minif2f", ("test", "valid")
@@ -45,7 +44,7 @@ class Problem(Struct):
 
     @property
     def opens(self) -> str:
-        """Return the `open` lines of its header."""
+        """The `open` lines of its header."""
         return "".join(f"{line}\n" for line in _OPEN.findall(self.header))
 
 
@@ -54,16 +53,13 @@ def is_named(named: str) -> bool:
 
 
 def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
-    """Return the theorems of the named split, fetched into `folder` if they are missing, and `lean` with the `open`
-    lines that they need. Raises UserError, first if there is no Mathlib."""
+    """Return the theorems of a split, fetched into `folder` if missing, and `lean` with the `open` lines they need.
+    Raises UserError, before it fetches anything if `lean` has no Mathlib."""
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:
-        raise UserError(f"THEOREMS={named} is no split of miniF2F. Give {NAME} (its test problems), or {NAME}:valid")
+        raise UserError(f"THEOREMS={named} is no split of miniF2F. Use {NAME} (its test problems), or {NAME}:valid")
     if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
-        raise UserError(
-            f"THEOREMS={named} is written with Mathlib, and {lean.name} has none. Set LEAN to a lake project that is "
-            "built with it"
-        )
+        raise UserError(f"THEOREMS={named} needs Mathlib, which {lean.name} lacks. Set LEAN to a lake project with it")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:
         reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
@@ -76,21 +72,20 @@ def read(path: Path, split: str) -> list[Problem]:
     remedy = f"Remove it, and fetch {URL} again"
     rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
-        raise UserError(f"{path} has {len(rows)} problems of {split} and not {EACH} of different names. {remedy}")
+        raise UserError(f"{path} has {len(rows)} problems of {split}, not {EACH} with different names. {remedy}")
     return rows
 
 
 def chosen(rows: Sequence[Problem]) -> tuple[list[Theorem], str, Counter[str]]:
-    """Return the theorems that can be searched, the `open` lines of most, and the numbers and reasons of the others.
-    Problems with other `open` lines are left out."""
+    """Return the theorems that can be searched, their common `open` lines, and counts of reasons for the others."""
     opens = Counter(row.opens for row in rows).most_common(1)[0][0]
     theorems, left = [], Counter[str]()
     for row in rows:
-        said = statements.theorem_in(modern(row.formal_statement))
-        why = "no theorem" if said is None else guard.refused_statement(said[1])
+        found = theorem_in(modern(row.formal_statement))
+        why = "no theorem" if found is None else guard.refused_statement(found[1])
         why = why or ("another header" if row.opens != opens else "")
-        if said and not why:
-            theorems.append(Theorem(row.name, said[1]))
+        if found and not why:
+            theorems.append(Theorem(row.name, found[1]))
         else:
             left[why] += 1
     return theorems, opens, left

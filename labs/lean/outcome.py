@@ -1,26 +1,48 @@
-"""What a search of one theorem has come to, in a file of its own: what tables, training and a search that goes on need
-of it. All nodes are in the parquet file of the same name (trajectories.py)."""
+"""Write and read the outcomes of searches, summarize them as figures, and keep the record of a run.
+
+An outcome is one JSON file a theorem, for tables, training and resumed runs. The parquet file of the same name contains
+all nodes (trajectories.py).
+"""
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, median
+from typing import Any, ClassVar
 
 from msgspec import Struct, structs
 
+from core.base.errors import UserError
 from core.base.fields import Amount, Count, fitted
 from core.base.files import read_json, write_atomically
-from labs.lean import trajectories
+from core.base.stats import Paired, mean_by_problem, paired
+from core.constants import rules
+from core.report.table import Column, Table
+from core.report.tables import interval, shift
+from core.results import provenance, stages
+from core.results.write import now
+from labs.lean import toolchain, trajectories
+from labs.lean.constants import LeanConstants
 from labs.lean.pairs import Pair
-from labs.lean.search import Found
-from labs.lean.theorem import Theorem
+from labs.lean.policy import ASKED
+from labs.lean.search import REFUSED, Found
+from labs.lean.theorem import Theorem, proof
+from labs.lean.toolchain import Toolchain
 
 REMEDY = "Remove it, and run the same command again"
+TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
+NO_GO = 0.05  # if the whole interval of a baseline is below this, there is too little to learn from
+MOVE = "Move its folder away, and run the same command again"
+LEAST_GAIN = 0.05  # of the rate, by an iteration after the first: a smaller gain does not justify its searches
+HINT = "Try more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
+PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """`run`: all that the search follows from. `reason` and `why` as in Found. `at`: nodes that the search had applied
-    with the proof's end; None without a proof. `proof`: tactics, with the `states` they stand in. `unique` by expanded
-    state; `seconds` by what took them; `counts` of the policy's requests."""
+    """An outcome of a search. `run` is a hash of all its inputs except the theorem; `reason` and `why` are as in Found.
+    `at`: the number of nodes up to the end of the proof; None without a proof. `proof`: its tactics, with the `states`
+    before them. `unique`: different tactics proposed in each expanded state. `counts`: the policy's requests."""
 
     run: str
     name: str
@@ -60,7 +82,7 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pairs(self) -> list[Pair]:
-        """Those of its proof."""
+        """The pairs of its proof."""
         return [Pair(self.name, *each) for each in zip(self.states, self.proof, strict=True)]
 
 
@@ -69,12 +91,12 @@ def path_of(folder: Path, theorem: str) -> Path:
 
 
 def write(folder: Path, outcome: Outcome) -> None:
-    """Raises UserError."""
+    """Write the file of an outcome. Raises UserError."""
     write_atomically(path_of(folder, outcome.name), json.dumps(structs.asdict(outcome)).encode() + b"\n")
 
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
-    """What the same search has left in `folder`; None where it was another, or has not ended."""
+    """Read the outcome of the same search in `folder`; None if there is none."""
     path = path_of(folder, theorem.name)
     if not path.exists() or not path.with_suffix(".parquet").exists():
         return None
@@ -83,10 +105,180 @@ def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
 
 
 def all_in(folder: Path) -> list[Outcome]:
-    """What all searches in `folder` that have ended came to; none where there is no such folder. Raises UserError."""
+    """Read the outcomes of all finished searches in `folder`. Raises UserError."""
     files = (path for path in sorted(folder.glob("*.json")) if not path.name.startswith("."))
     return [_read(path) for path in files if path.with_suffix(".parquet").exists()]
 
 
 def _read(path: Path) -> Outcome:
-    return fitted(read_json(path, "the file of a search", REMEDY), Outcome, f"{path} holds no search", REMEDY)
+    return fitted(read_json(path, "the file of a search", REMEDY), Outcome, f"{path} contains no search", REMEDY)
+
+
+# Figures
+
+
+def solved(outcomes: Sequence[Outcome], nodes: int) -> list[float]:
+    """Return 1 for each theorem proved within the first `nodes` of its search, else 0."""
+    return [float(outcome.at is not None and outcome.at <= nodes) for outcome in outcomes]
+
+
+def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, Any]:
+    """Return the figures for a record. `solved` has rates over theorems by budget, with their intervals."""
+    proved = [outcome for outcome in outcomes if outcome.is_proved]
+    unique = [count for outcome in outcomes for count in outcome.unique]
+    return {
+        "theorems": len(outcomes),
+        "solved": {str(nodes): mean_by_problem(solved(outcomes, nodes)).to_json() for nodes in budgets},
+        "unique": fmean(unique) if unique else None,
+        "proposed": sum(unique),
+        "refused": sum(n for of in outcomes for why, n in of.failures.items() if why.startswith(REFUSED)),
+        "nodes": sum(outcome.nodes for outcome in outcomes),
+        "nodes_to_proof": median(outcome.at or 0 for outcome in proved) if proved else None,
+        "seconds_to_proof": median(outcome.seconds["all"] for outcome in proved) if proved else None,
+        "longest_proof": max((len(outcome.proof) for outcome in proved), default=None),
+        **summed(outcomes),
+    }
+
+
+def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Add up the reasons, failures, requests and seconds of all outcomes."""
+
+    def added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        total: Counter[str] = Counter()
+        for part in parts:
+            total.update(part)
+        return dict(total.most_common())
+
+    return {
+        "reasons": added({of.reason: 1} for of in outcomes if of.reason),
+        "failures": added(of.failures for of in outcomes),
+        "requests": added(of.counts for of in outcomes),
+        "seconds": {name: round(value, 1) for name, value in added(of.seconds for of in outcomes).items()},
+    }
+
+
+def compared(before: Sequence[Outcome], after: Sequence[Outcome], nodes: int) -> Paired:
+    """Return the gain in the rate at `nodes`, paired by theorem. Raises ValueError for other theorems."""
+    if [outcome.statement for outcome in before] != [outcome.statement for outcome in after]:
+        raise ValueError("other theorems")
+    return paired(solved(before, nodes), solved(after, nodes))
+
+
+def gained(gain: dict[str, Any]) -> str:
+    """Format a recorded gain."""
+    return (
+        f"{shift(gain['difference'], gain['low'], gain['high'])} points "
+        f"({gain['wins']} won, {gain['losses']} lost, p={gain['p']:.2g})"
+    )
+
+
+def rate(figures: dict[str, Any], nodes: int) -> str:
+    """Format the rate within `nodes`, in percent with its interval."""
+    return interval(figures["solved"][str(nodes)])
+
+
+def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
+    """Judge a baseline: no go if it proves nothing, or if its rate's whole interval is below `least`."""
+    found = mean_by_problem(solved(outcomes, nodes))
+    text = f"the baseline solves {interval(found.to_json())}%"
+    if found.value and found.high >= least:
+        return True, text
+    why = f"below {100 * least:.0f}%, which is too little to learn from" if found.value else "no theorem at all"
+    return False, f"{text}, {why}. {HINT}"
+
+
+def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
+    """Judge an iteration's gain by its paired interval.
+    Iteration 0 must be shown to gain. A later one must not be shown to gain less than LEAST_GAIN: few theorems cannot
+    show the small gains that many searches give."""
+    before = f"iteration {number - 1}" if number else "the baseline"
+    if gain["low"] > 0:
+        return True, f"iteration {number} is better than {before}"
+    if gain["high"] < 0:
+        return False, f"iteration {number} is worse than {before}"
+    text = f"iteration {number} is not shown to be better than {before}"
+    if not number:
+        return False, text
+    least = f"{100 * LEAST_GAIN:.0f} points"
+    if gain["high"] < LEAST_GAIN:
+        return False, f"iteration {number} gains less than {least} on {before}"
+    return True, f"{text}, and may have gained {least}"
+
+
+def table(figures: dict[str, Any]) -> str:
+    """Format the figures as a table and lines of text."""
+    solved = figures["solved"]
+    rates = [Column("within nodes", list(solved)), Column("solved, %", [interval(rate) for rate in solved.values()])]
+    lines = [Table("", rates).body(), ""]
+    if figures["reasons"]:
+        lines.append(f"not proved: {counts(figures['reasons'])}")
+    if figures["failures"]:
+        lines.append(f"failed tactics: {counts(figures['failures'])}")
+    if figures["proposed"]:
+        share = figures["refused"] / figures["proposed"]
+        lines.append(f"refused by the guard: {share:.1%} of {figures['proposed']:,} proposed tactics")
+    if figures["nodes_to_proof"] is not None:
+        lines.append(
+            f"to a proof (median): {figures['nodes_to_proof']:.0f} nodes, {figures['seconds_to_proof']:.1f} s; "
+            f"the longest proof: {figures['longest_proof']} tactics"
+        )
+    if figures["unique"] is not None:
+        lines.append(f"different tactics that the model proposed in a state, mean: {figures['unique']:.2f}")
+    seconds = {part: figures["seconds"].get(part, 0.0) for part in PARTS}
+    if whole := sum(seconds.values()):
+        shares = (f"{part} {100 * of / whole:.0f}%" for part, of in seconds.items())
+        lines.append(f"share of the searches' time: {', '.join(shares)}")
+    return "\n".join(lines)
+
+
+def counts(by_name: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in by_name.items())
+
+
+# The folder of a run
+
+
+class Record(stages.Record):
+    """The record of searches, or of an iteration in stages."""
+
+    STAGES = ("searched", "trained", "evaluated", "guided")  # and "guided_before", on which none of them depends
+    PRODUCTS: ClassVar = {"trained": "digest"}
+
+    @classmethod
+    def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
+        """Begin or resume a `run` on the theorems of `where`, and put another run aside. Raises UserError."""
+        head = {
+            "schema": 1,
+            "run": run,
+            "complete": False,
+            "started": now(),
+            "theorems": where,
+            "lean": lean.name,
+            **toolchain.open_cage(),
+            "config": {name: getattr(config, name) for name in rules(type(config))},
+            "provenance": provenance.collect((ASKED,)),
+        }
+        record = cls.begin(folder, head, lambda path: cls(folder, read_record(folder)), {"complete": False}, "theorems")
+        if not record.path.exists():
+            record.save(complete=False)
+        return record
+
+
+def read_record(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
+    """Read the record in a folder. Raises UserError."""
+    found = read_json(folder / name, "the record", MOVE)
+    if not isinstance(found, dict):
+        raise UserError(f"{folder / name} is no record. {MOVE}")
+    return found
+
+
+def keep(folder: Path, outcomes: Sequence[Outcome], result: dict[str, Any]) -> None:
+    """Write the table of figures, and each proof as Lean reads it."""
+    write_atomically(folder / TABLE, f"{table(result)}\n".encode())
+    proofs = [
+        {"name": each.name, "statement": each.statement, "proof": each.proof, "lean": proof(each.statement, each.proof)}
+        for each in outcomes
+        if each.is_proved
+    ]
+    content = json.dumps({"theorems": proofs}, indent=1, ensure_ascii=False)
+    write_atomically(folder / PROOFS, f"{content}\n".encode())

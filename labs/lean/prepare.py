@@ -1,19 +1,18 @@
-"""Prepare what a real policy is taught first, and theorems to search: bash scripts/prepare_lean.sh
+"""Prepare pairs to teach a real policy, and theorems to search: bash scripts/prepare_lean.sh.
 
-The source is LeanDojo's traced Mathlib (Yang et al., https://arxiv.org/abs/2306.15626): the archive "LeanDojo
-Benchmark 4", or a folder of its shape:
+The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo Benchmark 4", or a
+folder with the same files:
 
     random/{train,val,test}.json, novel_premises/{…}.json   theorems: full_name, traced_tactics, …
     corpus.jsonl                                            files: their premises, each with its source
     metadata.json                                           the commit of Mathlib and the version of LeanDojo
 
-OUT gets pairs.jsonl (a state and the tactic of its proof, as in pairs.py), theorems.json and theorems_test.json
-(THEOREMS=file), and manifest.json: the source with its checksum, counts, and what was left out and why.
+OUT gets pairs.jsonl (pairs.py), theorems.json and theorems_test.json (THEOREMS=file), and manifest.json: the source
+with its checksum, and counts of kept and left-out rows by reason.
 
-Pairs come from the part "train" alone. A pair is left out if its theorem has the name of one of "val" or "test", or
-its state is the first state of one of theirs. So is a tactic of several lines: a search asks for one line (ENDS).
-Theorems are those whose statements the Lean at hand elaborates: in a library a theorem depends on the namespaces and
-variables of its file, and many mean nothing outside.
+Pairs come from the part "train" alone. A pair is left out if "val" or "test" has a theorem of its name, or one that
+begins with its state. A tactic of several lines is left out too, since a search requests one line (ENDS). Theorems
+are kept if their statements elaborate in the given Lean. Many need the namespaces and variables of their file.
 """
 
 import asyncio
@@ -32,63 +31,54 @@ from msgspec import Struct
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import make_folder, read_json, results_dir, sha256, whole, write_atomically
-from labs.lean import guard, pairs, statements, toolchain
-from labs.lean.download import decoded, fetched
+from labs.lean import guard, pairs, toolchain
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
-from labs.lean.workers import Workers
+from labs.lean.session import Workers
+from labs.lean.theorems import decoded, fetched, theorem_in
 
 # Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10; CC BY 2.0.
 BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.gz"
 MD5 = "25e1ee60cd8925b9d2e8673ddcc34b4c"
 SPLITS = ("novel_premises", "random")
-THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by the part that they belong to
-FILE, REMEDY = "LeanDojo's file", "Fetch it again, or give another file"
+THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by part
+FILE, REMEDY = "LeanDojo's file", "Fetch it again, or use another file"
 LONGEST_STATE = 8000  # characters
-BATCH, TRIES = 64, 8  # statements tried at once, and at most for each that is wanted
+BATCH, TRIES = 64, 8  # statements tried at once, and tries for each wanted theorem, at most
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
 
 
 class Tactic(Struct):
-    """A tactic of a traced proof."""
-
     state_before: str
     tactic: str
 
 
 class Traced(Struct):
-    """A theorem and the tactics of its proof."""
-
     full_name: str
     traced_tactics: list[Tactic]
 
 
 class Premise(Struct):
-    """The source of a definition or a theorem, without its proof."""
-
     full_name: str
     code: str
 
 
 class File(Struct):
-    """A file of the corpus."""
-
     premises: list[Premise]
 
 
 def parser() -> Parser:
-    made = Parser(
+    parser = Parser(
         prog="prepare_lean.sh",
-        description="Make pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
+        description="Extract pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
         'Mathlib: the archive "LeanDojo Benchmark 4" (68 MB, fetched and checked), or another source.',
     )
-    made.add_argument("--from", dest="source", metavar="PATH", help="an archive (.tar.gz) or a folder on this machine")
-    made.add_argument("--out", metavar="FOLDER", help="the folder to make (default: lean/prepared in results)")
-    made.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="how theorems are held out")
-    made.add_argument(
-        "--theorems", metavar="N", type=int, default=500, help="statements to keep of train and of test (0: none)"
-    )
-    return made
+    parser.add_argument("--from", dest="source", metavar="PATH", help="a local archive (.tar.gz) or folder")
+    parser.add_argument("--out", metavar="FOLDER", help="the folder to write (default: lean/prepared in results)")
+    parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="the split that holds theorems out")
+    about = "theorems to keep from train and from test (0: none)"
+    parser.add_argument("--theorems", metavar="N", type=int, default=500, help=about)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -97,30 +87,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         here = results_dir() / "lean"
         out = Path(args.out).expanduser() if args.out else here / "prepared"
         make_folder(out.parent)
-        with whole(out, "the prepared data") as made:
-            make_folder(made)
+        with whole(out, "the prepared data") as new:
+            make_folder(new)
             downloaded = here / "downloads" / Path(BENCHMARK).name
             path = Path(args.source).expanduser() if args.source else fetched(BENCHMARK, downloaded, MD5)
-            folder = _folder(path, unpacked := made / "unpacked")
-            source = {
-                "path": str(path),
-                "sha256": sha256(path),
-                "metadata": read_json(folder / "metadata.json", FILE, REMEDY),
-            }
-            manifest = prepared(folder, args.split, made, args.theorems) | {"source": source}
+            folder = _folder(path, unpacked := new / "unpacked")
+            metadata = read_json(folder / "metadata.json", FILE, REMEDY)
+            source = {"path": str(path), "sha256": sha256(path), "metadata": metadata}
+            manifest = prepared(folder, args.split, new, args.theorems) | {"source": source}
             shutil.rmtree(unpacked, ignore_errors=True)
-            _write(made / "manifest.json", manifest)
+            _write(new / "manifest.json", manifest)
         print(f"{(out / 'manifest.json').read_text(encoding='utf-8')}prepared {out}")
 
 
 def _folder(path: Path, unpacked: Path) -> Path:
-    """Return the folder with the splits. An archive is `unpacked`. Raises UserError."""
+    """Return the folder with the splits, `unpacked` if `path` is an archive. Raises UserError."""
     if not path.is_dir():
         try:
             with tarfile.open(path) as archive:
                 archive.extractall(unpacked, filter="data")
                 while archive.fileobj and archive.fileobj.read(2**20):
-                    pass  # to its end, where the checksum is
+                    pass  # up to the checksum at its end
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
             raise UserError(f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}") from None
         path = unpacked
@@ -131,8 +118,7 @@ def _folder(path: Path, unpacked: Path) -> Path:
 
 
 def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]:
-    """Write the pairs and up to `wanted` theorems of each part of a split to `out`. Return the manifest without its
-    source. Raises UserError."""
+    """Write pairs and up to `wanted` theorems of each part to `out`, and return the manifest. Raises UserError."""
     parts = {
         part: decoded(folder / split / f"{part}.json", list[Traced], FILE, REMEDY) for part in ("train", "val", "test")
     }
@@ -159,7 +145,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
 
 
 def _kept(theorems: Sequence[Traced], names: set[str], states: set[str], counts: Counter[str]) -> Iterator[Pair]:
-    """Yield each usable pair once. `counts` gets the reasons of the others. `names` and first `states` are held out."""
+    """Yield each usable pair once, and count the reasons of the others. `names` and first `states` are held out."""
     seen: set[tuple[str, str]] = set()
     for theorem in theorems:
         for step in theorem.traced_tactics:
@@ -174,7 +160,7 @@ def _kept(theorems: Sequence[Traced], names: set[str], states: set[str], counts:
 
 
 def _unusable(state: str, tactic: str) -> str:
-    """Return why a policy must not learn a pair, in a few words; "" if it may."""
+    """Return why a policy must not learn a pair; "" if it may."""
     if "⊢" not in state:
         return "no state"
     if len(state) > LONGEST_STATE:
@@ -190,24 +176,24 @@ def _unusable(state: str, tactic: str) -> str:
 def _theorems(
     folder: Path, parts: dict[str, set[str]], wanted: int
 ) -> tuple[dict[str, list[dict[str, str]]], Counter[str], str]:
-    """Return up to `wanted` theorems of each part, in an order that their names decide; the numbers and reasons of the
-    statements left out; and the Lean that checked them. There are none without a Lean."""
+    """Return up to `wanted` theorems of each part, counts of reasons for the others, and the Lean that checked them.
+    Hashes of names decide the order. Without a Lean there are no theorems."""
     left: Counter[str] = Counter()
     known: dict[str, str] = {}
     for file in decoded(folder / "corpus.jsonl", File, FILE, REMEDY, is_lines=True):
         for premise in file.premises:
-            if said := statements.theorem_in(premise.code):
-                if why := guard.refused_statement(said[1]):
+            if found := theorem_in(premise.code):
+                if why := guard.refused_statement(found[1]):
                     left[f"refused: {why}"] += 1
                 else:
-                    known[premise.full_name] = said[1]
+                    known[premise.full_name] = found[1]
     try:
         lean = toolchain.find()
     except UserError as error:
         return {}, left, f"no statement was kept: {error}"
 
     async def elaborated(names: Sequence[str]) -> list[dict[str, str]]:
-        """Return the first theorems that elaborate; none if none of the first BATCH does, as without Mathlib."""
+        # Without Mathlib none of the first BATCH may elaborate; then no more are tried.
         kept: list[dict[str, str]] = []
         async with Workers(lean, 2) as workers:
             for place in range(0, min(len(names), TRIES * wanted), BATCH):
@@ -220,14 +206,15 @@ def _theorems(
                     break
         return kept[:wanted]
 
-    found = {part: asyncio.run(elaborated(sorted(names & known.keys(), key=_drawn))) for part, names in parts.items()}
-    found = {part: rows for part, rows in found.items() if rows}
-    remedy = "" if found else ". It takes none: put LEAN=FOLDER in front, of a lake project with Mathlib"
-    return found, left, f"statements checked by {lean.name}{remedy}"
-
-
-def _drawn(name: str) -> bytes:
-    return hashlib.sha256(name.encode()).digest()
+    kept = {
+        part: asyncio.run(
+            elaborated(sorted(names & known.keys(), key=lambda name: hashlib.sha256(name.encode()).digest()))
+        )
+        for part, names in parts.items()
+    }
+    kept = {part: rows for part, rows in kept.items() if rows}
+    remedy = "" if kept else ". It accepts none: set LEAN to a lake project with Mathlib"
+    return kept, left, f"statements checked by {lean.name}{remedy}"
 
 
 def _write(path: Path, value: Any) -> None:

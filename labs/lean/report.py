@@ -1,32 +1,66 @@
-"""The report of searches in Lean, for report.sh (core/results/labs.py): tables as text, and a page with their theorems
-and the tree of each search.
+"""Report searches in Lean for report.sh (core/results/labs.py): tables as text, and a page with theorems and trees.
 
-The page is one HTML file that needs no network; what a model wrote goes in as packed JSON and comes out as text nodes
-(core/report/page.py says more)."""
+Only the files of searches are read. The page is one HTML file that needs no network. Texts from a model go in as packed
+JSON and come out as text nodes (core/report/page.py).
+"""
 
 import json
 import math
 import os
+import re
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from core.base.errors import UserError
+import numpy as np
+from msgspec import Struct
+
+from core.base.errors import UserError, one_line
+from core.base.fields import Count, Positive, Share, fitted
 from core.base.files import write_atomically
+from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
 from core.report import page, texts
-from core.report.table import Table
+from core.report.table import NONE, Column, Metric, Table, filled
+from core.report.tables import chance, interval, shift
+from core.results import stages
+from core.results.warnings import CONTINUES
 from core.results.write import now
-from labs.lean import summary, theorem, trajectories
-from labs.lean.outcome import Outcome
-from labs.lean.summary import LEGEND, Report, Searches, tables
+from labs.lean import outcome, trajectories
+from labs.lean.constants import budgets
+from labs.lean.outcome import PARTS, Outcome, read_record
+from labs.lean.theorem import proof
 from labs.lean.trajectories import POSITIVE
 
-NAME = "lean"  # all searches in Lean, and their folder in the results
+NAME = "lean"  # of all searches in Lean, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
-PART = 1_000_000  # characters of the trees that are packed together, about: a browser unpacks them when one is opened
+PART = 1_000_000  # characters of trees that are packed together, about: a browser unpacks a part when it opens a tree
+SOLVED = (
+    "solved: % of the theorems with a proof that Lean accepted, and 95% intervals over theorems; a node is a tactic "
+    "sent to Lean, and rates at fewer nodes come from the same search"
+)
+DIFFERENCES = (
+    "differences: points, paired by theorem, with 95% intervals; p: two-sided sign-flip test; won, lost: theorems "
+    "proved by only one of the two; minus first: against the policy before iteration 0"
+)
+TAKEN = (
+    "to a proof: median [lower, upper quartile] over proved theorems; tactics a state: different tactics that the "
+    "model proposed; searches to learn from, and noise, try more tactics in each state and have more nodes"
+)
+TIME = (
+    "time: the sum over parallel searches; a tactic in the journal, from an earlier search with the same policy, took "
+    "no time"
+)
+ENERGY = (
+    "AUC: the chance that a state on a proof's path has a lower energy than a sibling off it, on held-out trees; own: "
+    "only states that the policy's own tactics led to, without probes"
+)
+LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # the tables' `about`
 
 
 def answers(args: Namespace, folder: Path) -> bool:
@@ -35,8 +69,8 @@ def answers(args: Namespace, folder: Path) -> bool:
         return False
     others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect, args.results[1:])
     if any(others):
-        raise UserError(f"{NAME} stands alone, with --markdown or --out FILE at most. Leave out the rest")
-    found = summary.read(folder / NAME)
+        raise UserError(f"{NAME} takes only --markdown or --out FILE. Leave out the rest")
+    found = read(folder / NAME)
     if args.markdown:
         print("\n\n".join([*(table.markdown() for table in tables(found)), _noted([*found.notes, *LEGEND])]))
     else:
@@ -47,29 +81,332 @@ def answers(args: Namespace, folder: Path) -> bool:
 
 
 def is_folder(folder: Path) -> bool:
-    """Return False: report.sh shows searches under NAME only, and they are no results of an experiment."""
+    """Return False: report.sh shows searches only under NAME."""
     return False
+
+
+# Files
+
+
+class _Rate(Struct):
+    value: Share | None
+
+
+class _Pairs(Struct):
+    pairs: Count
+
+
+class _Guided(Struct):
+    auc: _Rate
+    auc_own: _Rate
+
+
+class _Config(Struct):
+    MAX_NODES: Positive
+    TRAIN_NODES: Positive = 1
+
+
+class Shown(Struct):
+    """The fields of a record that the report shows, as far as its run got."""
+
+    config: _Config
+    complete: Any = False
+    searched: _Pairs | None = None
+    guided: _Guided | None = None
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Searches of theorems, in the order of their names, each within so many `nodes`."""
+
+    label: str
+    folder: Path
+    outcomes: list[Outcome]
+    nodes: int
+
+    def rate(self, nodes: int = 0) -> str:
+        """Format the share solved within `nodes` (0: all of them), in percent with its interval."""
+        return interval(mean_by_problem(outcome.solved(self.outcomes, nodes or self.nodes)).to_json())
+
+    @cached_property
+    def proved(self) -> list[Outcome]:
+        return [each for each in self.outcomes if each.is_proved]
+
+    @cached_property
+    def summed(self) -> dict[str, Any]:
+        return outcome.summed(self.outcomes)
+
+    @property
+    def seconds(self) -> list[float]:
+        """The seconds of each of PARTS."""
+        return [float(self.summed["seconds"].get(part, 0.0)) for part in PARTS]
+
+    @property
+    def share_proved(self) -> str:
+        return f"{len(self.proved):,} of {len(self.outcomes):,}"
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """An iteration as far as it got, with its record.
+    `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`, `noisy`:
+    searches to learn from. `before` and `first`: the gains of `alone` on the policy before and on the first policy.
+    `energy`: the gain of `guided` on `alone`. A gain is None without a comparison."""
+
+    label: str
+    alone: Searches | None
+    learned: Searches | None = None
+    noisy: Searches | None = None
+    guided: Searches | None = None
+    before: Paired | None = None
+    first: Paired | None = None
+    energy: Paired | None = None
+    record: Shown | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The contents of a folder. `first`: searches of held-out theorems by the policy before iteration 0."""
+
+    folder: Path
+    baseline: Searches | None = None
+    first: Searches | None = None
+    iterations: list[Iteration] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def evaluated(self) -> list[Searches]:
+        """The searches of theorems to evaluate on."""
+        return [each for each in self.searches if not any(each in (of.learned, of.noisy) for of in self.iterations)]
+
+    @property
+    def searches(self) -> list[Searches]:
+        """All searches, in the order of their runs."""
+        of_iterations = [each for of in self.iterations for each in (of.learned, of.noisy, of.alone, of.guided)]
+        return [each for each in (self.baseline, self.first, *of_iterations) if each]
+
+
+def read(folder: Path) -> Report:
+    """Read the folder `lean` of results. Raises UserError if it contains no searches, or can't be read."""
+    notes: list[str] = []
+    baseline, first = None, None
+    if record := _record(folder / "baseline", notes):
+        baseline = _searches("baseline", folder / "baseline" / "trajectories", record.config.MAX_NODES, notes)
+    iterations: list[Iteration] = []
+    before: dict[int, Searches | None] = {}  # by iteration: searches by the policy that it begins with
+    # The names of iterations that were put aside are longer.
+    found = ((re.fullmatch(r"iteration_(\d{1,4})", own.name), own) for own in folder.glob("iteration_*"))
+    for number, own in sorted((int(match[1]), own) for match, own in found if match):
+        if not (record := _record(own, notes)):
+            continue
+        nodes, learning = record.config.MAX_NODES, record.config.TRAIN_NODES
+        name = f"iteration {number}"
+        if not number:
+            first = _searches("first policy", own / "eval_before", nodes, notes)
+            before[0] = first or baseline
+        alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
+        guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
+        iterations.append(
+            Iteration(
+                name,
+                alone,
+                learned=_searches(f"{name}, to learn from", own / "trajectories", learning, notes),
+                noisy=_searches(f"{name}, noise", own / "noisy", learning, notes),
+                guided=guided,
+                before=_compared(before.get(number), alone, notes),
+                first=_compared(first or baseline, alone, notes),
+                energy=_compared(alone, guided, notes),
+                record=record,
+            )
+        )
+    report = Report(folder, baseline, first, iterations, notes)
+    if not report.searches:
+        raise UserError(f"no search in {folder} has finished yet. Run some: bash scripts/run.sh 23_lean_baseline")
+    return report
+
+
+def _record(own: Path, notes: list[str]) -> Shown | None:
+    """Read the record in a folder; None if it is missing. Raises UserError."""
+    if not (own / stages.NAME).exists():
+        return None
+    wrong = f"{own / stages.NAME} is no record of searches"
+    record = fitted(read_record(own), Shown, wrong, "Move its folder away")
+    if record.complete is not True:
+        notes.append(f"{own.name} is not complete; {CONTINUES}")
+    return record
+
+
+def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searches | None:
+    """Read the finished searches in a folder; None if there are none."""
+    outcomes = sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))
+    if not outcomes:
+        return None
+    if len({each.run for each in outcomes}) > 1:
+        notes.append(f"{label}: some searches had other constants or another model than the rest")
+    return Searches(label, folder, outcomes, nodes)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sorting key by which test_2 precedes test_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
+
+
+def _compared(before: Searches | None, after: Searches | None, notes: list[str]) -> Paired | None:
+    """Compare by theorem. Return None, with a note, for other theorems or other nodes."""
+    if not before or not after:
+        return None
+    try:
+        if before.nodes == after.nodes:
+            return outcome.compared(before.outcomes, after.outcomes, after.nodes)
+        differ = f"had {before.nodes} and {after.nodes} nodes"
+    except ValueError:
+        differ = f"searched different theorems ({len(before.outcomes)} and {len(after.outcomes)})"
+    if (note := f"{before.label} and {after.label} {differ}, so that they are not compared") not in notes:
+        notes.append(note)
+    return None
+
+
+# Tables
+
+
+def tables(found: Report) -> list[Table]:
+    """Tabulate rates by budget, gains of iterations, costs of proofs, reasons of failure, and time."""
+    searches = found.searches
+    taken = Table("what a proof took", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
+    title = "where the time of searches went, %"
+    time = Table(title, filled(OF_TIME, searches), _opens(searches), about=TIME)
+    return [*by_nodes(found), *over_iterations(found), taken, *_unproved(searches), time]
+
+
+def by_nodes(found: Report) -> list[Table]:
+    """Tabulate the rates within several budgets."""
+    rows = found.evaluated
+    if not rows:
+        return []
+    known = sorted({nodes for each in rows for nodes in budgets(each.nodes)})
+    columns = [
+        Column("searches", [each.label for each in rows]),
+        Column("theorems", [f"{len(each.outcomes):,}" for each in rows], rank=1),
+    ]
+    for place, nodes in enumerate(known):
+        cells = [each.rate(nodes) if nodes <= each.nodes else NONE for each in rows]
+        columns.append(Column(f"within {nodes:,}", cells, rank=len(known) - place + 1 if place < len(known) - 1 else 0))
+    return [Table("solved within so many nodes, %", columns, _opens(rows), about=SOLVED)]
+
+
+def over_iterations(found: Report) -> list[Table]:
+    """Tabulate the gain of each iteration, and the gain of its energy at equal nodes."""
+    if not found.iterations:
+        return []
+    start = [Iteration(each.label, each) for each in [found.first or found.baseline] if each]
+    rows, guided = [*start, *found.iterations], [each for each in found.iterations if each.guided]
+    title = "iterations: held-out theorems solved by each policy alone, %"
+    gains = Table(title, filled(OF_ITERATIONS, rows), _opens([of.alone for of in rows]), about=DIFFERENCES)
+    title = "the energy: the same policy within the same nodes, without and with it, solved in %"
+    energy = Table(title, filled(OF_ENERGY, guided), _opens([of.guided for of in guided]), about=ENERGY)
+    return [gains, energy] if guided else [gains]
+
+
+def _unproved(rows: Sequence[Searches]) -> list[Table]:
+    counts = [of.summed["reasons"] for of in rows]
+    if not (reasons := sorted({reason for of in counts for reason in of})):
+        return []
+    columns = [
+        Column("searches", [each.label for each in rows]),
+        Column("not proved", [str(sum(of.values())) for of in counts]),
+        *(Column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], rank=1) for reason in reasons),
+    ]
+    return [Table("why searches ended without a proof", columns, _opens(rows))]
+
+
+def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:
+    return [{"theorems": each.label} if each else {} for each in rows]
+
+
+def _metric(head: str, read: Callable[[Any], Any], cell: Callable[[Any], str] = str, rank: int = 0) -> Metric:
+    """Return a column with `cell` of a value that may be None."""
+    return Metric(head, "", lambda of: NONE if (value := read(of)) is None else cell(value), rank=rank)
+
+
+def _gains(read: Callable[[Any], Paired | None], heads: Sequence[str], ranks: Sequence[int]) -> list[Metric]:
+    cells: list[Callable[[Paired], str]] = [
+        lambda of: shift(of.difference, of.low, of.high),
+        lambda of: f"{of.wins}, {of.losses}",
+        lambda of: chance(of.p),
+    ]
+    return [_metric(head, read, cell, rank) for head, cell, rank in zip(heads, cells, ranks, strict=True)]
+
+
+def _quartiles(values: Sequence[float], digits: int) -> str:
+    if not values:
+        return NONE
+    low, middle, high = (f"{value:,.{digits}f}" for value in np.percentile(values, [25, 50, 75]))
+    return f"{middle} [{low}, {high}]"
+
+
+def _unique(of: Searches) -> float | None:
+    counts = [count for each in of.outcomes for count in each.unique]
+    return fmean(counts) if counts else None
+
+
+def _share(place: int, name: str) -> Metric:
+    return _metric(
+        name, lambda of: of.seconds[place] / sum(of.seconds) if any(of.seconds) else None, lambda x: f"{100 * x:.0f}", 1
+    )
+
+
+OF_ITERATIONS = (
+    _metric("policy", lambda of: of.label),
+    _metric("nodes", lambda of: of.alone, lambda alone: f"{alone.nodes:,}", 7),
+    _metric("solved", lambda of: of.alone, Searches.rate),
+    *_gains(lambda of: of.before, ("minus before", "won, lost", "p"), (0, 3, 2)),
+    *_gains(lambda of: of.first, ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
+    _metric("proved to learn from", lambda of: of.learned, lambda learned: learned.share_proved, 4),
+    _metric("pairs", lambda of: of.record and of.record.searched, lambda searched: f"{searched.pairs:,}", 4),
+)
+OF_ENERGY = (
+    _metric("policy", lambda of: of.label),
+    _metric("without", lambda of: of.alone, Searches.rate, 1),
+    _metric("with the energy", lambda of: of.guided, Searches.rate, 1),
+    *_gains(lambda of: of.energy, ("difference", "won, lost", "p"), (0, 0, 0)),
+    _metric("AUC", lambda of: of.record.guided and of.record.guided.auc.value, "{:.3f}".format),
+    _metric("own", lambda of: of.record.guided and of.record.guided.auc_own.value, "{:.3f}".format),
+)
+OF_PROOFS = (
+    _metric("searches", lambda of: of.label),
+    _metric("proved", lambda of: of.share_proved),
+    _metric("nodes to a proof", lambda of: _quartiles([each.at for each in of.proved], 0)),
+    _metric("s to a proof", lambda of: _quartiles([each.seconds["all"] for each in of.proved], 1), rank=1),
+    _metric("longest proof", lambda of: max((len(each.proof) for each in of.proved), default=None), rank=3),
+    _metric("tactics a state", _unique, "{:.2f}".format, 2),
+    _metric("nodes in all", lambda of: sum(each.nodes for each in of.outcomes), "{:,}".format, 4),
+)
+OF_TIME = (
+    _metric("searches", lambda of: of.label),
+    _metric("s in all", lambda of: sum(of.seconds), "{:,.0f}".format),
+    *(_share(place, name) for place, name in enumerate(("Lean", "policy", "energy", "acceptance"))),
+)
 
 
 # Text
 
 
 def show(found: Report) -> str:
-    """Write all tables as text beside the searches. Return them, fit for the terminal."""
-    made, notes, path = tables(found), [*found.notes, *LEGEND], found.folder / "tables.txt"
-    whole, fits = (_text(made, notes, width) for width in (0, columns()))
+    """Write all tables as text to the folder of searches, and return them formatted for the terminal."""
+    shown, notes, path = tables(found), [*found.notes, *LEGEND], found.folder / "tables.txt"
+    whole, fits = (_text(shown, notes, width) for width in (0, columns()))
     write_atomically(path, f"{whole}\n".encode())
     return fits if fits == whole else f"{fits}\nall figures: {path}"
 
 
 def overview(folder: Path) -> str:
-    """Format what the iterations in the folder `lean` of results gained, for the terminal. Raises UserError."""
-    found = summary.read(folder)
-    return _text(summary.over_iterations(found) or summary.by_nodes(found), found.notes, columns())
+    """Format the gains of the iterations in a folder for the terminal. Raises UserError."""
+    found = read(folder)
+    return _text(over_iterations(found) or by_nodes(found), found.notes, columns())
 
 
-def _text(made: Sequence[Table], notes: Sequence[str], width: int) -> str:
-    parts = [*(table.text(width) for table in made), wrapped(_noted(notes), "  ", width)]
+def _text(shown: Sequence[Table], notes: Sequence[str], width: int) -> str:
+    parts = [*(table.text(width) for table in shown), wrapped(_noted(notes), "  ", width)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -100,16 +437,29 @@ def html(found: Report) -> Iterator[bytes]:
         style=css,
         policy=page.policy(scripts, css, "", "'none'"),
     )
-    return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
+    return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
 
 
 def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return what the page lists of some searches, and their packed trees, each part with an id such as "t0-3"."""
+    """Return the page's data of some searches, and their packed trees, each part with an id such as "t0-3"."""
     theorems, parts = list[dict[str, Any]](), list[tuple[str, str]]()
     trees: dict[int, list[list[Any]]] = {}
     size = 0
     for place, each in enumerate(of.outcomes):
-        theorems.append(_theorem(each) | {"part": len(parts)})
+        about = {
+            name: getattr(each, name) for name in ("name", "statement", "nodes", "at", "reason", "why", "failures")
+        }
+        theorems.append(
+            about
+            | {
+                "proved": each.is_proved,
+                "tactics": len(each.proof),
+                "lean": proof(each.statement, each.proof) if each.is_proved else None,
+                "seconds": each.seconds["all"],
+                "expanded": len(each.unique),
+                "part": len(parts),
+            }
+        )
         trees[place] = _tree(trajectories.read(trajectories.part(of.folder, each.name)).to_pylist())
         size += len(json.dumps(trees[place]))
         if size > PART or place == len(of.outcomes) - 1:
@@ -118,40 +468,18 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
     return {"name": of.label, "nodes": of.nodes, "theorems": theorems}, parts
 
 
-def _theorem(of: Outcome) -> dict[str, Any]:
-    return {
-        "name": of.name,
-        "statement": of.statement,
-        "proved": of.is_proved,
-        "nodes": of.nodes,
-        "at": of.at,
-        "reason": of.reason,
-        "why": of.why,
-        "tactics": len(of.proof),
-        "lean": theorem.proof(of.statement, of.proof) if of.is_proved else None,
-        "seconds": of.seconds["all"],
-        "expanded": len(of.unique),
-        "failures": of.failures,
-    }
-
-
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
-    """Return of each state its number, its parent's, the tactic that led to it, its goals, the tactic's log
-    probability, its energy, and whether it is on the path of the proof."""
+    """Return each state's number, parent, tactic, goals, log probability, energy, and whether it is on the path."""
+    names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     return [
         [
-            row["state_id"],
-            row["parent_state_id"],
-            row["tactic_applied"],
-            row["state_pp"],
-            _number(row["llm_log_prob"]),
-            _number(row["ebm_score"]),
+            *(row[name] for name in names),
+            *map(_number, (row["llm_log_prob"], row["ebm_score"])),
             row["label"] == POSITIVE,
         ]
         for row in sorted(rows, key=lambda row: row["state_id"])
     ]
 
 
-def _number(value: float | None) -> float | None:
-    """JSON has no other numbers."""
+def _number(value: float | None) -> float | None:  # JSON has no nan and no infinities
     return round(value, 6) if value is not None and math.isfinite(value) else None

@@ -1,17 +1,16 @@
-"""Best-first proof search over states, given what proposes, applies, scores and accepts. It knows no Lean and no model.
+"""Search proofs best first over states, given functions that propose, apply, score and accept tactics.
 
-A round takes the best states of the frontier, asks for tactics in each, and applies them. A state's priority is
+This module knows no Lean and no model. A round takes the best states of the frontier, requests tactics for each, and
+applies them. A state's priority is
 
     alpha * logprob + (1 - alpha) * (-energy)
 
-where `logprob` is the sum of the log probabilities of the tactics that lead to it, `energy` is low where a proof is
-near, and both are scaled over the frontier of the moment to mean 0 and standard deviation 1: a weight of a half is a
-half whatever the units. A column in which all are equal says nothing, and is 0; where a state of the frontier has no
-energy, the log probability decides alone (alpha = 1). Ties go to the older state.
+`logprob` is the sum of the log probabilities of the tactics that lead to it, and `energy` is low if a proof is near.
+Both are scaled over the current frontier to mean 0 and standard deviation 1, so that weights do not depend on units. A
+column of equal values counts as 0. If a state of the frontier has no energy, alpha is 1. Ties go to the older state.
 
-What is found depends on the answers alone, never on the order in which they come: tactics stand in the order of their
-states, and of what comes back from Lean only that is kept which stands before the first accepted proof. Limits of time
-are the exception.
+The result depends on the answers alone, never on their order of arrival: tactics are kept in the order of their states,
+and only up to the first accepted proof. Limits of time are the exception.
 """
 
 import asyncio
@@ -26,14 +25,14 @@ from typing import Any, TypeVar
 from labs.lean.constants import LeanConstants
 from labs.lean.theorem import State, Step, Verdict
 
-# Why a search ended without a proof.
+# Reasons for the end of a search without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
-# Under what failures are counted; a refused tactic under "refused: " and why.
+# Names of counted failures; a refused tactic is counted as "refused: " and the reason.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
 TOO_LONG = "state too long"  # for the model's context
-PASSING = ("timed out", "died")  # errors of a step that may be gone at the next run
-AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted under their own words
+PASSING = ("timed out", "died")  # errors of a step that may not occur again
+AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted by their own names
 
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
@@ -43,19 +42,20 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An answer did not come, and why. A World raises it; the search continues without the answer."""
+    """A missing answer, and the reason. A World raises it, and the search continues without the answer."""
 
 
 class TooLong(Failed):
-    """A state that the model's context does not hold: a dead end, as it would be at the next run."""
+    """A state that exceeds the model's context: a dead end, in each run."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What a theorem is searched with. `run(tactics)` gives the result of the last tactic behind the others, and
-    without any the first state; `propose(state)` tactics for it and their log probabilities, the same whenever it is
-    asked; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a proof.
-    Each of these may raise Failed. `refused(tactic)`: "", or why it must not be sent; such a tactic is no node."""
+    """The functions that a search calls. All but `refused` may raise Failed.
+    `run(tactics)` returns the result of the last tactic after the others, or the first state without tactics.
+    `propose(state)` always returns the same tactics, with log probabilities. `accept(tactics)` returns the verdict on a
+    whole proof. `energy(states)` returns a number for each; lower is nearer to a proof. `refused(tactic)` returns
+    the reason to refuse it, or "". A refused tactic is no node."""
 
     run: Runs
     propose: Proposes
@@ -66,11 +66,10 @@ class World:
 
 @dataclass(frozen=True)
 class Node:
-    """A tactic that was applied, and its result; node 0 is the start, without a tactic.
-
-    `logprob` belongs to the tactic, `total` to all tactics from the start. `state` is "" with 0 `goals`; None if there
-    is an `error`. `same_as`: the node that has the same state by a better path, or had it first; a node with one is
-    never expanded. `seconds`: since the search began."""
+    """An applied tactic and its result. Node 0 is the start, without a tactic.
+    `logprob` belongs to the tactic, `total` to all tactics from the start. `state` is "" with 0 `goals`, and None with
+    an `error`. `same_as`: the node that represents the same state; a node with one is never expanded. `seconds`: since
+    the search began."""
 
     number: int
     parent: int | None
@@ -88,15 +87,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """A search and its end: `reason` is "" with a proof, else one of BUDGET, TIME, EMPTY, START and ERROR, explained by
-    `why`. EMPTY: everything proposed was tried; ERROR: something could not be tried.
-
-    `path`: nodes from the start to the proof's end; empty without one. `applied`: the nodes that MAX_NODES bounds.
-    `proposed`: by the node of each expanded state, the tactics to apply there, probes first, each once, without refused
-    ones; `unique`: how many different tactics the model proposed in each. `failures`: how often each happened.
-    `seconds` by the clock: in "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in
-    "all".
-    """
+    """The result of a search. `reason` is "" with a proof, else BUDGET, TIME, EMPTY, START or ERROR; `why` explains it.
+    EMPTY: all proposed tactics were tried; ERROR: some could not be tried. `path`: nodes from the start to the proof's
+    end. `applied`: the nodes that MAX_NODES limits. `proposed`: by the node of each expanded state, its different
+    allowed tactics, probes first; `unique`: the number of different tactics that the model proposed in each.
+    `failures`: counts by name. `seconds`: in "policy", "lean" (start and tactics), "energy" and "accept", which do not
+    overlap, and in "all"."""
 
     theorem: str
     reason: str
@@ -115,12 +111,12 @@ class Found:
 
     @property
     def tactics(self) -> list[str]:
-        """The proof."""
+        """The tactics of the proof."""
         return [self.nodes[number].tactic for number in self.path[1:]]
 
 
 def scaled(column: Sequence[float]) -> list[float]:
-    """`column` at mean 0 and standard deviation 1; all 0 where its values are equal, but for the last bits."""
+    """Scale a column to mean 0 and standard deviation 1, or to zeros if its values are equal up to rounding."""
     largest = max(map(abs, column), default=0.0)
     if not largest:
         return [0.0] * len(column)
@@ -131,22 +127,21 @@ def scaled(column: Sequence[float]) -> list[float]:
 
 
 def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alpha: float) -> list[float]:
-    """Of each state of a frontier; the highest is expanded first."""
-    told = [energy for energy in energies if energy is not None]
-    if len(told) < len(logprobs):
+    """Return the priority of each state of a frontier; the highest is expanded first."""
+    known = [energy for energy in energies if energy is not None]
+    if len(known) < len(logprobs):
         return scaled(logprobs)
-    both = zip(scaled(logprobs), scaled(told), strict=True)
+    both = zip(scaled(logprobs), scaled(known), strict=True)
     return [alpha * logprob + (1 - alpha) * -energy for logprob, energy in both]
 
 
 def plain(text: str) -> str:
-    """A state's text without the spaces and lines that do not matter to it: by this, two are the same."""
+    """Remove insignificant spaces and empty lines from a state's text. Equal results mean equal states."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Each tactic once, where it stands first, with the best of its log probabilities. Of one line, spaces do not
-    matter; of several, they are its structure."""
+    """Merge equal tactics at their first place, with the best log probability. In one line, spaces don't matter."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -159,13 +154,13 @@ def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
 async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
-    """Search a proof within the limits of `config`, by the seconds of `clock`. It ends at the first proof that is
-    accepted. What `world` raises but Failed ends it too, with nothing left running."""
+    """Search a proof within the limits of `config`, up to the first accepted one.
+    An exception of `world` other than Failed propagates, and no task keeps running."""
     return await _Search(theorem, world, config, clock).run()
 
 
 class _Over(Exception):
-    """The search has ended without a proof: the reason, and its words."""
+    """The end of a search without a proof: the reason, and its explanation."""
 
 
 class _Search:
@@ -174,13 +169,14 @@ class _Search:
         self._began = clock()
         self._nodes: list[Node] = []
         self._states: dict[int, State] = {}  # by node
-        self._holder: dict[str, int] = {}  # by a state's text: the node that stands for it
+        self._holder: dict[str, int] = {}  # by a state's text: the node that represents it
         self._frontier: list[int] = []
         self._proposed: dict[int, tuple[Candidate, ...]] = {}
         self._unique: list[int] = []
         self._failures: Counter[str] = Counter()
-        self._missed = ""  # the last failure that was not a tactic's own
+        self._missed = ""  # the last failure that left something untried
         self._seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
+        self._too_late = _Over(TIME, f"{config.SECONDS:g} s")
 
     async def run(self) -> Found:
         path: list[int] = []
@@ -224,19 +220,17 @@ class _Search:
         self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
 
     async def _score(self) -> None:
-        """Give energies to the states that have none yet."""
         new = [number for number in self._frontier if self._nodes[number].energy is None]
         if not new or not self.world.energy:
             return
         (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
-        if isinstance(energies, Failed):  # without it, this would be another search than was asked for
+        if isinstance(energies, Failed):  # without energies, this would be another search
             raise _Over(ERROR, f"energy: {energies}")
         for number, energy in zip(new, energies, strict=True):
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """Take the states to expand from the frontier; no more than can use up the nodes that are `left`, for the
-        others can be chosen better later. Raises _Over if there are none."""
+        """Take the states to expand, only as many as can use the nodes `left`. Raises _Over if there are none."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -251,8 +245,7 @@ class _Search:
         return chosen
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
-        """Return what is to be applied in the chosen states, the probes and the model's tactics: the number of a state,
-        a tactic and its log probability."""
+        """Return probes and the model's tactics: the number of a chosen state, a tactic, its log probability."""
         answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         for number, proposed in zip(chosen, answers, strict=True):
@@ -273,8 +266,8 @@ class _Search:
         return [(number, *each) for number in chosen for each in self._proposed[number]]
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
-        """Apply tactics beside each other and add the nodes, in their order, up to the end of the first accepted proof,
-        which is returned. A tactic that the time runs out for is no node. Raises the errors of `run` and `accept`."""
+        """Apply tactics in parallel, add their nodes in order up to the first accepted proof, and return its end.
+        A tactic that runs out of time is no node. Raises the errors of `run` and `accept`."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
@@ -283,7 +276,7 @@ class _Search:
                     await asyncio.wait([task], timeout=self._left)
                 if not task.done():
                     self._failures[UNFINISHED] += 1
-                    continue  # one behind it may be done, and a proof
+                    continue  # a later tactic may be finished, and a proof
                 node = self._noted(parent, tactic, logprob, task.result())
                 if not node.error and not node.goals and await self._is_accepted(node):
                     return node
@@ -292,7 +285,6 @@ class _Search:
         return None
 
     def _noted(self, number: int, tactic: str, logprob: float, step: Step | Failed) -> Node:
-        """Add the node of a tactic that was applied, and count its failure."""
         parent = self._nodes[number]
         node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
         if isinstance(step, Failed):
@@ -304,8 +296,8 @@ class _Search:
         return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
 
     def _add(self, node: Node, state: State | None = None) -> Node:
-        """Add a node. Its state enters the frontier if it is new, or if the one who had it has a worse path and was not
-        expanded: the tree below that one was made by its path."""
+        """Add a node. Its state enters the frontier if it is new, or if the earlier node with it is replaced.
+        That node is replaced if it has a worse path and was not expanded: the tree below depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state
@@ -342,7 +334,6 @@ class _Search:
         return False
 
     def _path(self, number: int) -> list[int]:
-        """Nodes from the start to this one."""
         path = [number]
         while (parent := self._nodes[path[-1]].parent) is not None:
             path.append(parent)
@@ -352,12 +343,11 @@ class _Search:
         return [self._nodes[each].tactic for each in self._path(number)[1:]]
 
     def _miss(self, kind: str, why: str) -> None:
-        """Note a failure for which something was not tried that should have been."""
         self._failures[kind] += 1
         self._missed = why
 
     async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T | Failed]:
-        """Return the answers to all that is asked at once. Raises _Over if the time runs out."""
+        """Await all, and return their results. Raises _Over if the time runs out."""
         tasks = [begun(each) for each in asked]
         try:
             with self._timed(what):
@@ -365,7 +355,7 @@ class _Search:
             if broken := next((task for task in tasks if task.done() and task.exception()), None):
                 broken.result()
             if not all(task.done() for task in tasks):
-                raise self._too_late()
+                raise self._too_late
             return [task.result() for task in tasks]
         finally:
             await ended(tasks)
@@ -376,10 +366,7 @@ class _Search:
 
     def _see_time(self) -> None:
         if not self._left:
-            raise self._too_late()
-
-    def _too_late(self) -> _Over:
-        return _Over(TIME, f"{self.config.SECONDS:g} s")
+            raise self._too_late
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -391,14 +378,14 @@ class _Search:
 
 
 def _number(value: float) -> float:
-    """Raises ValueError for what no order can be made of."""
+    """Raise ValueError for a number that can't be ordered."""
     if not math.isfinite(value):
         raise ValueError(f"{value} is no log probability and no energy")
     return float(value)
 
 
 def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
-    """A task for what is asked, in which Failed is an answer."""
+    """Begin a task that returns Failed instead of raising it."""
 
     async def tried() -> T | Failed:
         try:
@@ -410,7 +397,7 @@ def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
-    """Cancel what has not ended, and see it end."""
+    """Cancel the tasks, and wait until they end."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,7 +1,6 @@
-"""Search many theorems, several beside each other, with one server's policy and one Lean; what each came to is a file.
+"""Search many theorems in parallel with one server's policy and one Lean, and write a file for each outcome.
 
-Tactics come from the journal where they were asked before, and a search that has ended is its file: killed anywhere,
-the same command goes on.
+A resumed run takes tactics from the journal and finished searches from their files.
 """
 
 import asyncio
@@ -25,18 +24,18 @@ from labs.lean.energy import ALONE, Guidance
 from labs.lean.outcome import Outcome
 from labs.lean.policy import Policy
 from labs.lean.search import ERROR, Proposes, Scores, search
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
-A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tactics are thought of, the other's run
+A_WORKER = 2  # theorems in flight for each process of Lean: while one waits for tactics, the other's tactics run
 
 
 @dataclass
 class Searching:
-    """Searches in a `session`, under its name. `folder`: where outcomes and trajectories go. `harvests`: tactics that
-    are applied to a found proof's states behind it, at most, for their states. `proposing`: proposes tactics in the
-    policy's place, identified by `by`."""
+    """Searches in a `session`, with outcomes and trajectories in `folder`.
+    `harvests`: proposed tactics applied on a proof's path after it is found, at most. `proposing` replaces the policy,
+    and `by` identifies it."""
 
     session: Session[LeanConstants]
     toolchain: Toolchain
@@ -48,13 +47,14 @@ class Searching:
 
     @property
     def run(self) -> str:
-        """All that its searches follow from but for the theorem."""
+        """A hash of all inputs of its searches except the theorem."""
         lean = [self.toolchain.name, self.toolchain.head]
-        known = [self.session.server.identity, self.session.server.told, lean, self.guidance.by, self.by, self.harvests]
+        server = self.session.server
+        known = [server.identity, server.key_fields, lean, self.guidance.by, self.by, self.harvests]
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
-        """What all come to, in order. Raises UserError; stopped, says what is kept and ends the process."""
+        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if it is stopped."""
 
         def kept() -> str:
             ended = sum(self._known(theorem) is not None for theorem in theorems)
@@ -64,7 +64,7 @@ class Searching:
             return asyncio.run(self._all(theorems))
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """What its search has come to; None where it has not ended, or ended for a failure that may be gone now."""
+        """Return its outcome; None if its search has not ended, or ended for a passing failure."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 
@@ -88,7 +88,7 @@ class Searching:
 
     @asynccontextmanager
     async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
-        """Give the workers of Lean, and an energy if one guides."""
+        """Open the workers of Lean, and the energy that guides, if any."""
         config = self.session.config
         workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS, config.ACCEPT_SECONDS)
         async with workers, self.guidance.opened() as energy:
@@ -107,6 +107,6 @@ class Searching:
         if self.harvests and found.is_proved:
             found = await trajectories.harvest(found, world.run, self.harvests)
         trajectories.write(self.folder, found, round(1000 * began))
-        made = Outcome.of(self.run, theorem, found, policy.counts)
-        outcome.write(self.folder, made)
-        return made
+        result = Outcome.of(self.run, theorem, found, policy.counts)
+        outcome.write(self.folder, result)
+        return result

@@ -1,46 +1,49 @@
-"""One `lean --server`: the goals after each tactic of a proof, and what is wrong with the last one.
+"""Run `lean --server`: return the goals after each tactic of a proof, or the error of the last tactic.
 
-A file is open in it: the toolchain's head, the theorem, a tactic a line, and `skip`. What changes is sent from the
-first line that differs, and Lean elaborates from there: tactics before it are not run again. `$/lean/plainGoal` at
-`skip` gives the goals, and the file's diagnostics say whether the tactics are right: Lean recovers from errors and
-shows goals behind a tactic that failed, so goals alone prove nothing. Tactics that the guard refuses (guard.py) never
-reach Lean.
+The server's open file has the toolchain's head, the theorem, a tactic a line, and `skip`. After a change, Lean
+elaborates from the first line that differs, without earlier tactics. `$/lean/plainGoal` at `skip` returns the goals,
+and the file's diagnostics show whether the tactics are right. Goals alone prove nothing: Lean recovers from errors and
+shows goals after a failed tactic. Tactics that the guard refuses (guard.py) never reach Lean.
+
+Workers are NUM_WORKERS such sessions. A request goes to the idle session whose open file is nearest to it: the more
+tactics they share, the less Lean runs again. A request that is no longer awaited still runs to its end, since most
+tactics take less time than Lean's start.
 """
 
 import asyncio
 import json
 import math
-import re
 import time
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from core.base.errors import UserError, one_line
 from labs.lean import guard
-from labs.lean.search import TOO_LONG
-from labs.lean.theorem import State, Step, opening, proof
+from labs.lean.accept import accept
+from labs.lean.constants import LeanConstants
+from labs.lean.search import TOO_LONG, Failed, Proposes, Scores, World
+from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
-TACTIC_SECONDS = 30.0  # for one tactic
-START_SECONDS = 300.0  # for the first file of a process: Mathlib is read from the disk
-LONGEST_ERROR = 300  # characters
+TACTIC_SECONDS = 30.0  # of one tactic, at most
+START_SECONDS = 300.0  # of the first file of a process, at most: it reads Mathlib from the disk
 LONGEST_STATE = 200_000  # characters: no model's context holds more
 ERROR = 1  # a severity
-FATAL = 2  # of progress: the worker has died
-SORRY = re.compile(r"declaration uses .sorry.")
+FATAL = 2  # progress of a worker that has died
 UNSOLVED = "unsolved goals"
+MOST_REQUESTS = 1000  # of one process: Lean keeps memory of all requests
+MOST_SECONDS = 30 * 60  # of its life
 
 
 class _Died(Exception):
-    """The process is gone, or says what no server says."""
+    """The end of the process, or output that no server writes."""
 
 
 class Session:
-    """A Lean server, started when it is first asked and again after it died or was ended: one request at a time.
-    `requests` and `born` (time.monotonic) belong to the present process."""
+    """A Lean server for one request at a time, started on demand, and again after it died or was ended.
+    `requests` and `born` (time.monotonic) belong to the current process."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
         self.toolchain = toolchain
@@ -51,31 +54,22 @@ class Session:
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._said: dict[int, list[dict[str, Any]]] = {}  # diagnostics by the version they are of; the last alone
+        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last version, by its number
         self._lines: list[str] = []
         self._version = 0
         self._id = 0
         self._is_gone = False  # it has ended by itself
-        self._done = 0  # the last version that Lean was through with
-        self._through = asyncio.Event()  # news of that, or of diagnostics
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.end()
+        self._done = 0  # the last version that Lean finished
+        self._through = asyncio.Event()  # a version was finished, or has new diagnostics
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Return the state after `tactics`, of which all but the last are known to work; without any, the first state,
-        or an error if the statement does not elaborate."""
+        """Return the state after `tactics`, all but the last of which must work, or an error."""
         if why := guard.refused_proof(statement, tactics):
             return Step(None, f"refused: {why}")
         return await self._ask(statement, tuple(tactics))
 
     async def end(self) -> None:
-        """End the process and all that it started; the next request starts another."""
+        """End the process and its children; the next request starts another."""
         process, self._process = self._process, None
         if self._reader:
             self._reader.cancel()
@@ -108,14 +102,14 @@ class Session:
                     await self.end()
                     if was_new:
                         break
-                # It may have died before this request, of old age or killed from outside: it is asked once more.
+                # It may have died before this request, of old age or killed from outside: repeat the request once.
             return Step(None, "died")
-        except BaseException:  # cancelled, say: what it is busy with belongs to nobody
+        except BaseException:  # if cancelled, it is still busy with a result that is no longer needed
             await self.end()
             raise
 
     async def _begin(self) -> None:
-        """Start the process with the head alone. Raises UserError where that fails twice."""
+        """Start the process with the head alone. Raises UserError if that fails twice."""
         for is_last in (False, True):
             try:
                 async with asyncio.timeout(START_SECONDS):
@@ -127,7 +121,7 @@ class Session:
                 why = "ended as soon as it was started"
             await self.end()
             if is_last:
-                raise UserError(f"{self.toolchain.name} {why}. See that it works here, or name another LEAN")
+                raise UserError(f"{self.toolchain.name} {why}. Make sure that it works here, or set LEAN to another")
 
     async def _open(self) -> None:
         self._stack = AsyncExitStack()
@@ -137,25 +131,25 @@ class Session:
         self._reader = asyncio.create_task(self._read(process))
         self.requests, self.born, self._version = 0, time.monotonic(), 1
         self._done, self._is_gone = 0, False
-        self._said.clear()
+        self._reports.clear()
         self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
         settings = {
             "processId": None,
             "rootUri": None,
             "capabilities": {},
-            "initializationOptions": {"editDelay": 0, "hasWidgets": False},  # nobody is typing
+            "initializationOptions": {"editDelay": 0, "hasWidgets": False},  # no user is typing
         }
         await self._request("initialize", settings)
         await self._send({"method": "initialized", "params": {}})
         text = "\n".join(self._lines) + "\n"
         document = {"uri": self._uri, "languageId": "lean4", "version": self._version, "text": text}
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
-        wrong = [said for said in await self._diagnostics() if said["severity"] == ERROR]
-        if wrong:
+        if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             raise UserError(
-                f"{self.toolchain.name} can't read what heads each file ({_shown(wrong[0])}). Build the project "
-                "(lake exe cache get, lake build), or name another LEAN"
+                f"{self.toolchain.name} can't read the head of each file "
+                f"({one_line(wrong[0]['message'], LONGEST_ERROR)}). Build the project "
+                "(lake exe cache get, lake build), or set LEAN to another"
             )
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
@@ -164,23 +158,24 @@ class Session:
         await self._change(head + proof(statement, tactics).splitlines())
         at = {"line": len(self._lines) - 1, "character": 2}
         position = {"textDocument": {"uri": self._uri}, "position": at}
-        shown, said = await asyncio.gather(self._request("$/lean/plainGoal", position), self._reported())
-        step = self._judged(first, statement, shown, said)
+        shown, reports = await asyncio.gather(self._request("$/lean/plainGoal", position), self._reported())
+        step = self._judged(first, statement, shown, reports)
         if step is None or (step.state and not step.state.goals):
-            # Where the proof seems to be done, or what was reported does not fit the goals, Lean is asked whether that
-            # was all. It takes 100 ms to say so, which most tactics need not wait for.
+            # If the proof seems complete, or the diagnostics do not fit the goals, wait for all diagnostics.
+            # This takes 100 ms, for which most tactics need not wait.
             step = self._judged(first, statement, shown, await self._diagnostics())
         return step or Step(None, "Lean shows other goals than it reports")
 
-    def _judged(self, first: int, statement: str, shown: Any, said: list[dict[str, Any]]) -> Step | None:
-        """What the goals `shown` at the end and the diagnostics `said` mean for a theorem on line `first`; None where
-        they do not fit each other."""
-        by = {"line": first, "character": _utf16(opening(statement)) - 2}
-        wrong = [one for one in said if one["severity"] == ERROR]
+    def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
+        """Judge the goals `shown` and the diagnostics of a theorem on line `first`; None if they disagree."""
+        length = len(opening(statement).encode("utf-16-le")) // 2  # in the protocol's units
+        by = {"line": first, "character": length - 2}
+        wrong = [one for one in reports if one["severity"] == ERROR]
         left = [one for one in wrong if one["range"]["start"] == by and one["message"].startswith(UNSOLVED)]
         if others := [one for one in wrong if one not in left]:
-            return Step(None, _shown(min(others, key=_place)))
-        if any(SORRY.search(one["message"]) for one in said):
+            first_of = min(others, key=lambda one: [one["range"]["start"][part] for part in ("line", "character")])
+            return Step(None, one_line(first_of["message"], LONGEST_ERROR))
+        if any(SORRY.search(one["message"]) for one in reports):
             return Step(None, "it uses sorry")
         if shown is None:
             return Step(None, "it ends the proof's block")
@@ -191,10 +186,8 @@ class Session:
         return Step(None, TOO_LONG) if len(state.pp) > LONGEST_STATE else Step(state)
 
     async def _change(self, lines: list[str]) -> None:
-        """Have the file hold `lines`: all from the first that differs is sent."""
-        same = next((i for i, (a, b) in enumerate(zip(self._lines, lines, strict=False)) if a != b), None)
-        if same is None:
-            same = min(len(self._lines), len(lines))
+        """Replace the file's lines by `lines`, from the first that differs."""
+        same = in_common(self._lines, lines)
         end = {"line": len(self._lines), "character": 0}
         text = "".join(line + "\n" for line in lines[same:])
         self._lines = lines
@@ -205,27 +198,26 @@ class Session:
         await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _reported(self) -> list[dict[str, Any]]:
-        """What Lean has said of the present version when it first was through with it: most often all."""
+        """Return the diagnostics of this version when Lean first finished it: most often, all."""
         version = self._version
         self._through.clear()
-        while self._done != version or version not in self._said:
+        while self._done != version or version not in self._reports:
             await self._through.wait()
             self._through.clear()
             if self._process is None or self._is_gone:
                 raise _Died
-        return self._said[version]
+        return self._reports[version]
 
     async def _diagnostics(self) -> list[dict[str, Any]]:
-        """All that Lean has to say of the present version, when it has said all."""
+        """Wait for all diagnostics of this version, and return them."""
         version = self._version
         await self._request("textDocument/waitForDiagnostics", {"uri": self._uri, "version": version})
-        if version not in self._said:
+        if version not in self._reports:
             raise _Died
-        return self._said[version]
+        return self._reports[version]
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        self._id += 1
-        number = self._id
+        self._id = number = self._id + 1
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             await self._send({"id": number, "method": method, "params": params})
@@ -241,7 +233,7 @@ class Session:
         await self._process.stdin.drain()
 
     async def _read(self, process: Process) -> None:
-        """Hand what the server says to who waits for it, until it ends or says what can't be read."""
+        """Pass the server's messages to their requests, until it ends or writes an invalid message."""
         assert process.stdout
         with suppress(OSError, ValueError, KeyError, asyncio.IncompleteReadError):
             while True:
@@ -258,12 +250,12 @@ class Session:
         if message.get("method") == "textDocument/publishDiagnostics":
             params = message["params"]
             if params["uri"] == self._uri and params.get("version") is not None:
-                self._said = {params["version"]: params["diagnostics"]}
+                self._reports = {params["version"]: params["diagnostics"]}
                 self._through.set()
             return
         if message.get("method") == "$/lean/fileProgress":
             params = message["params"]
-            # What was sent as it died is answered by nobody. (Before the first request it is the head that is wrong.)
+            # A request that was sent as it died gets no answer. (Before the first request, the head is wrong.)
             if self.requests and any(part.get("kind") == FATAL for part in params["processing"]):
                 self._fail_waiting()
             elif params["textDocument"]["uri"] == self._uri and not params["processing"]:
@@ -273,7 +265,7 @@ class Session:
         future = self._waiting.get(message.get("id", -1)) if "method" not in message else None
         if future is None or future.done():
             return
-        if "error" in message:  # of a worker that died, above all
+        if "error" in message:  # mostly of a worker that died
             future.set_exception(_Died(one_line(str(message["error"]), 200)))
         else:
             future.set_result(message.get("result"))
@@ -286,15 +278,75 @@ class Session:
                 future.set_exception(_Died())
 
 
-def _place(said: dict[str, Any]) -> tuple[int, int]:
-    start = said["range"]["start"]
-    return start["line"], start["character"]
+class Workers:
+    """A pool of `count` sessions of one Lean, started on demand, and as many checks of whole proofs at once."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        count: int,
+        seconds: float = LeanConstants.TACTIC_SECONDS,
+        accept_seconds: float = LeanConstants.ACCEPT_SECONDS,
+    ) -> None:
+        self.toolchain, self.accept_seconds = toolchain, accept_seconds
+        self.sessions = [Session(toolchain, seconds) for _ in range(count)]
+        self._checks = asyncio.Semaphore(count)
+        self._idle = list(self.sessions)
+        self._free = asyncio.Condition()
+        self._running: set[asyncio.Task[Step]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for session in self.sessions:
+            await session.end()
+
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Call Session.run of the nearest idle session."""
+        path = (statement, *tactics)
+        async with self._free:
+            await self._free.wait_for(lambda: self._idle)
+            session = max(self._idle, key=lambda idle: in_common(idle.open, path))
+            self._idle.remove(session)
+        task = asyncio.create_task(self._by(session, statement, tactics))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
+        """Return the verdict on a whole proof. Raises Failed if Lean can't be started."""
+        async with self._checks:
+            try:
+                return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
+            except OSError as error:
+                raise Failed(f"Lean could not be started ({error.strerror})") from None
+
+    def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
+        """Return the world in which a theorem is searched."""
+        return World(
+            run=lambda tactics: self.run(theorem.statement, tactics),
+            propose=propose,
+            accept=lambda tactics: self.accept(theorem, tactics),
+            energy=energy,
+            refused=guard.refused,
+        )
+
+    async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
+        try:
+            if session.requests >= MOST_REQUESTS or time.monotonic() - session.born >= MOST_SECONDS:
+                await session.end()
+            return await session.run(statement, tactics)
+        finally:
+            self._idle.append(session)
+            async with self._free:
+                self._free.notify_all()  # a single waiter may be cancelled just then, and the notice lost
 
 
-def _shown(said: dict[str, Any]) -> str:
-    return one_line(said["message"], LONGEST_ERROR)
-
-
-def _utf16(text: str) -> int:
-    """The length of `text` as the protocol counts it."""
-    return len(text.encode("utf-16-le")) // 2
+def in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Count the equal texts at the beginning of both."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -1,15 +1,18 @@
-"""The words of proof search: a theorem, the states and steps of its proof, a verdict, and the file that Lean reads."""
+"""Define theorems, the states and steps of proofs, verdicts, and the file that Lean reads."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NAME = "qed_rsa_theorem"  # every theorem's, where it is proved: what its own name means there cannot matter
-GIVEN = "given_" + NAME  # an axiom of the same statement that stands behind the proof (accept.py)
+NAME = "qed_rsa_theorem"  # of each theorem in Lean's file, so that its own name cannot matter
+GIVEN = "given_" + NAME  # an axiom with the same statement, after the proof (accept.py)
+LONGEST_ERROR = 300  # characters
+SORRY = re.compile(r"declaration uses .sorry.")
 
 
 @dataclass(frozen=True)
 class Theorem:
-    """`name`: what it is called in a record. `statement`: binders and type, "(p q : Prop) : p → q → p ∧ q"."""
+    """A theorem: its name in records, and binders and type such as "(p q : Prop) : p → q → p ∧ q"."""
 
     name: str
     statement: str
@@ -17,7 +20,7 @@ class Theorem:
 
 @dataclass(frozen=True)
 class State:
-    """What is left to prove. `pp`: the goals as Lean prints them, an empty line between two; "" if none is left."""
+    """A proof state. `pp`: the goals as Lean prints them, separated by an empty line; "" if none is left."""
 
     pp: str
     goals: int = 1
@@ -25,8 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a tactic: the next state, or an error in one line ("refused: …", "timed out", "died", Lean's first
-    message)."""
+    """The result of a tactic: a state, or an error in a line ("refused: …", "timed out", "died", Lean's message)."""
 
     state: State | None
     error: str = ""
@@ -34,22 +36,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether Lean proved a theorem, and the reason if it did not."""
+    """A verdict of Lean on a proof, and the reason if it is rejected."""
 
     proved: bool
     reason: str = ""
 
 
 def opening(statement: str) -> str:
-    """The line that a proof of `statement` follows."""
     return f"theorem {NAME} {' '.join(statement.split())} := by"
 
 
-def indented(tactic: str) -> str:
-    """`tactic` as it stands in a `by` block."""
-    return "\n".join(f"  {line}".rstrip() for line in tactic.strip("\n").rstrip().split("\n"))
-
-
 def proof(statement: str, tactics: Sequence[str]) -> str:
-    """The theorem with its proof, a line that does nothing at the end: what has left the block makes an error of it."""
-    return "\n".join([opening(statement), *map(indented, tactics), "  skip"]) + "\n"
+    """Return the theorem with its proof. It ends with `skip`, which is an error outside the `by` block."""
+    lines = [line for tactic in tactics for line in tactic.strip("\n").rstrip().split("\n")]
+    return "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"

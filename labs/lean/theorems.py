@@ -1,21 +1,29 @@
-"""Theorems from a file: {"theorems": [{"name", "statement"}]}, all of it checked before anything is searched."""
+"""Read theorems from files and from Lean's source, fetch published files, and check that statements elaborate."""
 
 import asyncio
+import hashlib
+import http.client
+import re
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from core.base import files, terminal
 from core.base.errors import UserError, one_line
-from core.base.fields import fitted
 from labs.lean import guard
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
-from labs.lean.workers import Workers
 
-REMEDY = 'It should hold {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
+REMEDY = 'It should contain {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
 TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # the lemmas of "auto"
+SECONDS = 60.0  # of a server's silence, at most
+_MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
+_NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
+_NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")
 
 
 class _Row(Struct):
@@ -28,13 +36,11 @@ class _File(Struct):
 
 
 def read(path: Path) -> list[Theorem]:
-    """Read the theorems in a file, in order. Raises UserError for another file, for a name that is there twice, and for
-    a statement that is more than binders and a type."""
-    found = files.read_json(path, "the theorems", REMEDY)
+    """Read the theorems of a file, in order. Raises UserError for repeated names and for unsafe statements."""
     theorems: dict[str, Theorem] = {}
-    for row in fitted(found, _File, f"the file {path} holds no theorems", REMEDY).theorems:
+    for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
-            raise UserError(f"{path}: the name {row.name} stands there twice. Rename one, or remove it")
+            raise UserError(f"{path}: the name {row.name} is used twice. Rename one theorem, or remove it")
         if why := guard.refused_statement(row.statement):
             raise UserError(f"{path}: the statement of {row.name} is refused: {why}. Write binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
@@ -44,8 +50,8 @@ def read(path: Path) -> list[Theorem]:
 async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if one of a file does not. Of a published set,
-    which nobody here can correct, the others are reported; then it raises UserError if none elaborates."""
+    """Return the theorems whose statements elaborate. Raises UserError if one does not.
+    Of a published set, which the user can't correct, others are reported and left out; it raises if none is left."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
@@ -54,6 +60,71 @@ async def elaborating(
     if not is_published:
         raise UserError(f"{where}: {why}. Correct it")
     if len(left) == len(theorems):
-        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Is LEAN's Mathlib another one?")
+        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Does LEAN have another Mathlib?")
     terminal.say(f"note: {len(left)} of {len(theorems)} theorems of {where} are left out of all rates ({why})")
     return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
+
+
+# Published files
+
+
+def fetched(url: str, path: Path, md5: str = "") -> Path:
+    """Fetch `url` to `path` if it is missing, and return `path`. Raises UserError, also for another `md5`."""
+    if not path.exists():
+        terminal.say(f"fetching {url}")
+        try:
+            with urllib.request.urlopen(url, timeout=SECONDS) as reply:
+                content = reply.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise UserError(
+                f"{url} can't be fetched ({one_line(str(error), 150)}). Run the same command again with a network, or "
+                f"fetch the file elsewhere and save it as {path}"
+            ) from None
+        files.write_atomically(path, content)
+    if md5 and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != md5:
+        raise UserError(f"{path} is not {url}: its md5 is not {md5}. Remove it, and run the same command again")
+    return path
+
+
+def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = False) -> Any:
+    """Decode the JSON in `path`, one value or one a line, as a `model`. Raises UserError."""
+    decoder = msgspec.json.Decoder(model)
+    with files.opened(path, what, remedy) as file:
+        try:
+            return (decoder.decode_lines if is_lines else decoder.decode)(file.read())
+        except ValueError as error:
+            raise UserError(f"{what} {path} can't be read ({one_line(str(error), 200)}). {remedy}") from None
+
+
+# Lean's source
+
+
+def theorem_in(source: str) -> tuple[str, str] | None:
+    """Return the name and the statement, on one line, of a theorem's source; None if it is no theorem.
+    The source begins with attributes and may end with a proof. `theorem NAME BINDERS : TYPE := by` has the statement
+    "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, belongs to the statement."""
+    text = without_comments(source).lstrip()
+    while text.startswith("@["):  # attributes
+        closed = next((place for place in guard.outside(text) if text[place] == "]"), len(text))
+        text = text[closed + 1 :].lstrip()
+    begins = _MODIFIERS.match(text)
+    named = begins and _NAME.match(text, begins.end())
+    if not named:
+        return None
+    body = text[named.end() :]
+    ends = _NO_PROOF.search(body)
+    values = [place for place in guard.outside(body) if body.startswith(":=", place)]
+    statement = body[: ends.start() if ends else values[0] if values else len(body)]
+    has_type = any(statement[place] == ":" and statement[place + 1 :][:1] != "=" for place in guard.outside(statement))
+    return (named["name"], " ".join(statement.split())) if has_type else None
+
+
+def without_comments(text: str) -> str:
+    """Replace each comment by a space. Block comments may be nested."""
+    kept, depth, place = [], 0, 0  # `place`: after the last mark
+    while mark := re.compile(r"/-|-/" if depth else r"/-|--[^\n]*").search(text, place):
+        if not depth:
+            kept += [text[place : mark.start()], " "]
+        depth += {"/-": 1, "-/": -1}.get(mark[0], 0)
+        place = mark.end()
+    return "".join(kept) + ("" if depth else text[place:])

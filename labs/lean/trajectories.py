@@ -1,22 +1,22 @@
-"""What searches leave for the energy model to learn from: parquet files of twelve columns, a row for each state.
+"""Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
 | column | |
 |---|---|
 | theorem_name | |
 | state_id | the node's number in its search; 0 is the start |
-| state_pp | the goals as text; "" where the proof is complete |
-| tactic_applied | what led here from the parent; "" at the start |
+| state_pp | the goals as text; "" if the proof is complete |
+| tactic_applied | the tactic from the parent to this state; "" at the start |
 | parent_state_id | null at the start |
-| label | "positive" on the path of the accepted proof, "negative" off it, and everywhere where no proof was found |
+| label | "positive" on the path of the accepted proof; "negative" off it, and everywhere without a proof |
 | depth_from_root | tactics from the start |
 | remaining_depth | tactics from here to the end of the proof; -1 off the path |
-| llm_log_prob | of the tactic, natural, as the model gave it (a probe's is PROBE_LOGPROB); 0 at the start |
-| ebm_score | the energy that the search had, lower is nearer to a proof; null where it had none |
+| llm_log_prob | natural log probability of the tactic by the model (a probe's is PROBE_LOGPROB); 0 at the start |
+| ebm_score | the energy in the search, lower is nearer to a proof; null without one |
 | is_proof_complete | whether this is the end of the accepted proof |
-| timestamp_ms | when the search met it, in milliseconds since 1970 |
+| timestamp_ms | time of the state, in milliseconds since 1970 |
 
-Left out is what says nothing of a state: tactics that failed, states that another node stands for (one of them may be
-on the path), and ends of proofs that were not accepted, or not looked at.
+Rows without information are left out: failed tactics, states represented by another node (which may be on the path),
+and ends of proofs that were not accepted or not checked.
 """
 
 import asyncio
@@ -52,13 +52,13 @@ _TYPES = {
 SCHEMA = pyarrow.schema(
     [pyarrow.field(name, kind, name in ("parent_state_id", "ebm_score")) for name, kind in _TYPES.items()]
 )
-WHAT, REMEDY = "the trajectories", "Name a file or a folder that a search has written"
+WHAT, REMEDY = "the trajectories", "Use a file or a folder that a search has written"
 
 Row = dict[str, Any]
 
 
 def rows(found: Found, began_ms: int) -> list[Row]:
-    """The rows of a search that began at `began_ms`, in the order of its nodes."""
+    """Return the rows of a search that began at `began_ms`, in the order of its nodes."""
     return [
         {
             "theorem_name": storable(found.theorem),
@@ -75,13 +75,13 @@ def rows(found: Found, began_ms: int) -> list[Row]:
             "timestamp_ms": began_ms + round(1000 * node.seconds),
         }
         for node in found.nodes
-        if _is_told(found, node)
+        if node.number in found.path or (not node.error and node.same_as is None and node.goals > 0)
     ]
 
 
 async def harvest(found: Found, run: Runs, most: int) -> Found:
-    """Apply up to `most` tactics that were proposed in the states of a proof's path and not applied, for the search had
-    ended: those of the states nearest to the end first. Return `found` with their nodes, which no limit counts."""
+    """Apply up to `most` tactics that were proposed on a proof's path but not applied, from the end backwards.
+    Return `found` with their nodes, which no limit counts."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [
         (number, tactic, logprob)
@@ -97,68 +97,54 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
     nodes = list(found.nodes)
     held = {plain(node.state): node.number for node in nodes if node.state is not None and node.same_as is None}
     for (parent, tactic, logprob), step in zip(due, steps, strict=True):
-        above, state, first = nodes[parent], None if isinstance(step, Failed) else step.state, len(nodes)
-        if state:
-            first = held.setdefault(plain(state.pp), len(nodes))
-        nodes.append(
-            Node(
-                len(nodes),
-                parent,
-                tactic,
-                logprob,
-                above.total + logprob,
-                above.depth + 1,
-                state.pp if state else None,
-                state.goals if state else 0,
-                error="" if state else str(step) if isinstance(step, Failed) else step.error or "no state",
-                same_as=None if first == len(nodes) else first,
-                seconds=found.seconds.get("all", 0.0),
-            )
-        )
+        above, number = nodes[parent], len(nodes)
+        node = Node(number, parent, tactic, logprob, above.total + logprob, above.depth + 1, None)
+        if isinstance(step, Failed) or not step.state:
+            node = replace(node, error=str(step) if isinstance(step, Failed) else step.error or "no state")
+        else:
+            first = held.setdefault(plain(step.state.pp), number)
+            same_as = None if first == number else first
+            node = replace(node, state=step.state.pp, goals=step.state.goals, same_as=same_as)
+        nodes.append(replace(node, seconds=found.seconds.get("all", 0.0)))
     return replace(found, nodes=tuple(nodes))
 
 
 def part(folder: Path, theorem: str) -> Path:
-    """Where the rows of a theorem lie in a folder of trajectories: its name may be no name of a file."""
+    """Return the file of a theorem in a folder of trajectories. Its name may be no valid file name."""
     return folder / f"{hashlib.sha256(theorem.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.parquet"
 
 
 def write(folder: Path, found: Found, began_ms: int) -> Path:
-    """Write the rows of a search as the theorem's part of `folder`, whole or not at all. Raises UserError."""
+    """Write the rows of a search to the theorem's file in `folder`, completely or not at all. Raises UserError."""
     path = part(folder, found.theorem)
     write_atomically(path, encoded(rows(found, began_ms)))
     return path
 
 
-def encoded(told: Iterable[Row]) -> bytes:
-    """A parquet file of rows."""
+def encoded(rows: Iterable[Row]) -> bytes:
+    """Encode rows as a parquet file."""
     sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(told), SCHEMA), sink, compression="zstd")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), SCHEMA), sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
 def read(path: Path) -> Any:
-    """Return the pyarrow.Table of trajectories, with SCHEMA: of a file, or of all parts of a folder in the order of
-    their names. Raises UserError."""
+    """Read a file, or a folder's files by name, as a pyarrow.Table with SCHEMA. Raises UserError."""
     parts = [path]
     if path.is_dir():
         parts = sorted(each for each in path.glob("*.parquet") if not each.name.startswith("."))
         if not parts:
-            raise UserError(f"{WHAT} {path} is a folder without parquet files. {REMEDY}")
+            raise UserError(f"{path} contains no parquet files. {REMEDY}")
     return pyarrow.concat_tables([_read(each) for each in parts])
 
 
 def _read(path: Path) -> Any:
     with opened(path, WHAT, REMEDY) as content:
         try:
-            # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
+            # On this thread: a thread pool of pyarrow that is still ending when Python exits aborts the process.
             table = pyarrow.parquet.ParquetFile(content, pre_buffer=False).read(use_threads=False)
             table.validate(full=True)
             return table.cast(SCHEMA)
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
-
-
-def _is_told(found: Found, node: Node) -> bool:
-    return node.number in found.path or (not node.error and node.same_as is None and node.goals > 0)

@@ -1,8 +1,7 @@
-"""What the energy learns from: the states of searched theorems, on the path of a proof and off it.
+"""Arrange the states of searched theorems, on a proof's path and off it, as training data of the energy.
 
-All searches of a theorem are taken together: a state that is on the path of any of its proofs is on the path, at its
-least distance from the end. A theorem belongs to those held out by the hash of its name alone: in every iteration, for
-every seed.
+All searches of a theorem are taken together: a state on the path of any of its proofs is on the path, with its least
+distance from the end. The hash of a theorem's name alone decides whether it is held out, in each iteration and seed.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +23,19 @@ from labs.lean.embeddings import Stored, Vectors, hash_of, text_of
 from labs.lean.trajectories import POSITIVE
 
 HELD_OUT = 5  # one theorem in so many
-NEGATIVES = 7  # states beside one on the path
-SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3  # shares of them: siblings of path states, the rest of the theorem, others
+NEGATIVES = 7  # states off the path, in an example
+SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3  # their shares: siblings of path states, the rest of the theorem, others
 
-Family = tuple[tuple[int, ...], tuple[int, ...]]  # children of one state on the path: on the path, and off it
-Children = dict[int, tuple[set[int], set[int]]]  # the same by the state
+Family = tuple[tuple[int, ...], tuple[int, ...]]  # the children of one state on the path: on the path, and off it
+Children = dict[int, tuple[set[int], set[int]]]  # families by that state
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The states of a theorem, by number. `remaining`: tactics from each of `on_path` to the end of a proof.
-    `siblings`: off the path, of a parent on it; `others`: off the path, of another parent. `families`: for the AUC, the
-    children of one parent in one search, if there are both kinds; `own`: the same of the children to which the policy's
-    own tactics led."""
+    """The states of a theorem, by number.
+    `remaining`: tactics from each of `on_path` to the end of a proof. `siblings`: off the path, with a parent on it;
+    `others`: off the path, with another parent. `families`, for the AUC: the children of one parent in one search, if
+    some are on the path and some off it. `own`: families of children to which the policy's own tactics led."""
 
     theorem: str
     on_path: tuple[int, ...]
@@ -57,8 +56,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Forest:
-    """All theorems, in the order of their names; `vectors` of their states, in the order of their texts' hashes, so
-    that neither the order of files nor that of embedding matters. `model`: what embedded them."""
+    """All theorems by name, the `vectors` of their states by hash, and their `model`: file order can't matter."""
 
     trees: tuple[Tree, ...]
     vectors: Vectors
@@ -66,23 +64,22 @@ class Forest:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """Of what there is to learn: the states with what they are to their theorems, and their vectors."""
-        told = hashlib.sha256(repr(self.trees).encode())
+        """The hashes of the trees, and of the vectors with their model."""
         return {
-            "trees": told.hexdigest(),
+            "trees": hashlib.sha256(repr(self.trees).encode()).hexdigest(),
             "vectors": hashlib.sha256(self.vectors.tobytes() + self.model.encode()).hexdigest(),
         }
 
 
 def texts_in(paths: Sequence[Path]) -> list[str]:
-    """The texts of all states in files and folders of trajectories, each once. Raises UserError."""
+    """Return the texts of all states in files and folders of trajectories, each once. Raises UserError."""
     states = (state for path in paths for state in trajectories.read(path)["state_pp"].unique().to_pylist())
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
 def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
-    """Make the forest of trajectories whose states are embedded. A tactic is the policy's own if its log probability is
-    not `probe`, that of tactics which were tried besides. Raises UserError, also if there is nothing to learn."""
+    """Build the forest of trajectories with embedded states. Raises UserError, also if there is nothing to learn.
+    A tactic is the policy's own if its log probability is not `probe`, the log probability of probes."""
     searches: dict[str, list[list[dict[str, Any]]]] = {}
     for path in paths:
         found: dict[str, list[dict[str, Any]]] = {}
@@ -97,7 +94,7 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     trees = tuple(_tree(theorem, searches[theorem], numbers, probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
-        raise UserError(f"{shown}: no proof with states beside its path, so there is nothing to learn. Search more")
+        raise UserError(f"{shown}: no proof has states off its path, so there is nothing to learn. Search more")
     return Forest(trees, vectors, stored.model)
 
 
@@ -110,12 +107,10 @@ def _tree(
             number, left = numbers[row["text"]], row["remaining_depth"]
             remaining[number] = min(left, remaining.get(number, left))
     siblings, others = set[int](), set[int]()
-    families: list[Family] = []
-    own: list[Family] = []
+    families, own = list[Family](), list[Family]()
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
-        children: Children = {}
-        by_policy: Children = {}
+        children, by_policy = Children(), Children()
         for row in rows:
             number, parent = numbers[row["text"]], row["parent_state_id"]
             if number not in remaining:
@@ -141,10 +136,9 @@ def _families(children: Children) -> list[Family]:
     return [(tuple(sorted(on)), tuple(sorted(off))) for _, (on, off) in sorted(children.items()) if on and off]
 
 
-@dataclass(frozen=True)
-class Batch:
-    """States for one step: `states` (examples, 1 + NEGATIVES), the one on the path first; `is_there`, of the same
-    shape, False where there were too few; `remaining` (examples,): tactics to the end of the proof."""
+class Batch(NamedTuple):
+    """The states of one training step, and `remaining` (examples,): tactics to the end of the proof.
+    `states` (examples, 1 + NEGATIVES) begin with a state on the path. `is_there` (same shape) is False for padding."""
 
     states: NDArray[np.int64]
     is_there: NDArray[np.bool_]
@@ -152,10 +146,10 @@ class Batch:
 
 
 class Draws:
-    """Examples of training, drawn from the trees that are not held out. Each state on a path is as likely as any other.
-    Of its seven negatives each is a sibling, of the same theorem, or from elsewhere, by their shares; no state is drawn
-    twice. What one kind lacks the next gives: siblings and the rest of the theorem each other, and both from elsewhere;
-    where a theorem stands alone, elsewhere is the theorem itself. Where all are too few, there are fewer."""
+    """Training examples, drawn from the trees that are not held out. All states on paths are equally likely.
+    Each of the seven negatives is a sibling, another state of the theorem, or from elsewhere, by their shares. No state
+    is drawn twice. If siblings or others are too few, the other kind replaces them, and then states from elsewhere. If
+    these are too few, the theorem's own states replace them. If all are too few, there are fewer negatives."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = [tree for tree in trees if not tree.is_held_out]
@@ -168,11 +162,8 @@ class Draws:
             for number, left in zip(tree.on_path, tree.remaining, strict=True)
             if tree.off_path or len(self._off)
         ]
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation of what is left to the end from the states on paths; 1 where all are as far."""
-        return float(np.std([left for _, _, left in self.examples])) or 1.0
+        # The standard deviation of the distances to the end; 1 if all are equal.
+        self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> Batch:
         chosen = rng.integers(len(self.examples), size=size)
@@ -198,11 +189,11 @@ class Draws:
         return [int(number) for number in taken]
 
     def _elsewhere(self, place: int, count: int, known: set[int], rng: np.random.Generator) -> list[int]:
-        """States off the path of other theorems, none of those `known`."""
+        """Draw states off the path of other theorems, without the `known` ones."""
         begin, end = self._ends[place], self._ends[place + 1]
         room = len(self._off) - int(end - begin)
         found: dict[int, None] = {}
-        for _ in range(4):  # most are new: of few theorems with many states in common, some stay undrawn
+        for _ in range(4):  # most draws are new; if few theorems share many states, some remain undrawn
             if not room or len(found) >= count:
                 break
             at = rng.integers(room, size=count)
@@ -212,9 +203,8 @@ class Draws:
 
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
-    """Return how well energies tell a state on the path from its siblings off it: the chance that it has the lower one,
-    over pairs of children of one parent, by theorem; the mean over theorems, with its 95% interval. `own`: of the
-    children to which the policy's own tactics led."""
+    """Estimate the chance that a state on the path has a lower energy than a sibling off it.
+    It is the mean over theorems of the share of such pairs. `own`: only children by the policy's own tactics."""
     values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
     return stats.mean_by_problem([value for value in values if value is not None])
 

@@ -1,16 +1,18 @@
-"""How far a grader can be trusted: its points beside those that people gave the same proofs.
+"""Compare a grader's points with people's points for the same proofs.
 
-Pure. A proof without points by the grader is missing, and counted nowhere else. Intervals are over problems, for the
-proofs of one problem are alike (core/base/stats.py). Mean error, buckets, order, advantages and bias give each problem
-the same weight; kappa and the distributions give it to each proof.
+A proof without points by the grader is missing, and is in no figure. Intervals are over problems, as the proofs of one
+problem are alike (core/base/stats.py). Kappa and the distributions give each proof the same weight; the other figures
+give it to each problem.
 """
 
 import math
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +22,15 @@ from core.types import MAX_POINTS
 
 Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Json = dict[str, Any]
+T = TypeVar("T")
 ALL = range(MAX_POINTS + 1)
-BUCKETS = ((0, 0), (1, 3), (4, 6), (7, 7))  # nothing, a start, nearly all, all: points from and to
-LENGTHS = 3  # groups of proofs by length, of about the same size
+BUCKETS = (1, 4, 7)  # least points of a start, of nearly all and of all; below is nothing
+LENGTHS = 3  # groups of proofs by length, about equal in size
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One proof of a `problem`: the points of a `human`, and those of the `grader` (None: missing; of several gradings
-    their mean). `length` of the proof, in characters; `writer`: who wrote it."""
+    """The points of one proof by a `human` and the `grader` (None: missing), and its `length` in characters."""
 
     problem: str
     human: float
@@ -38,54 +40,46 @@ class Pair:
 
 
 def figures(pairs: Sequence[Pair]) -> Json:
-    """Compare a grader with people; each figure is an object of the results JSON.
+    """Return the figures of a grader, each an object of the results JSON; errors and bias are in points.
 
-    mean_absolute_error: in points. bucket_accuracy: the share of proofs in the same bucket. order_kept: of two proofs
-    of a problem that people gave different points, the share that the grader orders alike, a tie counting half; `order`
-    counts such pairs. quadratic_kappa: Cohen's kappa with quadratic weights (Cohen 1968, Psychological Bulletin 70) on
-    whole points: 1 is agreement, 0 chance; undefined if both give all proofs the same points.
-
-    advantage_difference: what a reinforcement learner would get wrong, in points. A proof's advantage is what it has
-    above the mean of its problem's proofs (Shao et al. 2024, arXiv 2402.03300, without the division); the figure is the
-    mean |grader's advantage - people's|, as QED-Nano's authors chose their grader (arXiv 2604.04898; advantage_diff in
-    eval/scripts/stats.py of CMU-AIRe/QED-Nano). A grader who is a point too kind to all is right by it. Problems with
-    one proof have no advantages.
-
-    bias: how much more the grader gives than people, over all proofs, by writer, and from the shortest proofs to the
-    longest. given, distribution: how many proofs, and which share of them, got 0 to 7 points.
+    - bucket_accuracy: the share of proofs in the same bucket by both.
+    - order_kept: of two proofs of a problem that people gave different points, the share that the grader orders alike.
+      A tie counts half; `order` counts the pairs.
+    - quadratic_kappa: Cohen's kappa with quadratic weights (Cohen 1968, Psychological Bulletin 70) on whole points.
+    - advantage_difference: the mean |grader's advantage - people's|, as in QED-Nano (arXiv 2604.04898; advantage_diff
+      in eval/scripts/stats.py of CMU-AIRe/QED-Nano). A proof's advantage is its points above the mean of its problem's
+      proofs (Shao et al. 2024, arXiv 2402.03300, without the division); a single proof lacks one.
+    - bias: the grader's points less people's. given, distribution: the proofs with 0 to 7 points, and their shares.
     """
     known = [pair for pair in pairs if pair.grader is not None]
     problems = [
         [(pair.human, pair.grader) for pair in proofs if pair.grader is not None]
-        for proofs in _grouped(known, lambda pair: pair.problem).values()
+        for proofs in _grouped(known, attrgetter("problem")).values()
     ]
     more = [[grader - human for human, grader in proofs] for proofs in problems]
-    means = [sum(of) / len(of) for of in more]
-    moments = [[_moments(_whole(human), _whole(grader)) for human, grader in proofs] for proofs in problems]
+    errors = [[1.0, _mean([abs(each) for each in of])] for of in more]
+    advantages = [[1.0, _mean([abs(each - _mean(of)) for each in of])] for of in more if len(of) > 1]
+    moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0) for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
+    by_length = sorted(known, key=attrgetter("length"))
     return {
-        "mean_absolute_error": _mean_error([[abs(each) for each in of] for of in more]),
+        "mean_absolute_error": _resampled(errors, ratio),
         "bucket_accuracy": mean_by_problem(
             [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
         ).to_json(),
-        "order_kept": mean_by_problem(
-            [[(of["same"] + of["tied"] / 2) / of.total()] for of in orders if of.total()]
-        ).to_json(),
+        "order_kept": mean_by_problem([(o["same"] + o["tied"] / 2) / o.total() for o in orders if o.total()]).to_json(),
         "order": {name: sum(of[name] for of in orders) for name in ("same", "reversed", "tied")},
-        "advantage_difference": _mean_error(
-            [[abs(each - mean) for each in of] for of, mean in zip(more, means, strict=True) if len(of) > 1]
-        ),
-        "quadratic_kappa": _resampled([[sum(part) for part in zip(*of, strict=True)] for of in moments], _kappa),
+        "advantage_difference": _resampled(advantages, ratio),
+        "quadratic_kappa": _resampled([of.tolist() for of in moments], _kappa),
         "bias": _bias("", known),
-        "bias_by_writer": _biases(sorted(known, key=lambda pair: pair.writer), lambda pair: pair.writer),
-        "bias_by_length": _biases(sorted(known, key=lambda pair: pair.length), _length_group(known)),
+        "bias_by_writer": [_bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())],
+        "bias_by_length": [_bias(name, of) for name, of in _grouped(by_length, _length_group(by_length)).items()],
         **given([(pair.problem, pair.grader) for pair in pairs]),
     }
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
-    """Count the proofs that got 0 to 7 points, and estimate their shares. `points`: the problem of each proof and its
-    points, of which a mean counts as the nearer ones."""
+    """Count the proofs with 0 to 7 points, and estimate their shares. `points`: each proof's problem and points."""
     found: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for problem, each in points:
         if each is not None:
@@ -96,20 +90,14 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Compare the grader's points for the same proofs, proof by proof, in points; the mean over problems. Proofs that
-    miss points on either side are left out; None if all do."""
-    return _paired(
-        [
-            (one.problem, one.grader, other.grader)
-            for one, other in zip(before, after, strict=True)
-            if one.grader is not None and other.grader is not None
-        ]
-    )
+    """Compare the grader's points for the same proofs, in pairs; None if no proof has points on both sides."""
+    both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
+    return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 
 
 def bucket(points: float) -> int:
-    """Return the place in BUCKETS of points from 0 to 7; a mean between two belongs to the nearer one."""
-    return next(place for place, (low, high) in enumerate(BUCKETS) if low <= _whole(points) <= high)
+    """Return the number of the bucket of points from 0 to 7; a mean counts as the nearest whole number."""
+    return bisect(BUCKETS, _whole(points))
 
 
 def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,14 +107,14 @@ def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
-    """Count pairs of one problem's proofs that people order, by what the grader does."""
+    """Count the pairs of one problem's proofs that people order, by the grader's order."""
     signs = [(h1 - h2) * (g1 - g2) for (h1, g1), (h2, g2) in combinations(proofs, 2) if h1 != h2]
     return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
 
 
 def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
-    """Return the function that names a proof's group by length; proofs of one length stay together."""
-    lengths = sorted(pair.length for pair in known)
+    """Return the function that names the group of a proof by length; `known` proofs are sorted by length."""
+    lengths = [pair.length for pair in known]
     ends = [lengths[math.ceil(len(lengths) * part / LENGTHS) - 1] for part in range(1, LENGTHS + 1)] if known else []
 
     def name(pair: Pair) -> str:
@@ -134,10 +122,6 @@ def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
         return f"{ends[part - 1] + 1 if part else lengths[0]} to {ends[part]} characters"
 
     return name
-
-
-def _biases(proofs: Sequence[Pair], group: Callable[[Pair], str]) -> list[Json | None]:
-    return [_bias(name, of) for name, of in _grouped(proofs, group).items()]
 
 
 def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
@@ -148,25 +132,21 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 
 
 def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Compare the second number of each with the third, in points, over the problems that the first names."""
+    """Compare two numbers of points of each proof, given after its problem."""
     if not proofs:
         return None
-    one, other = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
-    for problem, before, after in proofs:
-        one[problem].append(before / MAX_POINTS)
-        other[problem].append(after / MAX_POINTS)
-    found = asdict(paired(list(one.values()), list(other.values())))
+    problems = _grouped(proofs, lambda proof: proof[0]).values()
+    before, after = ([[points[side] / MAX_POINTS for _, *points in of] for of in problems] for side in (0, 1))
+    found = asdict(paired(before, after))
     return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 
 
-def _mean_error(errors: Sequence[Sequence[float]]) -> Mapping[str, Any]:
-    """Average over problems."""
-    return _resampled([[1.0, sum(of) / len(of)] for of in errors], ratio)
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
-    """Estimate errors and kappa alike, so that their intervals fit together: by the bootstrap over problems. If no
-    resample differs, the problems show nothing of how far the figure may be off: there is no interval."""
+    """Estimate a figure by the bootstrap over problems, without an interval if no resample differs."""
     found: Estimate = of_sums(sums, figure)
     return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
 
@@ -176,17 +156,17 @@ def _moments(human: int, grader: int) -> tuple[int, ...]:
 
 
 def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 less the mean squared difference over that of any two proofs' points, from the sums of `_moments`."""
+    """Compute kappa from the sums of `_moments`."""
     with np.errstate(invalid="ignore", divide="ignore"):
         _, human, grader, human2, grader2, observed = np.moveaxis(sums / sums[..., :1], -1, 0)
         by_chance = human2 + grader2 - 2 * human * grader
         return np.where(by_chance > 1e-12, 1 - observed / by_chance, np.nan)
 
 
-def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[Pair]]:
-    found: defaultdict[str, list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        found[key(pair)].append(pair)
+def _grouped(proofs: Sequence[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: defaultdict[str, list[T]] = defaultdict(list)
+    for proof in proofs:
+        found[key(proof)].append(proof)
     return dict(found)
 
 

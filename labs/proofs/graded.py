@@ -1,10 +1,11 @@
-"""Proofs with the points that people gave them: named sets, sets of the hub, and files of one's own."""
+"""Load proofs with the points that people gave them: from named sets, the hub, and files."""
 
 import hashlib
 import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ END_OF_THINKING = "</think>"
 
 @dataclass(frozen=True)
 class GradedProof:
-    """A proof of a `problem`, as it was written, the `points` of people, and who wrote it ("" where nobody says)."""
+    """A proof of a `problem` with the `points` that people gave it, and its `writer` ("" if unknown)."""
 
     problem: Problem
     text: str
@@ -36,7 +37,7 @@ class GradedProof:
 
 @dataclass(frozen=True)
 class GradedSet:
-    """Proofs, several of a problem, and what results say of where they are from, as of a ProblemSet."""
+    """Proofs, several of a problem, and their origin, as of a ProblemSet."""
 
     name: str
     proofs: tuple[GradedProof, ...]
@@ -50,18 +51,18 @@ class GradedSet:
         return len({proof.problem.id for proof in self.proofs})
 
     def about(self) -> dict[str, Any]:
-        """Return what results say of the set."""
+        """Return the set's description for results."""
         of_set = {name: getattr(self, name) for name in ("name", "sha256", "source", "licence", "version", "revision")}
         return {"n": self.problems, "proofs": len(self.proofs), **of_set}
 
     @property
     def sha256(self) -> str:
-        """Hash of all that is graded, and of what people gave it."""
+        """The hash of all texts and points."""
         rows = [[*_texts(each)[:-1], each.points, each.writer] for each in self.proofs]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "GradedSet":
-        """The proofs of the first `limit` problems; 0 means all."""
+        """Keep the proofs of the first `limit` problems; 0 keeps all."""
         kept = list(dict.fromkeys(proof.problem.id for proof in self.proofs))[: limit or None]
         if len(kept) == self.problems:
             return self
@@ -69,8 +70,7 @@ class GradedSet:
         return replace(self, name=f"{self.name}[:{limit}]", proofs=proofs)
 
 
-# Neither was at hand when this was written. Repositories, counts of rows, licences and columns were read in the sets'
-# cards and in public code that reads them (2026-11).
+# Unseen: these facts are from the sets' cards and from public code that reads them (2026-11).
 PUBLISHED = {
     each.name: each
     for each in (
@@ -82,9 +82,7 @@ PUBLISHED = {
             columns="problem_id, problem, model_solution, expert_rating, reference_solution, marking_scheme, generator",
         ),
         Published(
-            # Luong et al. 2025, arXiv 2511.01846: imobench/gradingbench.csv of github.com/google-deepmind/superhuman;
-            # of the hub's copies this is one.
-            name="imo_gradingbench",
+            name="imo_gradingbench",  # Luong et al. 2025, arXiv 2511.01846: a copy of google-deepmind/superhuman's file
             repo="Hwilner/imo-gradingbench",
             rows=1000,
             licence="CC BY 4.0",
@@ -95,11 +93,7 @@ PUBLISHED = {
 
 
 def load(name: str) -> GradedSet:
-    """A graded set by name, "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
-
-    Raises UserError, with the place and the remedy, for an unknown name, for a file that can't be read or lacks a
-    column, for points that are no whole number from 0 to 7, and for a hub that can't be reached.
-    """
+    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
     if name in BUNDLED:
         rows = read_rows(DATA / f"{name}.json")
         return GradedSet(name, check(rows, name), f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
@@ -108,54 +102,41 @@ def load(name: str) -> GradedSet:
         read = sets.read_published(known, GRADED)
         proofs = check(read.rows, read.place)
         if len(proofs) != known.rows:
-            raise UserError(f"{name} from {read.origin} has {len(proofs)} proofs and not {known.rows}. {read.way_out}")
+            raise UserError(f"{name} from {read.origin} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
         return GradedSet(name, proofs, read.source, known.licence, revision=read.commit)
     if name.startswith("hub:"):
-        asked = hub.Spec.read(name)
-        read = sets.read_hub(asked, GRADED)
+        read = sets.read_hub(hub.Spec.read(name), GRADED)
         return GradedSet(name[4:], check(read.rows, read.place), read.source, read.licence, revision=read.commit)
-    known_names = ", ".join([*BUNDLED, *PUBLISHED])
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return GradedSet(path.stem, check(read_rows(path), str(path)), f"file {path.name}")
     raise UserError(
-        f"unknown graded set {name!r:.80}. Known sets: {known_names}; or give hub:owner/name, or the path of a .json, "
-        ".jsonl, .csv or .parquet file"
+        f"unknown graded set {name!r:.80}. Give one of {', '.join([*BUNDLED, *PUBLISHED])}, hub:owner/name, or a "
+        ".json, .jsonl, .csv or .parquet file"
     )
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Proofs from decoded rows, each beside the place it came from. Equal statements are one problem; two problems of
-    one id (as where several contests count from 1) get ids of their own. Raises UserError."""
+    """Return the proofs in decoded rows. Equal statements are one problem, and ids are unique. Raises UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
-        if not isinstance(columns, dict):
-            raise UserError(f"{where} must be an object with a problem, a proof and its points, not {kind_of(columns)}")
-        row = understood(columns)
-        statement, text, points = row.get("problem"), row.get("proof"), row.get("points")
-        if not isinstance(statement, str) or not (statement := statement.strip()):
-            raise _lacking(where, "problem", "a text that is not empty", columns)
+        row = read_row(where, columns)
+        statement, text, points = row["problem"], row.get("proof"), row.get("points")
         if not isinstance(text, str | None):
-            raise _lacking(where, "proof", "a text", columns)
-        # A whole number, which CSV has as text and some files as 7.0.
-        told = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
-        if not told:
-            raise _lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
+            raise lacking(where, "proof", "a text", columns)
+        # CSV has numbers as text, and some files have 7.0.
+        whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
+        if not whole:
+            raise lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
         if statement not in ids:
             wished = text_of(row.get("id")) or str(number)
             ids[statement] = wished if wished not in ids.values() else f"{wished} (row {number})"
-        problem = Problem(
-            ids[statement],
-            statement,
-            text_of(row.get("answer")) or None,
-            PROOF,
-            solution=text_of(row.get("solution")),
-            guidelines=text_of(row.get("guidelines")),
-            grading_scheme=scheme_of(row.get("grading_scheme")),
-        )
+        texts: dict[str, Any] = {name: text_of(row.get(name)) for name in ("solution", "guidelines")}
+        scheme, answer = scheme_of(row.get("grading_scheme")), text_of(row.get("answer")) or None
+        problem = Problem(ids[statement], statement, answer, PROOF, grading_scheme=scheme, **texts)
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
-        proof = GradedProof(problem, written, int(told[1]), text_of(row.get("writer")))
+        proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
             raise UserError(f"{where} has half a character in it. Fix it there")
         found.append(proof)
@@ -164,22 +145,31 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     return tuple(found)
 
 
+def read_row(where: str, columns: Any) -> dict[str, Any]:
+    """Return a row under our names, with a statement of its problem. Raises UserError."""
+    if not isinstance(columns, dict):
+        raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")
+    row = understood(columns)
+    statement = row.get("problem")
+    if not isinstance(statement, str) or not statement.strip():
+        raise lacking(where, "problem", "a text that is not empty", columns)
+    return row | {"problem": statement.strip()}
+
+
 def scheme_of(cell: Any) -> str:
-    """A marking scheme as text. Where it stands inside what a person wrote of a proof by it (MathArena: title,
-    grading_scheme_desc, max_points beside points and desc), without what that person gave: no grader may see it."""
+    """Return a marking scheme as text, without the points that a person gave by it in the same object (MathArena)."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
+        with suppress(ValueError):
             items = json.loads(cell)
-        except ValueError:
-            return text_of(cell)
     if isinstance(items, list) and items and all(isinstance(each, Mapping) and "max_points" in each for each in items):
         parts = ("title", "grading_scheme_desc", "max_points")
         return text_of([{name: each[name] for name in parts if name in each} for each in items])
     return text_of(cell)
 
 
-def _lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
+def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
+    """Return the error of a row without a column."""
     return UserError(f"{where} needs {listed(name)}, {what}. Columns found: {names_in(columns)}")
 
 

@@ -1,8 +1,7 @@
-"""What a grader is asked: the prompts, the named places in them, and a file that replaces them.
+"""Write the request to a grader: the prompts, the named places in them, and a file in their stead.
 
-A prompt says what is to be graded and by what; the words around it (ENDING) are of every prompt, also of a file's: what
-the fence means, and the line that points are read from. Their wording is part of a grade's identity, as that of
-core/scaffolds/prompts.py is of a solution's: a changed prompt asks anew.
+Every prompt, a file's too, ends with ENDING: the meaning of the fence, and the line that points are read from. The
+wording is part of a grade's identity, so a changed prompt asks again.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -81,14 +80,14 @@ nothing below it."""
 PLACES = ("problem", "solution", "guidelines", "grading_scheme", "answer", "proof")
 NECESSARY = ("problem", "proof")
 OURS = {"guidelines": GUIDELINES, "alone": ALONE, "scheme": SCHEME}
-FITTING = (GUIDELINES, SCHEME, ANSWER)  # those that a problem may get where none is chosen
+FITTING = (GUIDELINES, SCHEME, ANSWER)  # the choice for a problem if no prompt is given
 WHOLE = "a whole number of points from 0 to 7"
 EITHER = "7 where the two answers say the same, and 0 where they do not"
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text with named places like {problem}, and its name: that of one of ours, or of a file."""
+    """A text with named places like {problem}, and its name: ours, or the file's."""
 
     name: str
     text: str
@@ -99,15 +98,14 @@ class Prompt:
 
 
 def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
-    """Return the prompt that PROMPT=`named` asks for: one of `ours`, or a file that has the `necessary` places and no
-    others than `places`; None if nothing is named. Raises UserError."""
+    """Return the prompt of PROMPT=`named`: one of `ours`, or a file with these places. Raises UserError."""
     if not named:
         return None
     if named in ours:
         return Prompt(named, ours[named])
     others = f", or one of {', '.join(ours)}" if ours else ""
     text = read_text(Path(named).expanduser(), "the prompt", f"Give PROMPT a file{others}")
-    known = f"Places are {', '.join(f'{{{place}}}' for place in places)}; a brace that is none is written twice"
+    known = f"Places are {', '.join(f'{{{place}}}' for place in places)}; write any other brace twice"
     try:
         parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
     except ValueError as error:
@@ -115,16 +113,15 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
     for name, more in parsed:
         if name is not None and (name not in places or more):
             raise UserError(f"the prompt {named} has an unknown place {{{name:.60}}}. {known}")
-    made = Prompt(Path(named).name, text)
-    if missing := [place for place in necessary if place not in made.places]:
-        raise UserError(f"the prompt {named} has no place {{{missing[0]}}}, and can't do without it. {known}")
-    return made
+    prompt = Prompt(Path(named).name, text)
+    if missing := [place for place in necessary if place not in prompt.places]:
+        raise UserError(f"the prompt {named} lacks the place {{{missing[0]}}}. {known}")
+    return prompt
 
 
 @dataclass(frozen=True)
 class Question:
-    """One request to a grader: its `messages`, the `scheme` that they show ("" where they show none), and the points
-    that count as an answer."""
+    """One request to a grader: its `messages`, the `scheme` in them ("": none), and the points that may be stated."""
 
     messages: list[Message]
     scheme: str
@@ -132,39 +129,35 @@ class Question:
 
 
 def prompt(named: str) -> Prompt | None:
-    """Return the grading prompt that PROMPT=`named` asks for, as read_prompt does. None: each problem has the one that
-    fits it."""
+    """Return the grading prompt of PROMPT=`named`; None: each problem gets the prompt that fits. Raises UserError."""
     return read_prompt(named, PLACES, NECESSARY, OURS)
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
-    """The prompt for `problem`: the one that was `chosen`, else the one of ours that suits what is known of it. Raises
-    UserError where the problem lacks what the prompt shows of it."""
-    made, texts = chosen or _ours(problem), _texts(problem)
-    for place in sorted(made.places - {"proof"}):
+    """Return the `chosen` prompt, else ours that fits the `problem`. Raises UserError if the problem lacks a text."""
+    prompt, texts = chosen or _ours(problem), _texts(problem)
+    for place in sorted(prompt.places - {"proof"}):
         if not texts[place]:
             raise UserError(
-                f"problem {problem.id:.60} has no {place}, which the prompt {made.name} shows. Give it that column, or "
-                "a PROMPT that does without"
+                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} shows. Give it that column, "
+                "or choose another PROMPT"
             )
-    if not problem.is_proof and "answer" not in made.places:
+    if not problem.is_proof and "answer" not in prompt.places:
         raise UserError(
-            f"problem {problem.id:.60} has an answer and asks for no proof, and the prompt {made.name} has no place "
-            "{answer}. Leave out PROMPT, or give it that place"
+            f"problem {problem.id:.60} asks for an answer, and the prompt {prompt.name} has no place {{answer}}. Leave "
+            "out PROMPT, or give it that place"
         )
-    return made
+    return prompt
 
 
 def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> Question:
-    """What a grader is asked about a `proof` (of a problem with an answer: a solution), which is fenced. Raises
-    UserError as `fitting` does."""
-    made, texts = fitting(problem, chosen), _texts(problem)
+    """Return the request to grade a `proof`, or the solution of a problem with an answer. Raises UserError."""
+    prompt, texts = fitting(problem, chosen), _texts(problem)
     allowed, which = (points.ALL, WHOLE) if problem.is_proof else (points.RIGHT_OR_WRONG, EITHER)
     drawn = mark(proof, "fence", seed, problem.id)
-    content = f"{made.text.format(**texts, proof=fenced(proof, drawn)).strip()}\n\n"
+    content = f"{prompt.text.format(**texts, proof=fenced(proof, drawn)).strip()}\n\n"
     content += ENDING.format(mark=drawn, stated=points.STATED, which=which)
-    is_shown = made.places & {"grading_scheme", "guidelines"}
-    scheme = texts["grading_scheme" if "grading_scheme" in made.places else "guidelines"] if is_shown else ""
+    scheme = next((texts[place] for place in ("grading_scheme", "guidelines") if place in prompt.places), "")
     return Question([{"role": "user", "content": content}], scheme, allowed)
 
 
@@ -176,13 +169,13 @@ def _ours(problem: Problem) -> Prompt:
     if problem.guidelines:
         return Prompt("guidelines", GUIDELINES)
     raise UserError(
-        f"problem {problem.id:.60} has neither guidelines nor a grading_scheme to grade by. Give it one of these "
-        "columns, or a PROMPT that does without"
+        f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Give it one of these columns, or "
+        "choose a PROMPT without them"
     )
 
 
 def _texts(problem: Problem) -> dict[str, str]:
-    """What stands in the places, but for the proof. Of a scheme and guidelines, one stands in for the other."""
+    """Return the texts for the places, but for the proof. Guidelines may replace a missing scheme, and vice versa."""
     return {
         "problem": problem.statement,
         "solution": problem.solution,

@@ -18,7 +18,7 @@ from core.scaffolds import (
     selfcheck,
     static_math_agent,
 )
-from core.scaffolds.tool_calls import CALL
+from core.scaffolds.math_agent import CALL
 from core.types import PROOF, Message, Problem
 from labs.proofs import points as grader
 from labs.proofs import rubric

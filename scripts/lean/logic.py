@@ -1,5 +1,6 @@
-"""Propositional lemmas made by program: random formulas that are true, with the shortest proof that a search over a few
-tactics finds. The search is intuitionistic and knows no Lean; make_lemmas.py has Lean check what it says.
+"""Generate propositional lemmas: random true formulas, with the shortest proof that a search over a few tactics finds.
+
+The search is intuitionistic and knows no Lean. make_lemmas.py has Lean check its proofs.
 """
 
 import itertools
@@ -31,7 +32,7 @@ TRUE, FALSE = Formula("true"), Formula("false")
 
 
 def shown(formula: Formula, inside: bool = False) -> str:
-    """As Lean reads it."""
+    """Format a formula for Lean."""
     if formula.kind == "atom":
         return str(formula.parts[0])
     if formula.kind in ("true", "false"):
@@ -43,14 +44,14 @@ def shown(formula: Formula, inside: bool = False) -> str:
 
 
 def letters(formula: Formula) -> set[str]:
-    """Its atoms."""
+    """Return the atoms of a formula."""
     if formula.kind == "atom":
         return {str(formula.parts[0])}
     return set().union(*(letters(part) for part in formula.parts if isinstance(part, Formula)))
 
 
 def value(formula: Formula, of: dict[str, bool]) -> bool:
-    """Its truth, given that of its atoms."""
+    """Return the truth of a formula, given the truth of its atoms."""
     match formula.kind:
         case "atom":
             return of[str(formula.parts[0])]
@@ -68,14 +69,14 @@ def value(formula: Formula, of: dict[str, bool]) -> bool:
 
 
 def is_true(formula: Formula) -> bool:
-    """Whether it is true whatever its atoms are."""
+    """Return whether a formula is true for all values of its atoms."""
     names = sorted(letters(formula))
     tables = itertools.product((False, True), repeat=len(names))
     return all(value(formula, dict(zip(names, table, strict=True))) for table in tables)
 
 
 def drawn(rng: random.Random, size: int) -> Formula:
-    """A random formula of `size` connectives."""
+    """Draw a random formula with `size` connectives."""
     if size == 0:
         return Formula("atom", (rng.choice(ATOMS[: rng.choice((2, 3, 4))]),)) if rng.random() < 0.96 else FALSE
     kind = rng.choices(("imp", "and", "or", "iff", "not"), (45, 22, 18, 5, 10))[0]
@@ -86,14 +87,14 @@ def drawn(rng: random.Random, size: int) -> Formula:
 
 
 def renamed(formula: Formula, names: dict[str, str]) -> Formula:
-    """With its atoms named in the order in which they come: formulas that differ in names alone become one."""
+    """Rename atoms in the order of their appearance, so that formulas that differ only in names become equal."""
     if formula.kind == "atom":
         return Formula("atom", (names.setdefault(str(formula.parts[0]), ATOMS[len(names) % len(ATOMS)]),))
     return Formula(formula.kind, tuple(renamed(part, names) for part in formula.parts if isinstance(part, Formula)))
 
 
 class Goal(NamedTuple):
-    """Named hypotheses, what to prove from them, and how many names were given so far."""
+    """A goal: named hypotheses, the formula to prove from them, and the number of names used so far."""
 
     given: tuple[tuple[str, Formula], ...]
     wanted: Formula
@@ -106,7 +107,7 @@ class Goal(NamedTuple):
 
 
 def proof(formula: Formula) -> list[str] | None:
-    """The shortest list of tactics that proves it; None where none is found within BUDGET and LONGEST."""
+    """Return the shortest list of tactics that proves a formula; None if the limits BUDGET and LONGEST are exceeded."""
     left = [BUDGET]
     for most in range(1, LONGEST + 1):
         if (found := _proved([Goal((), formula, 0)], most, left)) is not None:
@@ -130,7 +131,7 @@ def _proved(goals: list[Goal], most: int, left: list[int]) -> list[str] | None:
 
 
 def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
-    """Tactics worth trying, with the goals that they leave. Where one loses nothing, it is the only one."""
+    """Yield promising tactics, with the goals that they leave. A tactic that loses nothing is the only one."""
     given, wanted, names = goal
     facts = {formula for _, formula in given}
     if wanted in facts:
@@ -177,7 +178,7 @@ def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
 
 
 def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
-    """What is left to prove where `fact` is applied to `wanted`; None where it does not end in it."""
+    """Return the goals left if `fact` is applied to `wanted`; None if `fact` has another conclusion."""
     premises: list[Formula] = []
     while fact != wanted:
         if fact.kind not in ("imp", "not"):
@@ -188,7 +189,7 @@ def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
 
 
 def lemmas(seed: int, by_length: dict[int, int]) -> Iterator[tuple[str, list[str]]]:
-    """Statements with their proofs, `by_length[k]` of each length k (of the greatest key and more: that many)."""
+    """Yield statements with their proofs, `by_length[k]` for each length k. The greatest key includes longer ones."""
     rng = random.Random(seed)
     wanted = dict(by_length)
     longest = max(wanted)

@@ -1,12 +1,12 @@
-"""Lemmas for the demonstration, made by program and checked by Lean: data/lean/lemmas_{train,tune,test,false}.json.
+"""Generate the lemmas data/lean/lemmas_{train,tune,test,false}.json, checked by Lean.
 
     python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
-Propositional ones (logic.py) and ones about natural numbers (numbers.py), of 1 to 14 tactics, each with a proof that
-labs/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
-TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. Settings were chosen
-by the held-out ones of the first seed, `tune`; `test` holds held-out ones of another seed, which decided nothing. The
-false ones are for tests: formulas that some truth table refutes, and wrong statements about numbers. About a minute.
+Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with proofs of 1 to 14 tactics that
+labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held out. `teach` marks training lemmas
+with at most TAUGHT tactics, whose proofs train the tiny policy; the others are left to search. Settings were chosen by
+the held-out lemmas of the first seed, `tune`. `test` has held-out lemmas of another seed, which decided nothing. False
+statements are for tests: formulas that a truth table refutes, and wrong statements about numbers. Takes a minute.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from core.base.errors import UserError, command
 from core.base.files import DATA, write_atomically
 from labs.lean import toolchain
 from labs.lean.accept import accept
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from scripts.lean import logic, numbers
 
 BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer
@@ -51,7 +51,7 @@ Lemma = tuple[str, list[str]]
 
 
 async def found(workers: Workers, statement: str) -> Lemma | None:
-    """The statement with its shortest proof out of numbers.tries; None where MOST_CALLS do not find one."""
+    """Return the statement with its shortest proof by numbers.tries; None if MOST_CALLS do not find one."""
     first = await workers.run(statement)
     if first.state is None:
         raise UserError(f"{statement}: {first.error}")
@@ -74,7 +74,7 @@ async def found(workers: Workers, statement: str) -> Lemma | None:
 
 
 async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
-    """Without the tactics behind the one that ends the proof: `rw` also closes a goal by `rfl`."""
+    """Remove the tactics after the end of the proof: `rw` also closes a goal by `rfl`."""
     statement, tactics = lemma
     for count in range(len(tactics)):
         step = await workers.run(statement, tactics[: count + 1])
@@ -82,11 +82,11 @@ async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
             raise UserError(f"{statement}: {tactics[count]}: {step.error}")
         if not step.state.goals:
             return statement, tactics[: count + 1]
-    raise UserError(f"{statement}: goals are left behind {tactics}")
+    raise UserError(f"{statement}: goals are left after {tactics}")
 
 
-async def made(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
-    """All of them, each accepted by Lean."""
+async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
+    """Return all lemmas of a seed, each accepted by Lean."""
     rng = random.Random(seed)
     by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
     lemmas = dict(logic.lemmas(seed, BY_LENGTH))
@@ -102,8 +102,9 @@ async def made(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
 
 
 async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -> list[Lemma]:
-    """Held-out ones of another seed, each accepted by Lean, whose statements are not `known`. What has one proof by
-    rule for all seeds is not among them."""
+    """Return held-out lemmas of another seed that are not `known`, each accepted by Lean.
+
+    Lemmas with the same proof by rule for all seeds are left out."""
     rng = random.Random(seed)
     by_rule = [lemma for _ in range(FRESH_CHAINS) for lemma in numbers.chains(rng)]
     drawn = [*logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}), *by_rule]
@@ -114,7 +115,7 @@ async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -
 
 
 async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) -> list[Lemma]:
-    """Them, the shortest proof first. Raises UserError for one that Lean does not accept."""
+    """Return the lemmas by length of proof. Raises UserError if Lean rejects one."""
     gate = asyncio.Semaphore(count)
 
     async def check(statement: str, tactics: Sequence[str]) -> None:
@@ -128,12 +129,12 @@ async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) 
 
 
 def is_held_out(statement: str) -> bool:
-    """Whether a lemma is for testing, by a hash of its statement."""
+    """Return whether a lemma is held out, by a hash of its statement."""
     return int.from_bytes(hashlib.sha256(statement.encode()).digest()[:4], "big") % 100 < HELD_OUT
 
 
 def refuted(seed: int) -> list[str]:
-    """False statements: formulas by their truth tables, numbers by us."""
+    """Return false statements: formulas by their truth tables, and FALSE_NUMBERS."""
     rng = random.Random(seed)
     formulas: list[str] = []
     while len(formulas) < FALSE_FORMULAS:
@@ -146,20 +147,19 @@ def refuted(seed: int) -> list[str]:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """The rows as {"theorems": […]}, one a line."""
+    """Write the rows as {"theorems": […]}, one a line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     write_atomically(path, f'{{"theorems": [\n{lines}\n]}}\n'.encode())
 
 
 def main() -> None:
-    """Make the files."""
-    parser = argparse.ArgumentParser(description="Make lemmas for the demonstration, each checked by Lean.")
+    parser = argparse.ArgumentParser(description="Generate lemmas, each checked by Lean.")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--fresh", type=int, default=2, help="seed of the lemmas to test on")
+    parser.add_argument("--fresh", type=int, default=2, help="seed of the test lemmas")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     lean = toolchain.find()
-    lemmas = asyncio.run(made(lean, args.workers, args.seed))
+    lemmas = asyncio.run(generated(lean, args.workers, args.seed))
     parts = {
         "train": [lemma for lemma in lemmas if not is_held_out(lemma[0])],
         "tune": [lemma for lemma in lemmas if is_held_out(lemma[0])],

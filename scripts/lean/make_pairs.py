@@ -1,9 +1,9 @@
-"""Pairs of a state and a tactic from the proofs that a file of lemmas holds, the states as real Lean shows them.
+"""Extract pairs of a state and a tactic from the proofs in a file of lemmas, with states from real Lean.
 
     python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants 16] [--workers 2]
 
-Only lemmas marked `teach` are taken. A variant of one has a formula, or a term, in the place of a variable; it counts
-where Lean takes the same proof of it.
+Only lemmas marked `teach` are used. A variant replaces a variable by a formula or a term. It is kept if Lean accepts
+the same proof for it.
 """
 
 import argparse
@@ -19,29 +19,29 @@ from core.base.files import DATA, read_json
 from labs.lean import pairs, toolchain
 from labs.lean.control import of_lemma
 from labs.lean.pairs import Pair
-from labs.lean.workers import Workers
+from labs.lean.session import Workers
 
-# What stands in a variable's place, by its type; x and y are variables.
+# Replacements of a variable, by its type; x and y are variables.
 PLACES = {
     "Prop": ("(x ∧ y)", "(x ∨ y)", "(x → y)", "¬x", "(x ↔ y)", "False", "((x ∧ y) → x)", "(x ∨ ¬y)"),
     "Nat": ("(x + y)", "(x * y)", "(x + 2)", "(3 * x)", "0"),
 }
 LETTERS = {"Prop": "pqrs", "Nat": "abcde"}
-_STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) : (?P<said>.*)")
+_STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) : (?P<formula>.*)")
 
 
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """The lemma with something else for one of its variables; None for a statement with others than Prop's or Nat's."""
+    """Replace one variable of a lemma; return None for a statement with variables of other types than Prop or Nat."""
     found = _STATEMENT.fullmatch(lemma["statement"])
     if found is None:
         return None
     letters, places = LETTERS[found["type"]], PLACES[found["type"]]
     parts = dict(zip("xy", rng.choices(letters, k=2), strict=True))
     place = re.sub(r"\b[xy]\b", lambda name: parts[name[0]], rng.choice(places))
-    said = re.sub(rf"\b{rng.choice(found['names'].split())}\b", place, found["said"])
-    names = sorted(set(re.findall(r"\b[a-z]\b", said)) & {*letters, *found["names"].split()})
+    formula = re.sub(rf"\b{rng.choice(found['names'].split())}\b", place, found["formula"])
+    names = sorted(set(re.findall(r"\b[a-z]\b", formula)) & {*letters, *found["names"].split()})
     binder = f"({' '.join(names)} : {found['type']})" if names else ""
-    return lemma | {"statement": f"{binder} : {said}".strip()}
+    return lemma | {"statement": f"{binder} : {formula}".strip()}
 
 
 async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
@@ -50,26 +50,26 @@ async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int,
     others = {one["statement"]: one for one in drawn if one}
 
     async with Workers(toolchain.find(), count) as workers:
-        made = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
-    if not all(made[: len(lemmas)]):
-        raise UserError("Lean does not take the proofs of all lemmas. Make them anew")
-    print(f"{sum(map(bool, made[len(lemmas) :]))} of {len(others)} variants were proved by the same proof")
-    return pairs.merged(made)
+        found = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
+    if not all(found[: len(lemmas)]):
+        raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
+    print(f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants were proved by the same proof")
+    return pairs.merged(found)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--lemmas", type=Path, default=DATA / "lean" / "lemmas_train.json")
-    parser.add_argument("--variants", type=int, default=16, help="of each lemma, drawn")
+    parser.add_argument("--variants", type=int, default=16, help="random variants of each lemma")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    rows = read_json(args.lemmas, "the lemmas", "Make them: python -m scripts.lean.make_lemmas")["theorems"]
+    rows = read_json(args.lemmas, "the lemmas", "Run python -m scripts.lean.make_lemmas")["theorems"]
     chosen = [row for row in rows if row.get("proof") and row.get("teach")]
-    made = asyncio.run(of_lemmas(chosen, args.variants, args.workers, args.seed))
-    pairs.write(args.out, made)
-    print(f"{len(made)} pairs of {len(chosen)} lemmas")
+    found = asyncio.run(of_lemmas(chosen, args.variants, args.workers, args.seed))
+    pairs.write(args.out, found)
+    print(f"{len(found)} pairs of {len(chosen)} lemmas")
 
 
 if __name__ == "__main__":

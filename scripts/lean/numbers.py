@@ -1,5 +1,6 @@
-"""Lemmas about natural numbers made by program: families with their proofs by rule, and statements by induction whose
-proofs make_lemmas.py finds with Lean itself.
+"""Generate lemmas about natural numbers: families with proofs by rule, and statements to prove by induction.
+
+make_lemmas.py finds the proofs by induction with Lean itself.
 """
 
 import itertools
@@ -25,7 +26,7 @@ def _intros(count: int) -> list[str]:
 
 
 def chains(rng: random.Random) -> Iterator[Lemma]:
-    """Equations to rewrite with, given in any order: a = b → b = c → a + d = c + d."""
+    """Yield equations to rewrite with, in any order: a = b → b = c → a + d = c + d."""
     for length, _ in itertools.product((1, 2, 3, 4), range(9)):
         names = list(LETTERS[: length + 1])
         rng.shuffle(names)
@@ -40,7 +41,7 @@ def chains(rng: random.Random) -> Iterator[Lemma]:
 
 
 def orders() -> Iterator[Lemma]:
-    """a ≤ b → a + i ≤ b + j, and chains of ≤."""
+    """Yield a ≤ b → a + i ≤ b + j, and chains of ≤."""
     for i, j in itertools.product(range(4), range(1, 7)):
         if i <= j:
             left = "a" + (f" + {i}" if i else "")
@@ -55,7 +56,7 @@ def orders() -> Iterator[Lemma]:
 
 
 def predicates() -> Iterator[Lemma]:
-    """Of predicates on numbers: instances, witnesses, steps from n to n + 1."""
+    """Yield lemmas on predicates of numbers: instances, witnesses, steps from n to n + 1."""
     for number in (0, 1, 2, 3, 5, 8):
         yield f"(P : Nat → Prop) : (∀ x, P x) → P {number}", ["intro h1", f"exact h1 {number}"]
         yield f"(P : Nat → Prop) : P {number} → ∃ x, P x", ["intro h1", f"exact ⟨{number}, h1⟩"]
@@ -93,7 +94,7 @@ def predicates() -> Iterator[Lemma]:
 
 
 def by_induction() -> Iterator[str]:
-    """Statements that Lean itself finds proofs of, with the tactics of `tries`."""
+    """Yield statements whose proofs Lean finds with the tactics of `tries`."""
     yield from ("(n : Nat) : 0 + n = n", "(n : Nat) : 0 * n = 0", "(n : Nat) : 1 * n = n", "(n : Nat) : n * 1 = n")
     yield from ("(n : Nat) : n * 2 = n + n", "(a b : Nat) : a + b = b + a", "(a b c : Nat) : a + b + c = a + (b + c)")
     yield from ("(a b c : Nat) : a + b + c = a + c + b", "(a b c : Nat) : a + (b + c) = b + (a + c)")
@@ -121,7 +122,7 @@ def by_induction() -> Iterator[str]:
 
 
 def tries(state: str) -> list[str]:
-    """Tactics worth trying where Lean shows `state`."""
+    """Return promising tactics for a state as Lean prints it."""
     goal = state.split("\n\n")[0]
     lines = goal.split("\n")
     given = [line.partition(" : ") for line in lines if not line.startswith(("⊢", "case"))]

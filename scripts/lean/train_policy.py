@@ -1,11 +1,11 @@
-"""Train the tiny policy from nothing and write its GGUF file: states in, a tactic out.
+"""Train the tiny policy, which answers a state with a tactic, from scratch, and write its GGUF file.
 
     python -m scripts.lean.make_pairs results/lean/taught.jsonl    # in .venv: real Lean
     .venv-train/bin/python -m scripts.lean.train_policy results/lean/taught.jsonl --out data/lean/policy.gguf
 
-The embedded model's network and loop, smaller and with a tokenizer of its own, in which every sign of Lean's is one
-token: llama.cpp tells no probability for a token that is a part of a character. Each pair is seen many times, each time
-with other names for its variables.
+It has the embedded model's network and training loop, but is smaller. Its tokenizer has one token for each sign of
+Lean, since llama.cpp returns no probability for a token that is a part of a character. Each pair is seen many times,
+each time under other names of its variables.
 """
 
 import argparse
@@ -33,12 +33,12 @@ from scripts.embedded.train import export, logging
 
 NAME = "qed-rsa tiny Lean policy"
 VOCAB = 512  # tokens
-SIGNS = "⊢→∧∨¬↔∃∀≤⟨⟩≠·∣✝←×"  # each a token of its own
+SIGNS = "⊢→∧∨¬↔∃∀≤⟨⟩≠·∣✝←×"  # one token each
 TOKENIZER_PAIRS = 4000
 TOKENS = 700_000
 WARM_UP = 50_000
 BATCH = 3072  # tokens, padding included
-# A prompt begins no thinking: a tactic follows at once.
+# A prompt begins no thinking: a tactic follows immediately.
 CHAT_TEMPLATE = """\
 {%- for message in messages %}
     {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
@@ -50,13 +50,14 @@ CHAT_TEMPLATE = """\
 
 
 def prompt(pair: Pair) -> str:
-    """What CHAT_TEMPLATE makes of the question for a tactic."""
+    """Return the request for a tactic as CHAT_TEMPLATE formats it."""
     return f"{IM_START}user\n{asked(pair.state)[0]['content']}{IM_END}\n{IM_START}assistant\n"
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Byte-level BPE of at most VOCAB tokens with Qwen2's splitting rule, in which SIGNS are merged before all else: it
-    is learned on whole characters, and what it learned is spelled in bytes then."""
+    """Train byte-level BPE of at most VOCAB tokens with Qwen2's splitting rule, in which SIGNS are merged first.
+
+    It is learned on whole characters, and then spelled in bytes."""
     alphabet = dict(_bytes_to_characters())
 
     def spelled(text: str) -> str:
@@ -97,22 +98,22 @@ def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
 
 
 def _bytes_to_characters() -> list[tuple[int, str]]:
-    """GPT-2's: the printable bytes stand for themselves, the others for characters from U+0100 on."""
+    """Return GPT-2's mapping: printable bytes represent themselves, other bytes characters from U+0100 on."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in shown]
     return [(byte, chr(byte)) for byte in shown] + [(byte, chr(256 + i)) for i, byte in enumerate(others)]
 
 
 def batches(tokenizer: Tokenizer, given: Sequence[Pair], seed: int) -> Iterator[Batch]:
-    """Endless."""
+    """Yield batches without end."""
     rng, stream = random.Random(seed), drawn(given, seed)
     end = tokenizer.token_to_id(IM_END)
     while True:
         rows = []
         for pair in islice(stream, POOL):
             before = tokenizer.encode(prompt(pair)).ids
-            said = [*tokenizer.encode(pair.tactic).ids, end]
-            rows.append(Tokens(before + said, [0.0] * len(before) + [1.0] * len(said)))
+            reply = [*tokenizer.encode(pair.tactic).ids, end]
+            rows.append(Tokens(before + reply, [0.0] * len(before) + [1.0] * len(reply)))
         pool = cut(rows, BATCH)
         for each in rng.sample(pool, len(pool)):
             yield Batch.of(each)
@@ -120,9 +121,9 @@ def batches(tokenizer: Tokenizer, given: Sequence[Pair], seed: int) -> Iterator[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", type=Path, help="what make_pairs has written")
+    parser.add_argument("pairs", type=Path, help="output of make_pairs")
     parser.add_argument("--out", type=Path, required=True, help="the GGUF file to write")
-    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"to train on (default: {TOKENS:,})")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"tokens to train on (default: {TOKENS:,})")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     began = time.monotonic()
@@ -134,8 +135,8 @@ def main() -> None:
     model = Qwen3(Shape(vocab=tokenizer.get_vocab_size(), feed_forward=256))
     print(f"{len(given)} pairs, {model.shape.vocab} tokens, {sum(p.numel() for p in model.parameters())} parameters")
     schedule = Schedule(args.tokens, 1.0, 0.0, WARM_UP)
-    made = batches(tokenizer, given, args.seed)
-    steps = train(model, made, schedule, logging("policy"), torch.device("cpu"))
+    stream = batches(tokenizer, given, args.seed)
+    steps = train(model, stream, schedule, logging("policy"), torch.device("cpu"))
     export(model, tokenizer, args.out, name=NAME, template=CHAT_TEMPLATE)
     digest = hashlib.sha256(args.out.read_bytes()).hexdigest()
     print(f"{steps} steps, {time.monotonic() - began:.0f} s, {args.out.stat().st_size:,} bytes, sha256 {digest}")

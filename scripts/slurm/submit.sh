@@ -5,25 +5,24 @@
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
 #   SERVERS=4 bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]
 #   SERVERS=4 bash scripts/slurm/submit.sh 18_proofs [NAME=value …] GRADER=card [GRADES=3 MAX_DOLLARS=5 …]
-# What stands from GRADER= on is scripts/grade.sh's: a job of its own, once the run has ended well. A grader on GPUs gets
-# servers of its own then (GRADER_SERVERS, default SERVERS), any other one none.
-# Options of your cluster go into SERVERS_OPTIONS and EXPERIMENT_OPTIONS, for instance "--partition=gpu --account=me"; those
-# of a grader's servers into GRADER_OPTIONS, if they are others.
+# GRADER= and all words after it go to scripts/grade.sh, which runs as a separate job if the run succeeds. A grader on GPUs
+# gets its own servers then (GRADER_SERVERS, default SERVERS). Other graders need none.
+# Put options of your cluster into SERVERS_OPTIONS and EXPERIMENT_OPTIONS, for instance "--partition=gpu --account=me". If a
+# grader's servers need other options, set GRADER_OPTIONS.
 # RESULTS_DIR (default ./results) must be on a disk that all nodes see. ENGINE=embedded needs no GPU.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"
-card() { case $1 in *.toml) echo "$1" ;; *) echo "card:${1#card:}" ;; esac; }  # also where a folder has its name
-fail() { echo "error: $*" >&2; exit 2; }
+card() { case $1 in *.toml) echo "$1" ;; *) echo "card:${1#card:}" ;; esac; }  # even if a folder has the same name
 
 [ $# -gt 0 ] || fail "name an experiment: bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]"
 compgen -G "experiments/$1*.py" >/dev/null || fail "no experiment '$1'. 'bash scripts/run.sh' lists them"
-[ -n "${API_KEY:-}" ] || fail "API_KEY is not set, and the servers are open to the network: export API_KEY=\$(openssl rand -hex 24)"
+[ -n "${API_KEY:-}" ] || fail "API_KEY is not set, but the servers are open to the network. Set it: export API_KEY=\$(openssl rand -hex 24)"
 servers=${SERVERS:-2}
-[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is not a number from 1 to 64"
+[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is out of range. Give a number from 1 to 64"
 command -v sbatch >/dev/null || fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
 
-# What stands before GRADER= is the run's. (An experiment that has a constant GRADER grades by itself.)
+# The words before GRADER= belong to the run. An experiment with a constant GRADER grades by itself.
 run=("$1") name=$(basename "$(compgen -G "experiments/$1*.py" | head -n 1)" .py)
 shift
 while [ $# -gt 0 ] && { [[ $1 != GRADER=* ]] || grep -q '^GRADER = ' "experiments/$name.py"; }; do
@@ -31,14 +30,14 @@ while [ $# -gt 0 ] && { [[ $1 != GRADER=* ]] || grep -q '^GRADER = ' "experiment
 done
 graders=${GRADER_SERVERS:-}
 [[ -z $graders || ($graders =~ ^[1-9][0-9]?$ && $graders -le 64) ]] ||
-  fail "GRADER_SERVERS=$graders is not a number from 1 to 64"
+  fail "GRADER_SERVERS=$graders is out of range. Give a number from 1 to 64"
 
 bash setup.sh fleet
 if [ $# -gt 0 ]; then
   need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment "${1#GRADER=}") || exit 2
   case $need in
-    http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders: $1 is at $need, and needs none"; graders=0 ;;
-    embedded | llamacpp) graders=${graders:-0} ;;  # in the process of the grading itself
+    http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders has no use: $1 is served at $need. Unset it"; graders=0 ;;
+    embedded | llamacpp) graders=${graders:-0} ;;  # the grading serves it in its own process
     *) graders=${graders:-$servers} ;;
   esac
 fi
@@ -55,11 +54,11 @@ job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/f
   "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
   scancel "$array"; fail "the experiment could not be submitted (see above); its servers are cancelled"; }
 job=${job%%;*} jobs="$job $array"
-echo "servers: job array $array; $name: job $job, which starts when they run; logs: $RESULTS_DIR/fleet/slurm-*.log"
+echo "servers: job array $array; $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
 
 if [ $# -gt 0 ]; then
   words=("$@") changes=()
-  if [ "$graders" -gt 0 ]; then  # its servers, and the gateway before them, are told by MODEL what to serve
+  if [ "$graders" -gt 0 ]; then  # MODEL names the model for its servers and their gateway
     words=("${@:2}")
     changes=(-u BASE_URL -u GRADER_URL -u GRADER_MODEL ENGINE="$need" MODEL="$(card "${1#GRADER=}")")
     changes+=(SERVERS_OPTIONS="${GRADER_OPTIONS:-${SERVERS_OPTIONS:-}}")
@@ -69,6 +68,6 @@ if [ $# -gt 0 ]; then
     scripts/slurm/experiment.sbatch own "$graders" bash scripts/grade.sh "$name" "${words[@]}") || {
     scancel "$job"; scancel "$array"; fail "the grading could not be submitted (see above); the run is cancelled"; }
   jobs="${grading%%;*} $jobs"
-  echo "grading: job ${grading%%;*}, which starts when $name has ended well, on ${graders/#0/no} servers of its own"
+  echo "grading: job ${grading%%;*}, which starts if $name succeeds, on ${graders/#0/no} servers of its own"
 fi
 echo "to stop: scancel $jobs"

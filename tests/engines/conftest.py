@@ -1,4 +1,4 @@
-"""What the tests of engines share: stand-ins, and an environment that names no server."""
+"""Share stand-ins for servers, and an environment that names no server."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,16 +10,16 @@ from tests.fakes.engines import StandIn
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., StandIn]]:
-    """Make stand-ins (tests/fakes/engines.py), which end with the test."""
-    made: list[StandIn] = []
+    """Start stand-ins (tests/fakes/engines.py), which end with the test."""
+    started: list[StandIn] = []
 
     def start(*args: Any, **more: Any) -> StandIn:
-        made.append(StandIn(*args, **more))
-        return made[-1]
+        started.append(StandIn(*args, **more))
+        return started[-1]
 
     yield start
-    for one in made:
-        one.close()
+    for each in started:
+        each.close()
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,10 @@
-"""Model cards: every bundled one is right, a bad one says what is wanted, and MODEL picks them."""
+"""Test model cards: the bundled ones are right, a bad one is refused in a clear line, and MODEL chooses them."""
 
-import dataclasses
 import json
 import re
 import tomllib
 from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from core.problems import sets
 from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
-FIELDS = {each.name for each in dataclasses.fields(Card)} - {"name"}
+FIELDS = {each.name for each in fields(Card)} - {"name"}
 
 
 @pytest.fixture(autouse=True)
@@ -37,66 +37,44 @@ def card(folder: Path, text: str, name: str = "mine.toml") -> Card:
     return cards.read(folder / name)
 
 
-# Those that come along
+# Bundled ones
 
 
-def test_every_bundled_card_is_right() -> None:
+def test_every_bundled_card_is_right_and_contains_no_key() -> None:
     assert {"openai", "qed-nano", "embedded"} < {*cards.names()}
+    server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
     for name in cards.names():
-        made = cards.named(name)
-        assert made.name == name and made.about and (made.engine or made.key_env or made.base_url)
-        assert made.engine in ("", *engines())
-        assert made.problem_set in (*sets.BUNDLED, "aime_2025")
-        json.dumps(made.shown())
+        found = cards.named(name)
+        assert found.name == name and found.about and (found.engine or found.key_env or found.base_url)
+        assert found.engine in ("", *engines())
+        assert {found.problem_set, found.star_set, found.star_eval_set} <= {"", "aime_2025", *sets.BUNDLED}
+        json.dumps(found.shown())
+        assert not re.search(r"sk-|AIza|gsk_", (cards.FOLDER / f"{name}.toml").read_text(encoding="utf-8")), name
+        if found.engine:  # a model that we serve
+            assert replace(server, card=found).key_fields == server.key_fields
 
 
-def test_no_bundled_price_is_without_its_day_and_no_card_holds_a_key() -> None:
-    for path in cards.FOLDER.glob("*.toml"):
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        assert "price" not in found or found["price"]["on"], path
-        assert not re.search(r"sk-|AIza|gsk_", path.read_text(encoding="utf-8")), path
-
-
-def test_the_template_holds_every_field_and_each_of_its_values_is_right(tmp_path: Path) -> None:
+def test_the_template_contains_every_field_with_a_right_value(tmp_path: Path) -> None:
     text = TEMPLATE.read_text(encoding="utf-8")
     switched_on = re.sub(r"^#(?=[\w\[-])", "", text, flags=re.M)
     assert set(tomllib.loads(switched_on)) == FIELDS
     whole = card(tmp_path, switched_on)
     assert whole.price is not None and whole.price.on == "2026-11-23" and whole.query == {"api-version": "2024-10-21"}
+    assert set(whole.not_learnt) == {scaffold.roles for scaffold in SCAFFOLDS.values() if scaffold.roles}
     plain = card(tmp_path, text)
     assert plain == Card("mine", base_url=whole.base_url, key_env=whole.key_env, model=whole.model)
-    for name in FIELDS:
-        assert re.search(rf"^#?(?:{name} =|\[{name}\])", text, re.M), f"{name} stands in the template"
 
 
-def test_the_cards_of_what_we_serve_change_no_key() -> None:
-    for name in cards.names():
-        if cards.named(name).engine:
-            assert cards.named(name).told == {}
-            server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
-            assert dataclasses.replace(server, card=cards.named(name)).told == server.told
-
-
-def test_roles_that_a_model_may_not_have_learnt_are_those_that_scaffolds_name() -> None:
-    asked = {scaffold.roles for scaffold in SCAFFOLDS.values() if scaffold.roles}
-    template = tomllib.loads(re.sub(r"^#(?=not_learnt)", "", (cards.FOLDER / "template.toml").read_text(), flags=re.M))
-    assert asked == set(template["not_learnt"])
-    assert not cards.named("embedded").not_learnt
-
-
-def test_the_embedded_model_alone_has_sets_of_its_own_for_star() -> None:
-    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in cards.names()}
-    assert {name: both for name, both in own.items() if any(both)} == {"embedded": ("sums_star", "sums_star_eval")}
-    assert set(own["embedded"]) <= set(sets.BUNDLED)
-
-
-def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None:
-    assert cards.named("openai").told == {
-        "never": "logprobs min_p seed temperature top_k top_p",
-        "continues": "no",
+def test_keys_contain_only_the_fields_that_change_replies() -> None:
+    openai = {"never": "logprobs min_p seed temperature top_k top_p", "continues": "no"}
+    assert cards.named("openai").key_fields == openai
+    assert Card("x", effort="high", send={"b": 1, "a": [2]}).key_fields == {
+        "effort": "high",
+        "send": '{"a": [2], "b": 1}',
     }
-    assert Card("x", effort="high", send={"b": 1, "a": [2]}).told == {"effort": "high", "send": '{"a": [2], "b": 1}'}
-    assert Card("x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field").told == {}
+    assert (
+        Card("x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field").key_fields == {}
+    )
 
 
 # Bad ones
@@ -106,7 +84,6 @@ def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None
     ("text", "field"),
     [
         ("model = 3", "model"),
-        ('model = ""', "model"),
         ('model = "a\\nb"', "model"),
         ('modle = "m"', "modle"),
         ('name = "m"', "name"),
@@ -115,34 +92,26 @@ def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None
         ('base_url = "https://me:very-secret@x/v1"', "address"),
         ('base_url = "https://x/v1?api_key=very-secret"', "address"),
         ('base_url = "http://[::1"', "address"),
-        ('key_env = "sk-very-secret"', "key_env"),
         ('key_env = "sk_very_secret"', "key_env"),
-        ('key_header = "Bearer very-secret"', "key_header"),
         ("context = 0", "context"),
-        ("context = true", "context"),
-        ("concurrency = 1.5", "concurrency"),
+
         ('cap = "tokens"', "max_tokens|max_completion_tokens"),
         ('never = ["top_p", "stop"]', "never[1]"),
-        ('never = "top_p"', "never"),
         ('thinking = "loud"', "tags|field|hidden|none"),
         ('continues = "no"', "continues"),
-        ("not_learnt = [1]", "not_learnt"),
         ("sampling = 0.6", "sampling"),
         ("[sampling]\ntemperature = 9", "temperature"),
-        ('[sampling]\ntop_p = "1"', "top_p"),
-        ("[sampling]\nbeams = 9", "beams"),
-        ('[sampling]\ntop_p = 1\nmodel = "m"', "model"),
+
         ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
         ("[send]\ntemperature = 1", "temperature"),
         ("[send]\nx = nan", "[send]"),
-        ("[send]\nx = 2026-11-23", "[send]"),
+
         ('[query]\nkey = "very-secret"', "[query]"),
         ("[query]\napi-version = 1", "query"),
         ("[price]\nread = 1\nwritten = 2", "on"),
-        ("[price]\nread = -1\nwritten = 2\non = 2026-11-23", "read"),
+
         ("[price]\nread = 1\nwritten = inf\non = 2026-11-23", "written"),
         ('[price]\nread = 1\nwritten = 2\non = "today"', "on"),
-        ("[price]\nread = 1\nwritten = 2\nper = 1\non = 2026-11-23", "per"),
         ("model = m", "line 1"),
         ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
     ],
@@ -155,15 +124,17 @@ def test_a_bad_card_names_its_file_and_the_field_and_shows_no_key(tmp_path: Path
     assert "very-secret" not in message and "very_secret" not in message
 
 
-def test_a_card_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b'about = "\xff"')
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "a.toml"):
         with pytest.raises(UserError, match=str(path)):
             cards.read(path)
+    with pytest.raises(UserError, match="opnai.*azure, deepseek"):
+        cards.find("card:opnai")
 
 
 @given(st.text(max_size=60))
-def test_any_file_is_a_card_or_a_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_any_file_is_a_card_or_a_user_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("card") / "x.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(UserError):
@@ -171,45 +142,35 @@ def test_any_file_is_a_card_or_a_line(tmp_path_factory: pytest.TempPathFactory, 
 
 
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
-    made = card(
+    found = card(
         tmp_path,
         'base_url = "https://x.example/openai/deployments/d/?api-version=1"\nquery = {a = "b"}\n'
         'never = ["seed", "seed"]\n[price]\nread = 1\nwritten = 2.5\non = "2026-11-23"\n'
         '[send.provider]\norder = ["a"]\n',
     )
-    assert made.base_url == "https://x.example/openai/deployments/d" and made.query == {"api-version": "1", "a": "b"}
-    assert made.told["never"] == "seed" and made.send == {"provider": {"order": ["a"]}}
-    assert made.price == Prices(1, 1, 2.5, "2026-11-23"), "cached tokens cost what others do where it is not said"
+    assert found.base_url == "https://x.example/openai/deployments/d" and found.query == {"api-version": "1", "a": "b"}
+    assert found.key_fields["never"] == "seed" and found.send == {"provider": {"order": ["a"]}}
+    assert found.price == Prices(1, 1, 2.5, "2026-11-23"), "by default, cached tokens cost as much as others"
 
 
-# What they do to a request
+# Requests
 
 
-def test_a_body_is_what_this_server_takes() -> None:
+def test_a_body_is_what_this_server_accepts() -> None:
     asked = {"model": "m", "seed": 1, "temperature": 0.7, "max_tokens": 9, "logprobs": True, "top_logprobs": 5}
     assert NONE.body(asked) == asked
-    made = Card(
-        "x",
-        cap="max_completion_tokens",
-        never=("temperature", "seed", "logprobs"),
-        effort="low",
-        send={"service_tier": "flex"},
-    )
-    assert made.body(asked) == {
-        "model": "m",
-        "max_completion_tokens": 9,
-        "reasoning_effort": "low",
-        "service_tier": "flex",
-    }
+    never, send = ("temperature", "seed", "logprobs"), {"service_tier": "flex"}
+    body = {"model": "m", "max_completion_tokens": 9, "reasoning_effort": "low", **send}
+    assert Card("x", cap="max_completion_tokens", never=never, effort="low", send=send).body(asked) == body
 
 
 def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
     nano = cards.named("qed-nano")
     config = Constants(TOP_K=20)
     assert nano.sampled(config) is config
-    told = nano.advice(config)
-    assert "TEMPERATURE=0.6 TOP_P=0.95" in told and "TEMPERATURE=0.7 TOP_P=1 " in told and "SAMPLING=card" in told
-    asked = dataclasses.replace(config, SAMPLING="card")
+    note = nano.advice(config)
+    assert "TEMPERATURE=0.6 TOP_P=0.95" in note and "TEMPERATURE=0.7 TOP_P=1 " in note and "SAMPLING=card" in note
+    asked = replace(config, SAMPLING="card")
     taken = nano.sampled(asked)
     assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20) and nano.advice(taken) == ""
     assert nano.advice(Constants(TEMPERATURE=0.6, TOP_P=0.95)) == "" == NONE.advice(config)
@@ -239,7 +200,7 @@ def test_another_model_of_the_server_has_no_price_and_no_context(
     assert (other.model, other.context, other.price, other.effort) == ("b/c:d", None, None, "low")
 
 
-def test_a_path_that_exists_is_still_weights_and_an_unknown_name_a_models(
+def test_a_path_that_exists_is_weights_and_an_unknown_name_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -250,11 +211,6 @@ def test_a_path_that_exists_is_still_weights_and_an_unknown_name_a_models(
     card(tmp_path, 'model = "m"')
     monkeypatch.setenv("MODEL", "mine.toml")
     assert environment.card() == Card("mine", model="m") and environment.model() == "m"
-
-
-def test_an_unknown_card_is_told_the_known_ones() -> None:
-    with pytest.raises(UserError, match="opnai.*azure, deepseek"):
-        cards.find("card:opnai")
 
 
 def test_an_engine_that_is_unknown_or_contradicts_the_card_is_refused(
@@ -270,10 +226,10 @@ def test_an_engine_that_is_unknown_or_contradicts_the_card_is_refused(
     with pytest.raises(UserError, match="ENGINE=sglang.*ENGINE=vllm"):
         environment.engine()
     monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
-    assert environment.engine() == "sglang", "with an address, it says nothing"
+    assert environment.engine() == "sglang", "with an address, the card's engine does not matter"
 
 
-def test_what_is_served_has_the_card_of_its_name() -> None:
+def test_a_served_model_has_the_card_of_its_name() -> None:
     for served, engine, name in (
         ("lm-provers/QED-Nano", "sglang", "qed-nano"),
         ("lm-provers/QED-Nano", "vllm", "qed-nano-vllm"),
@@ -298,12 +254,8 @@ def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.api_key() == "sk-ours" and repr(environment.key()) == "(OPENAI_API_KEY)"
     monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
     assert environment.key() == "sk-theirs", "the same origin"
-    others = (
-        "http://api.openai.com/v1",
-        "https://api.openai.com.evil.example/v1",
-        "https://api.openai.com@evil.example",
-    )
-    for elsewhere in (*others, "http://127.0.0.1:9", "https://api.openai.com:port/v1", "http://[::1", "x"):
+    others = ("https://api.openai.com.evil.example/v1", "https://api.openai.com@evil.example")
+    for elsewhere in (*others, "http://api.openai.com/v1", "https://api.openai.com:port/v1", "http://[::1", "x"):
         monkeypatch.setenv("BASE_URL", elsewhere)
         assert environment.key() == "sk-ours" and environment.key().variable == "API_KEY"
     monkeypatch.delenv("BASE_URL")
@@ -324,14 +276,10 @@ def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.Monkey
     assert environment.key().sent == ("api-key", "az-1"), "the address that the card leaves to BASE_URL is its own"
 
 
-def test_a_key_may_stand_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_may_be_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
     files.HOME.mkdir()
     monkeypatch.setenv("MODEL", "openai")
-    for line in (
-        "export OPENAI_API_KEY='sk-file'  # mine",
-        'OPENAI_API_KEY = "sk-file"',
-        "OPENAI_API_KEY=sk-file # $A",
-    ):
+    for line in ("export OPENAI_API_KEY='sk-file'  # mine", "OPENAI_API_KEY=sk-file # $A"):
         (files.HOME / ".env").write_text(f"\ufeff# keys\r\nA=1\r\n{line}\r\n")
         assert environment.key() == "sk-file"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")

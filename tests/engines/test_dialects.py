@@ -1,4 +1,4 @@
-"""The engines: a row each, with its pages, and how a run recognises and asks it."""
+"""Test how a run recognises and asks each engine, by a row of its pages."""
 
 import pkgutil
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from core.engines import dialects
-from core.engines.dialect import default
+from core.engines.dialect import on_gpu
+from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.server import engines
 from core.types import Message
 from tests.fakes.engines import llama, sglang, vllm
@@ -19,26 +20,22 @@ DIGEST = "0123456789abcdef" * 4
 
 @dataclass(frozen=True)
 class Row:
-    """The pages of an engine, and the server that is found by them.
-
-    `asked`: the paths that are asked, each once and in this order. `told`: the server's part of journal keys.
-    `last`, `fields`: the last message of a request that continues behind thinking, and its other fields.
-    """
+    """An engine's pages, and the server that is found by them."""
 
     pages: dict[str, Any]
-    asked: str
+    asked: str  # the paths of requests, each once and in order
     kind: str
     seeds: bool | None
-    told: dict[str, str]
-    last: dict[str, str] | None  # None: it continues no message
-    fields: dict[str, Any]
+    key_fields: dict[str, str]
+    last: dict[str, str]  # the last message of a request that continues after thinking
+    fields: dict[str, Any]  # the other fields of such a request
 
 
 def listed(**about: Any) -> dict[str, Any]:
     return {"/v1/models": {"data": [{"id": "default", **about}]}}
 
 
-def said(content: str) -> dict[str, str]:
+def assistant(content: str) -> dict[str, str]:
     return {"role": "assistant", "content": content}
 
 
@@ -49,7 +46,7 @@ ROWS = {
         "llama.cpp",
         True,
         {"kind": "llama.cpp", "weights": "/models/one.gguf"},
-        said("It is") | {"reasoning_content": "so"},
+        assistant("It is") | {"reasoning_content": "so"},
         {},
     ),
     "ollama": Row(
@@ -58,17 +55,17 @@ ROWS = {
         "other",
         None,
         {"kind": "other", "weights": DIGEST[:16]},
-        said(TAGGED),
+        assistant(TAGGED),
         {},
     ),
-    "other": Row(listed(), "/v1/models /props /api/tags", "other", None, {}, said(TAGGED), {}),
+    "other": Row(listed(), "/v1/models /props /api/tags", "other", None, {}, assistant(TAGGED), {}),
     "sglang": Row(
         sglang(),
         "/v1/models /server_info /model_info /tokenize",
         "sglang",
         False,
         {"kind": "sglang", "weights": "/models/one"},
-        said("so\n</think>\n\nIt is"),
+        assistant("so\n</think>\n\nIt is"),
         {"continue_final_message": True},
     ),
     "vllm": Row(
@@ -77,7 +74,7 @@ ROWS = {
         "vllm",
         True,
         {"kind": "vllm", "weights": "/models/one"},
-        said(TAGGED),
+        assistant(TAGGED),
         {"continue_final_message": True, "add_generation_prompt": False},
     ),
 }
@@ -88,22 +85,19 @@ def test_every_engine_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_an_engine_is_recognised_and_asked_as_its_row_says(row: Row, serve: Any) -> None:
+def test_an_engine_is_recognised_and_asked_by_its_row(row: Row, serve: Any) -> None:
     here = serve(row.pages)
     server = here.probed()
     paths = list(dict.fromkeys(path for path, _ in here.seen))
     own = [path for path in paths if path in row.asked.split()]
     assert " ".join(own) == row.asked
     if server.dialect.is_owner(row.pages["/v1/models"]["data"][0]):
-        assert paths == own, "an engine that names itself is asked for no page of another one"
-    assert (server.kind, server.seeds, server.told) == (row.kind, row.seeds, row.told)
-    assert bool(server.cannot_continue) == (row.last is None)
-    if row.last:
-        assert server.dialect.closed(server, QUESTION, "so", "It is") == {
-            "messages": [*QUESTION, row.last],
-            **row.fields,
-        }
+        assert paths == own, "an engine that names itself gets no requests for pages of others"
+    assert (server.kind, server.seeds, server.key_fields) == (row.kind, row.seeds, row.key_fields)
+    assert not server.cannot_continue
+    fields = {"messages": [*QUESTION, row.last], **row.fields}
+    assert server.dialect.closed(server, QUESTION, "so", "It is") == fields
 
 
 def test_engine_has_values_for_all_that_can_be_started() -> None:
-    assert set(engines()) == {"sglang", "vllm", "llamacpp", "embedded"} and default().kind == "sglang"
+    assert set(engines()) == {"sglang", "vllm", "llamacpp", "embedded"} and on_gpu("") is SGLANG

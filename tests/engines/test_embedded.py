@@ -1,4 +1,4 @@
-"""The embedded model: documents agree on its figures, and its card names the file. Golden cases pin what it does."""
+"""Test that documents agree on the embedded model's figures. Golden cases pin its answers."""
 
 import hashlib
 import re
@@ -8,52 +8,35 @@ import pytest
 from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 
-# Figures that stand in more than one document, as a pattern in each; the numbers in its groups must be the same ones.
-README, CARD, RESULTS = "README.md", "data/embedded/README.md", "docs/results.md"
+# Figures that more than one document gives, as a pattern for each: the numbers in its groups must be equal.
+README, CARD, RESULTS, EXPERIMENTS = "README.md", "data/embedded/README.md", "docs/results.md", "docs/experiments.md"
 RATE = r"([\d.]+%? \[[\d., ]+\])"
 FIGURES: dict[str, dict[str, str]] = {
     "the file": {README: r"embedded@(\w{12})", CARD: r"sha256 `(\w{12})", RESULTS: r"model \(sha256 (\w{12})\)"},
-    "greedy": {README: f"one greedy sample {RATE}", CARD: rf"greedy sample \(T=0; 240 problems\) \| {RATE}"},
-    "the vote of 48": {README: f"the vote of 48 {RATE}", CARD: rf"majority of 48 \| {RATE}"},
     "best of 29": {
-        README: f"best of 29 by its own verdicts {RATE}",
-        CARD: rf"best of 29 by one verdict each \| {RATE}",
-        RESULTS: f"best of 29 by one verdict each, it is at {RATE}",
-    },
-    "RSA": {README: f"members \\(N=8, K=3, T=5\\) {RATE}", CARD: rf"RSA, N=8 K=3 T=5, mean \(.*?\]\) \| {RATE}"},
-    "RSA on best of 29": {
-        CARD: r"best of 29 by one verdict each \| .*? \| (.*?) \|",
-        RESULTS: r"on 200 other problems, (.*?) behind RSA's mean",
-    },
-    "stopping when all agree": {
-        README: r"when all members agree, that saves (.*?\]) and costs (.*?\])",
-        CARD: r"all members agree \| (.*?) \| .*? \| (.*?) \|",
+        CARD: rf"best of 29 by one verdict each \| {RATE} \| (.*?) \|",
+        RESULTS: rf"best of 29 by one verdict each, it solves {RATE} of 200 other problems, (.*?) less than RSA's mean",
     },
     "stopping at 7 of 8": {
-        README: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
+        EXPERIMENTS: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
         CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
     },
-    "equal operations": dict.fromkeys(
-        (README, RESULTS),
-        r"RSA reads ([\d.]+ times) the .*? takes ([\d.]+ times) its .*? its lead over best-of is (.*?\])",
-    ),
     "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
-        README: r"goes from ([\d.]+) to \[([\d.]+)\]",
+        EXPERIMENTS: r"goes from ([\d.]+) to \[([\d.]+)\]",
         RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",
     },
 }
 
-
 @pytest.mark.parametrize("name", FIGURES)
 def test_documents_agree_on_its_figures(name: str) -> None:
-    """A minus sign may be a word, and an interval turn round with it."""
-    told = {}
+    """They are compared as sets, because a word may replace a minus sign and so turn an interval around."""
+    figures = {}
     for path, pattern in FIGURES[name].items():
         found = re.search(pattern, re.sub(r"\s+", " ", (ROOT / path).read_text(encoding="utf-8")))
         assert found, f"{path} lacks {pattern}"
-        told[path] = sorted(re.findall(r"[\w.]*\d", " ".join(found.groups())))
-    assert len({tuple(figures) for figures in told.values()}) == 1, told
+        figures[path] = sorted(re.findall(r"[\w.]*\d", " ".join(found.groups())))
+    assert len({tuple(each) for each in figures.values()}) == 1, figures
 
 
 def test_the_card_names_the_committed_file_which_is_small() -> None:

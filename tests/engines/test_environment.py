@@ -1,9 +1,7 @@
-"""Settings in the environment: read when they are used, in one place; and the record of a server, which is light."""
+"""Test settings in the environment: read at each use, in one module; and the record of a server, a light import."""
 
 import ast
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,61 +9,68 @@ import pytest
 from core.base.errors import UserError
 from core.engines import environment
 from tests.conftest import ROOT
+from tests.helpers.processes import loads_none
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH"):
+    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH", "DETERMINISTIC", "KV"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_settings_are_read_when_they_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (environment.host(), environment.port(), environment.api_key()) == ("127.0.0.1", 30000, "")
+    assert not environment.is_deterministic()
     environment.check()
     for name, value in {"BIND": " 10.0.0.1\n", "PORT": "30001", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
+    monkeypatch.setenv("DETERMINISTIC", "1")
     assert (environment.host(), environment.port(), environment.api_key()) == ("10.0.0.1", 30001, "sk-1")
     assert (environment.engine(), environment.weights_folder()) == ("vllm", tmp_path)
+    assert environment.is_deterministic()
     environment.check()
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("PORT", value) for value in ("http", "0", "65536", "-1", "٣")),
+        *(("PORT", value) for value in ("http", "0", "65536", "٣")),
         *(("API_KEY", value) for value in ("sk-é", "sk 1", "sk\t1")),
         ("ENGINE", "ollama"),
         ("BIND", "0.0.0.0"),  # without an API_KEY
+        ("DETERMINISTIC", "yes"),
+        ("KV", "int3"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_settings_that_can_not_be_right_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=name) as raised:
         environment.check()
+        environment.is_deterministic()
+        environment.kv_cache()
     assert (value in str(raised.value)) == (name != "API_KEY"), "a key is not shown"
 
 
-def test_model_is_a_path_of_weights_to_serve_or_the_name_of_a_model_on_a_server(
+def test_model_is_a_path_of_weights_or_the_name_of_a_model_on_a_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for value, base_url, served in (
-        ("", "", ""),
-        ("some/name", "", "some/name"),
-        (str(tmp_path), "", ""),
-        (str(tmp_path), "http://127.0.0.1:1/v1", str(tmp_path)),
-        (str(tmp_path / "none"), "", str(tmp_path / "none")),
+    (tmp_path / "a.gguf").touch()
+    url = "http://127.0.0.1:1/v1"
+    for value, engine, base_url, served, chosen in (
+        ("", "", "", "", ""),
+        ("some/name", "", "", "some/name", ""),
+        (str(tmp_path), "", "", "", ""),
+        (str(tmp_path), "", url, str(tmp_path), ""),
+        (f"{tmp_path}/a.gguf", "", "", "", "llamacpp"),
+        (f"{tmp_path}/a.gguf", "embedded", "", "", "embedded"),
+        (f"{tmp_path}/a.gguf", "", url, f"{tmp_path}/a.gguf", ""),
+        (f"{tmp_path}/none.gguf", "", "", f"{tmp_path}/none.gguf", ""),
     ):
         monkeypatch.setenv("MODEL", value)
+        monkeypatch.setenv("ENGINE", engine)
         monkeypatch.setenv("BASE_URL", base_url)
-        assert (environment.model(), environment.served_model()) == (value, served)
-
-
-def test_a_process_of_ours_finds_our_modules_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert environment.with_changes({"PORT": "1"})["PYTHONPATH"] == str(ROOT)
-    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
-    found = environment.with_changes({"PORT": "1"})
-    assert found["PYTHONPATH"] == f"{ROOT}:/elsewhere" and found["PORT"] == "1"
+        assert (environment.model(), environment.served_model(), environment.engine()) == (value, served, chosen)
 
 
 def test_the_environment_of_engines_is_read_in_one_module() -> None:
@@ -80,10 +85,8 @@ def test_the_environment_of_engines_is_read_in_one_module() -> None:
 
 
 def test_the_record_of_a_server_is_light() -> None:
-    heavy = ("numpy", "openai", "huggingface_hub", "gguf", "jinja2", "subprocess", "urllib.request", "asyncio")
-    code = f"import core.engines.server, sys; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    heavy = ["numpy", "openai", "huggingface_hub", "gguf", "jinja2", "subprocess", "urllib.request", "asyncio"]
+    loads_none("core.engines.server", heavy)
 
 
 def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:

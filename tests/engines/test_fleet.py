@@ -1,4 +1,4 @@
-"""Servers on Slurm: the real gateway before real servers, killed under a run; Slurm's scripts, run here."""
+"""Test servers on Slurm: the real gateway with real servers, killed during a run, and Slurm's scripts, run here."""
 
 import json
 import os
@@ -6,13 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from core.base.errors import UserError
@@ -32,15 +31,15 @@ GENERATIONS = 4 * 4 * 3
 
 @contextmanager
 def started(*args: str, **changes: str) -> Iterator["subprocess.Popen[str]"]:
-    """python -m core.engines.fleet, stopped at the end if it still runs."""
+    """Run python -m core.engines.fleet, and stop it at the end if it still runs."""
     command = [sys.executable, "-m", "core.engines.fleet", *args]
     pipe, env = subprocess.PIPE, environment(**changes)
-    held = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, preexec_fn=heed_signals)
+    fleet = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, preexec_fn=heed_signals)
     try:
-        yield held
+        yield fleet
     finally:
-        held.terminate()
-        held.communicate(timeout=120)
+        fleet.terminate()
+        fleet.communicate(timeout=120)
 
 
 def lines(journal: Path) -> list[dict[str, Any]]:
@@ -48,23 +47,22 @@ def lines(journal: Path) -> list[dict[str, Any]]:
 
 
 def solutions(folder: Path) -> Any:
-    """What the members of a run answered, and from which completions."""
+    """Return the answers of a run's members, and the keys of their completions."""
     problems = json.loads((folder / f"{EXPERIMENT}.json").read_text())["problems"]
     return [[[(m["answer"], m["key"]) for m in s["members"]] for s in p["steps"]] for p in problems]
 
 
-def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: Server, tmp_path: Path) -> None:
-    alone, behind = tmp_path / "alone", tmp_path / "behind"
+def test_a_server_killed_during_a_run_loses_nothing_and_changes_nothing(engine: Server, tmp_path: Path) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
     status, _, err = run(EXPERIMENT, *SMALL, RESULTS_DIR=str(alone), BASE_URL=engine.base_url)
     assert status == 0, err
-    files, journal = tmp_path / "servers", behind / "journal" / f"{EXPERIMENT}.jsonl"
-    dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")  # for the world outside
-    common = {"ENGINE": "embedded", "API_KEY": KEY, "RESULTS_DIR": str(behind)} | dead
+    files, journal = tmp_path / "servers", together / "journal" / f"{EXPERIMENT}.jsonl"
+    dead = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")  # not for our servers
+    common = {"ENGINE": "embedded", "API_KEY": KEY, "RESULTS_DIR": str(together)} | dead
     command = [sys.executable, "experiments/02_rsa_basic.py", *SMALL]
     with started("serve", f"{files}/0", **common), started("serve", f"{files}/1", **common) as victim:
         assert eventually(lambda: len(list(files.glob("?"))) == 2)
-        with pytest.raises(urllib.error.HTTPError, match="401"):  # no server answers without the key
-            urllib.request.urlopen(f"{(files / '0').read_text()}/props", timeout=60)
+        assert httpx2.get(f"{(files / '0').read_text()}/props", timeout=60).status_code == 401, "without the key"
         with started("run", str(files), "2", *command, **common) as running:
             assert eventually(lambda: running.poll() is not None or len(lines(journal)) >= 8)
             assert running.poll() is None, running.communicate()
@@ -74,11 +72,11 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
     kept = lines(journal)
     assert len(kept) == len({line["key"] for line in kept}) == GENERATIONS
     assert not any(line["completion"]["error"] for line in kept)
-    assert solutions(behind) == solutions(alone)
-    assert not any(KEY in path.read_text("latin-1") for path in behind.rglob("*") if path.is_file())
+    assert solutions(together) == solutions(alone)
+    assert not any(KEY in path.read_text("latin-1") for path in together.rglob("*") if path.is_file())
 
 
-def test_a_server_that_ends_is_registered_no_more_and_started_again(
+def test_a_server_that_ends_is_unregistered_and_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Server
 ) -> None:
     file, seen = tmp_path / "fleet" / "0", []
@@ -97,7 +95,7 @@ def test_a_server_that_ends_is_registered_no_more_and_started_again(
         fleet.serve(file)
 
 
-def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
+def test_a_gateway_has_the_engine_context_and_summed_limit_of_its_servers(
     serve: Any, engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {
@@ -112,15 +110,15 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
     assert found is not None
     assert (found.base_url, found.why) == ("http://127.0.0.1:9/v1", "x, a gateway in front of 2 servers")
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 160)
-    assert found.identity == "lm-provers/QED-Nano" and found.problem_set == "aime_2025"
-    assert probe(engine.base_url, "x") is not None, "a grader's, say, which is no gateway"
+    assert found.identity == "lm-provers/QED-Nano" and found.card.problem_set == "aime_2025"
+    assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
     (tmp_path / "1").write_text(engine.base_url.removesuffix("/v1"))
     with pytest.raises(UserError, match=r"llama\.cpp.*sglang"):
         probe("http://127.0.0.1:9", "x")
 
 
 def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server, tmp_path: Path) -> None:
-    """What the gateway's circuit breaker would do after ten of them; its retries would ask for each five times."""
+    """The gateway's circuit breaker would close it after ten of them, and its retries would send each five times."""
     port, metrics = process.free_port(), process.free_port()
     root = f"http://127.0.0.1:{port}"
     flags = (*fleet.FLAGS, "--host", "127.0.0.1", "--port", str(port), "--prometheus-port", str(metrics))
@@ -130,13 +128,8 @@ def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server
         held.wait_until(lambda: fleet.follow(root, tmp_path) or None, 60)
         for tokens, status in [(4000, 400)] * 12 + [(1, 200)]:
             asked = {"model": engine.model, "messages": [{"role": "user", "content": "1 " * tokens}], "max_tokens": 1}
-            body, kind = json.dumps(asked).encode(), {"content-type": "application/json"}
-            try:
-                with urllib.request.urlopen(urllib.request.Request(f"{root}/v1/chat/completions", body, kind)) as reply:
-                    assert reply.status == status
-            except urllib.error.HTTPError as error:
-                assert error.code == status
-        text = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
+            assert httpx2.post(f"{root}/v1/chat/completions", json=asked, timeout=60).status_code == status
+        text = httpx2.get(f"http://127.0.0.1:{metrics}/metrics").text
         assert re.findall(r"smg_router_requests_total\{[^}]*\} (\d+)", text) == ["13"]
         (tmp_path / "0").unlink()
         assert eventually(lambda: not fleet.follow(root, tmp_path))
@@ -152,7 +145,7 @@ def test_the_shell_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_on_slurm_a_job_that_runs_out_of_time_goes_on_with_new_servers(slurm: dict[str, str], results: Path) -> None:
+def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: dict[str, str], results: Path) -> None:
     done = submit(slurm, EXPERIMENT, *SMALL)
     assert done.returncode == 0, done.stderr
     assert "servers: job array 1001; 02_rsa_basic: job 1002" in done.stdout and "scancel 1002 1001" in done.stdout
@@ -173,7 +166,7 @@ def test_on_slurm_a_job_that_runs_out_of_time_goes_on_with_new_servers(slurm: di
     log = (results / "fleet" / "slurm-1002.log").read_text()
     assert log.count("2 of 2 servers answer") == 2 and "a gateway in front of 2 servers" in log
     assert "completions came from the journal" in log and "Traceback" not in log
-    assert not list(results.glob("fleet/slurm-100?/*")), "nothing stays registered"
+    assert not list(results.glob("fleet/slurm-100?/*")), "no server stays registered"
     assert KEY not in asked + "".join(path.read_text("latin-1") for path in results.rglob("*") if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""Redirects: within a server they are followed; to any other place neither the key nor a prompt goes."""
+"""Test redirects: they are followed within a server, and neither key nor prompt is sent to another."""
 
 import asyncio
 import urllib.request
@@ -15,7 +15,6 @@ from core.engines.server import Server, is_local
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.types import Sampling
-from tests.conftest import run
 from tests.fakes.http import Answer, HttpFake, Request, answer
 
 KEY = "sk-very-secret"
@@ -28,7 +27,7 @@ CHAT = {
 
 
 class Place(HttpFake):
-    """A server that answers by path, and keeps what it was sent: method, path, headers, body."""
+    """A server that answers by path and records each request: method, path, headers, body."""
 
     def __init__(self, pages: dict[str, Answer]) -> None:
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -44,27 +43,17 @@ class Place(HttpFake):
         self.pages.get(request.path, answer(404, {"error": {"message": "no such page"}}))(request)
 
 
-def sends_on(status: int, location: str) -> Answer:
+def redirect(status: int, location: str) -> Answer:
     return answer(status, b"", Location=location)
 
 
-def good() -> dict[str, Answer]:
-    return {"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)}
+def place() -> Iterator[Place]:
+    found = Place({"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)})
+    yield found
+    found.close()
 
 
-@pytest.fixture
-def here() -> Iterator[Place]:
-    place = Place(good())
-    yield place
-    place.close()
-
-
-@pytest.fixture
-def there() -> Iterator[Place]:
-    """Another server: another port is another origin."""
-    place = Place(good())
-    yield place
-    place.close()
+here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(place)  # another port, another origin
 
 
 def locations(there: Place) -> dict[str, str]:
@@ -80,7 +69,7 @@ def locations(there: Place) -> dict[str, str]:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("kind", ["port", "name", "no scheme", "user", "https"])
 def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, kind: str) -> None:
-    here.pages["/v1/models"] = sends_on(status, locations(there)[kind])
+    here.pages["/v1/models"] = redirect(status, locations(there)[kind])
     with pytest.raises(Elsewhere) as raised:
         probe(here.root, "x", key=KEY)
     assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"
@@ -88,8 +77,8 @@ def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Plac
     assert here.root in str(raised.value)
 
 
-def test_a_scheme_below_is_another_origin(here: Place) -> None:
-    """From https to http on the same host and port, as urllib would follow it."""
+def test_another_scheme_is_another_origin(here: Place) -> None:
+    """By itself, urllib would follow from https to http on the same host and port."""
     handler = SameOrigin()
     asked = urllib.request.Request("https://a.example/v1/models", headers={"Authorization": "x"})
     with pytest.raises(Elsewhere, match="http://a.example"):
@@ -103,15 +92,13 @@ def test_a_scheme_below_is_another_origin(here: Place) -> None:
     "location", ["/v2/models", "//127.0.0.1:{port}/v2/models", "http://127.0.0.1:{port}/v2/models"]
 )
 def test_redirects_within_a_server_are_followed(here: Place, location: str) -> None:
-    here.pages |= {"/v1/models": sends_on(307, location.format(port=here.port)), "/v2/models": answer(200, MODELS)}
+    here.pages |= {"/v1/models": redirect(307, location.format(port=here.port)), "/v2/models": answer(200, MODELS)}
     found = probe(here.root, "x", key=KEY)
     assert found is not None and found.model == "m"
 
 
-def test_pages_that_a_server_need_not_have_may_lead_elsewhere_and_are_not_asked_for_there(
-    here: Place, there: Place
-) -> None:
-    here.pages |= {path: sends_on(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")}
+def test_redirects_of_optional_pages_to_another_server_are_ignored(here: Place, there: Place) -> None:
+    here.pages |= {path: redirect(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")}
     found = probe(here.root, "x", key=KEY)
     assert found is not None and found.kind == "other" and there.asked == []
 
@@ -129,19 +116,17 @@ def ask(server: Server, folder: Path) -> Any:
 def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tmp_path: Path, status: int) -> None:
     server = probe(here.root, "x", key=KEY)
     assert server is not None
-    here.pages["/v1/chat/completions"] = sends_on(status, f"{there.root}/v1/chat/completions")
+    here.pages["/v1/chat/completions"] = redirect(status, f"{there.root}/v1/chat/completions")
     with pytest.raises(Elsewhere, match=there.root) as raised:
         ask(server, tmp_path)
     assert there.asked == [] and KEY not in str(raised.value)
 
 
 def test_a_chat_request_follows_within_its_server(here: Place, tmp_path: Path) -> None:
-    here.pages |= {
-        "/v1/chat/completions": sends_on(308, "/v1/chat/completions/"),
-        "/v1/chat/completions/": answer(200, CHAT),
-    }
-    made = ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path)
-    assert made.answer == "\\boxed{42}"
+    path = "/v1/chat/completions"
+    here.pages |= {path: redirect(308, f"{path}/"), f"{path}/": answer(200, CHAT)}
+    completion = ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path)
+    assert completion.answer == "\\boxed{42}"
     assert [b"a prompt" in body for *_, body in here.asked] == [True, True]
 
 
@@ -159,10 +144,3 @@ def test_servers_that_a_gateway_lists_are_not_asked(here: Place, there: Place) -
     here.pages |= {"/v1/models": answer(200, listed), "/workers": answer(200, workers)}
     found = probe(here.root, "x", key=KEY)
     assert found is not None and found.kind == "other" and there.asked == []
-
-
-def test_a_run_says_so_in_one_line(here: Place, there: Place, results: Path) -> None:
-    here.pages["/v1/models"] = sends_on(302, f"{there.root}/v1/models")
-    status, out, err = run("02_rsa_basic", "LIMIT=1", BASE_URL=here.root, API_KEY=KEY, PROBLEMS="sums")
-    assert status == 2 and err.count("\n") == 1 and err.startswith("error: the server at"), err
-    assert there.asked == [] and KEY not in out + err

@@ -1,4 +1,4 @@
-"""Weights: which commit is fetched, from a hub on this machine that the real hub client talks to."""
+"""Test which commit of the weights is fetched, with the real hub client and a hub on this machine."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ FILES = ("config.json", "model.safetensors", "evil.bin")
 
 
 class Hub(HttpFake):
-    """Two commits of one repository; main is the newer."""
+    """A hub with two commits of one repository; main is the newer."""
 
     def get(self, request: Request) -> None:
         path = request.path.partition("?")[0]
@@ -44,20 +45,15 @@ class Hub(HttpFake):
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[str]:
-    made = Hub()
-    yield made.root
-    made.close()
+    running = Hub()
+    yield running.root
+    running.close()
 
 
-def fetch(hub: str, folder: Path, revision: str = "", *args: str) -> "subprocess.CompletedProcess[str]":
+def fetch(hub: str, folder: Path, revision: str = "") -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    environment |= {
-        "HF_ENDPOINT": hub,
-        "HF_HOME": str(folder / "home"),
-        "WEIGHTS_DIR": str(folder),
-        "QED_NANO_REVISION": revision,
-        "PYTHONPATH": str(ROOT),
-    }
+    environment |= {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "home"), "WEIGHTS_DIR": str(folder)}
+    environment |= {"QED_NANO_REVISION": revision, "PYTHONPATH": str(ROOT)}
     command = "from core.engines import weights; weights.fetch()"
     return subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False)
 
@@ -67,13 +63,13 @@ def held(folder: Path) -> tuple[str, str]:
     return json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / "model.safetensors").read_text()
 
 
-def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_said(hub: str, tmp_path: Path) -> None:
+def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(hub: str, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path)
     assert done.returncode == 0, done.stderr
     assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
     assert f"QED_NANO_REVISION={NEW}" in done.stderr
     assert not (tmp_path / "QED-Nano" / "evil.bin").exists()  # safetensors only
-    again = fetch("http://127.0.0.1:9", tmp_path)  # no hub is asked
+    again = fetch("http://127.0.0.1:9", tmp_path)  # without the hub
     assert again.returncode == 0 and again.stderr == ""
 
 
@@ -82,13 +78,13 @@ def test_a_commit_is_fetched_and_another_commit_replaces_it(hub: str, tmp_path: 
     assert held(tmp_path) == (OLD, f"model.safetensors of {OLD}")
     assert fetch(hub, tmp_path, NEW).returncode == 0
     assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
-    assert fetch(hub, tmp_path, "main").returncode == 0  # what is here will do for a name that moves
+    assert fetch(hub, tmp_path, "main").returncode == 0  # any commit here is good enough for a branch
     assert held(tmp_path)[0] == NEW
 
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """A checkout, and where a volume would be."""
+    """Return the weights' folders in a checkout and on a volume, neither of which exists."""
     monkeypatch.delenv("WEIGHTS_DIR", raising=False)
     monkeypatch.setattr(files, "HOME", tmp_path / "clone")
     monkeypatch.setattr(files, "VOLUME", tmp_path / "volume")
@@ -106,25 +102,20 @@ def test_weights_go_to_the_volume_that_outlives_the_machine(
         folder.mkdir(exist_ok=True)
         with monkeypatch.context() as closing:  # root may write everywhere
             closing.setattr(os, "access", lambda path, mode, closed=folder: path != closed)
-            assert weights.folder() == here, "what can't be written is passed over"
+            assert weights.folder() == here, "a folder that can't be written is skipped"
     here.mkdir(parents=True)
-    assert weights.folder() == here, "those in the clone are used where they are"
+    assert weights.folder() == here, "weights in the checkout are used"
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "mine"))
     assert weights.folder() == tmp_path / "mine" / "QED-Nano"
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(
-    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "file"))
     with pytest.raises(UserError, match=str(tmp_path / "file")):
         weights.fetch()
 
 
-def test_another_file_in_the_place_of_one_has_a_digest_of_its_own(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_gets_a_new_digest(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
-    for content in (b"one", b"two", b"longer"):  # a round of STaR that is trained again, in one process
+    for content in (b"one", b"two", b"longer"):  # a round of STaR may be trained again in one process
         files.write_atomically(path, content)
         assert weights.sha256(path) == hashlib.sha256(content).hexdigest()
 
@@ -143,11 +134,8 @@ def test_another_file_in_the_place_of_one_has_a_digest_of_its_own(tmp_path: Path
 def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
     named: str | None, level: str, is_misread: bool, tmp_path: Path
 ) -> None:
-    VLLM.check_model(tmp_path)  # no files: whoever needs them says so
+    VLLM.check_model(tmp_path)  # missing files are reported elsewhere
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": named}))
     (tmp_path / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": level}}))
-    if not is_misread:
-        VLLM.check_model(tmp_path)
-        return
-    with pytest.raises(UserError, match=str(tmp_path)):
+    with pytest.raises(UserError, match=str(tmp_path)) if is_misread else nullcontext():
         VLLM.check_model(tmp_path)

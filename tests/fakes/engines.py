@@ -1,4 +1,4 @@
-"""Engines that a run attaches to: the pages that they tell of themselves, and scripted answers to chats."""
+"""Fakes of engines that a run attaches to: the pages about themselves, and scripted answers to chats."""
 
 import json
 from collections.abc import Callable
@@ -16,21 +16,16 @@ def plain(prompt: str, cap: int, seed: int) -> Said:
 
 
 class StandIn(HttpFake):
-    """A server that tells of itself what `pages` hold (a page that is a function is given the request's body; a text is
-    sent as it is), and answers chats with what `say` makes of a prompt, a cap and a seed. On the same `port` it is the
-    one before, started again."""
+    """A server of these `pages` (a page may be a function of the request's body), which answers chats by `say(prompt,
+    cap, seed)`. On the same `port`, it is the earlier server, started again."""
 
     def __init__(
-        self,
-        pages: dict[str, Any],
-        say: Callable[[str, int, int], Said] = plain,
-        port: int = 0,
-        status: int = 200,
+        self, pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, port: int = 0, status: int = 200
     ) -> None:
         self.asked: list[dict[str, Any]] = []  # the bodies of chats
         self.seen: list[tuple[str, str | None]] = []  # the path and the Authorization of each request
-        self.faults: list[Answer] = []  # what the next chats meet instead
-        self.named: list[str] = []  # the models that the next replies name, in place of the one asked for
+        self.faults: list[Answer] = []  # for the next chats
+        self.named: list[str] = []  # models that the next replies name, instead of the one asked for
         self.pages, self.say, self.status = pages, say, status
         super().__init__(port)
 
@@ -66,7 +61,7 @@ class StandIn(HttpFake):
 
 
 def models(owner: str, *names: str, **about: Any) -> dict[str, Any]:
-    """The list of models, each of which belongs to `owner`."""
+    """Return the list of models of an `owner`."""
     return {"/v1/models": {"data": [{"id": name, "owned_by": owner} | about for name in names]}}
 
 
@@ -79,14 +74,10 @@ def sglang(path: str = "/models/one", version: str = "0.5.23", **info: Any) -> d
 
 def vllm(root: str = "/models/one", version: str = "0.33.0", cache: str = "auto", **about: Any) -> dict[str, Any]:
     metrics = f'vllm:cache_config_info{{block_size="16",cache_dtype="{cache}",engine="0"}} 1.0\n'
-    told = {"root": root, "parent": None, "max_model_len": 40960} | about
-    return models("vllm", "default", **told) | {
-        "/version": {"version": version},
-        "/metrics": f"# HELP x\n{metrics}",
-    }
+    listed = models("vllm", "default", **{"root": root, "parent": None, "max_model_len": 40960} | about)
+    return listed | {"/version": {"version": version}, "/metrics": f"# HELP x\n{metrics}"}
 
 
 def llama(path: str = "/models/one.gguf", version: str = "b7000-abc", **props: Any) -> dict[str, Any]:
-    return models("llamacpp", "default") | {
-        "/props": {"model_path": path, "build_info": version, "total_slots": 4} | props
-    }
+    page = {"model_path": path, "build_info": version, "total_slots": 4} | props
+    return models("llamacpp", "default") | {"/props": page}

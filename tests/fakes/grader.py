@@ -1,47 +1,42 @@
-"""A grader of proofs behind a real socket, which charges for what it says, and may throttle, refuse and fail."""
+"""A grader of proofs behind a real socket, which charges for its replies, and may throttle, refuse and fail."""
 
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from core.base.prices import Prices
-from tests.fakes.http import Answer, HttpFake, Request, answer, is_gone
+from tests.fakes.http import Answer, Mortal, Request, answer, is_gone
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")
 PROOF = re.compile(r"^----- ([0-9a-f]{16}) begins -----\n(.*)\n----- \1 ends -----$", re.MULTILINE | re.DOTALL)
 
 
 def points_of(proof: str) -> int:
-    """What this grader gives a proof, whatever that says."""
+    """Return this grader's points for a proof: they follow from its hash."""
     return hashlib.sha256(proof.encode("utf-8", "surrogatepass")).digest()[0] % 8
 
 
 def quoting(prompt: str, seed: int) -> str:
-    """A grader that repeats the whole proof before it says what it thinks."""
+    """Reply as a grader that quotes the whole proof before it states its points."""
     found = PROOF.search(prompt)
     assert found, prompt
     return f"The proof says:\n{found[2]}\n\nPoints: {points_of(found[2])}"
 
 
-class GradingServer(HttpFake):
-    """`reply(prompt, seed)` is what it says; `fault(n)` what request number n meets in its place; `refused` are fields
-    that it takes no request with. `answered`: the messages and seeds of the requests that were answered; `charged`:
-    picodollars. `life` requests are answered and not one more, whatever comes at once: others get no answer, and
-    `is_stuck` is set."""
+class GradingServer(Mortal):
+    """A grader that answers `reply(prompt, seed)`, or request number n by `fault(n)`, or refuses requests with fields
+    `refused`. `answered`: the messages and seeds of answered requests; `charged`: picodollars."""
 
     def __init__(self, port: int = 0) -> None:
         self.reply: Callable[[str, int], str] = quoting
         self.fault: Callable[[int], Answer | None] = lambda n: None
         self.refused: tuple[str, ...] = ()
         self.finish_reason = "stop"
-        self.life = 10**9
         self.asked = self.charged = self._under_way = 0
         self.answered: list[tuple[str, int]] = []
         self.keys: set[str | None] = set()
-        self.is_stuck, self._go_on = threading.Event(), threading.Event()
         super().__init__(port)
 
     def get(self, request: Request) -> None:
@@ -49,7 +44,7 @@ class GradingServer(HttpFake):
 
     def post(self, request: Request, body: bytes) -> None:
         asked: dict[str, Any] = json.loads(body)
-        if is_gone(request):  # killed before this was read, and answered by nobody
+        if is_gone(request):  # the client was killed before this was read
             request.close_connection = True
             return
         with self.lock:
@@ -57,28 +52,18 @@ class GradingServer(HttpFake):
             self.keys.add(request.headers.get("Authorization"))
             fault = self.fault(n)
             if unknown := [name for name in self.refused if name in asked]:
-                said = f"Unsupported parameter: '{unknown[0]}'"
-                fault = answer(400, {"error": {"message": said, "param": unknown[0]}})
+                error = {"message": f"Unsupported parameter: '{unknown[0]}'", "param": unknown[0]}
+                fault = answer(400, {"error": error})
             is_dead = len(self.answered) + self._under_way >= self.life
             self._under_way += not (is_dead or fault)
-        if is_dead:
-            self.is_stuck.set()
-            self._go_on.wait(120)
-            request.close_connection = True
-            return
-        if fault:
-            fault(request)
-            return
-        [message] = asked["messages"]
-        said = self.reply(message["content"], asked.get("seed", 0))
-        usage = {"prompt_tokens": len(message["content"]) // 4, "completion_tokens": len(said) // 4 + 1}
+        if is_dead or fault:
+            return fault(request) if fault and not is_dead else self.leave_alone(request)
+        prompt, seed = asked["messages"][0]["content"], asked.get("seed", 0)
+        text = self.reply(prompt, seed)
+        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4 + 1}
         with self.lock:
             self._under_way -= 1
-            self.answered.append((message["content"], asked.get("seed", 0)))
+            self.answered.append((prompt, seed))
             self.charged += PRICES.cost((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
-        choice = {"message": {"role": "assistant", "content": said}, "finish_reason": self.finish_reason}
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": self.finish_reason}
         answer(200, {"model": "strict", "choices": [choice], "usage": usage})(request)
-
-    def revive(self) -> None:
-        self.life = 10**9
-        self._go_on.set()

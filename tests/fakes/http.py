@@ -1,4 +1,4 @@
-"""One scripted HTTP server, for all that stand in for something: what it does follows from `get` and `post`."""
+"""A scripted HTTP server, whose subclasses define `get` and `post`."""
 
 import json
 import socket
@@ -18,16 +18,14 @@ Answer = Callable[[Request], None]
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = (
-        128  # many may knock at once: with a queue of 5, the system lets some of them wait for a second
-    )
+    request_queue_size = 128  # with a queue of 5, some of many clients wait for a second
 
     def handle_error(self, *_: object) -> None:
-        """Clients of tests leave, or are killed, while they wait."""
+        """Say nothing: clients of tests leave, or are killed, while they wait."""
 
 
 class HttpFake:
-    """A server on 127.0.0.1, on a free port or on `port`. `root` is its address, `url` that of its API (/v1)."""
+    """A server on 127.0.0.1, on a free port or on `port`. `root` is its address, and `url` its API's (/v1)."""
 
     protocol = "HTTP/1.1"
 
@@ -42,7 +40,7 @@ class HttpFake:
                 pass
 
             def handle(self) -> None:
-                with suppress(ConnectionError):  # a client that is done may leave
+                with suppress(ConnectionError):  # the client may leave
                     super().handle()
 
             def do_GET(self) -> None:
@@ -72,14 +70,12 @@ class HttpFake:
 
 
 def answer(status: int, content: bytes | dict[str, Any], kind: str = "application/json", **headers: str) -> Answer:
-    """This answer, or instead of the engine's."""
+    """Return the function that sends this answer."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
     def send(request: Request) -> None:
         request.send_response(status)
-        request.send_header("content-type", kind)
-        request.send_header("content-length", str(len(body)))
-        for name, value in headers.items():
+        for name, value in ({"content_type": kind, "content_length": str(len(body))} | headers).items():
             request.send_header(name.replace("_", "-"), value)
         request.end_headers()
         if request.command != "HEAD":
@@ -88,25 +84,31 @@ def answer(status: int, content: bytes | dict[str, Any], kind: str = "applicatio
     return send
 
 
+def forwarded(target: str, request: Request, body: bytes | None) -> tuple[int, str, bytes]:
+    """Send a request on to the server at `target`; return its answer: status, content type and body."""
+    onward = urllib.request.Request(target + request.path, body, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(onward, timeout=120) as reply:
+            return reply.status, reply.headers.get("content-type", ""), reply.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers.get("content-type", ""), error.read()
+
+
 def is_gone(request: Request) -> bool:
-    """Whether the client has left, and nobody hears what it would be answered."""
+    """Return whether the client has left."""
     with suppress(BlockingIOError):
         return not request.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     return False
 
 
 def reset(request: Request) -> None:
-    """A fault: the connection ends in the middle of the body."""
-    request.send_response(200)
-    request.send_header("content-type", "application/json")
-    request.send_header("content-length", "1000")
-    request.end_headers()
-    request.wfile.write(b'{"choices": [')
+    """End the connection in the middle of the body."""
+    answer(200, b'{"choices": [', content_length="1000")(request)
     request.close_connection = True
 
 
 def silence(seconds: float) -> Answer:
-    """A fault: nothing comes for `seconds`, then the connection ends."""
+    """Return the function that sends nothing for `seconds` and ends the connection."""
 
     def wait(request: Request) -> None:
         time.sleep(seconds)
@@ -115,8 +117,26 @@ def silence(seconds: float) -> Answer:
     return wait
 
 
+class Mortal(HttpFake):
+    """A server that answers `life` requests. Others get no answer, and `is_stuck` is set: time to kill the client."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.life = 10**9
+        self.is_stuck, self._go_on = threading.Event(), threading.Event()
+        super().__init__(port)
+
+    def leave_alone(self, request: Request) -> None:
+        self.is_stuck.set()
+        self._go_on.wait(120)
+        request.close_connection = True
+
+    def revive(self) -> None:
+        self.life = 10**9
+        self._go_on.set()
+
+
 class Proxy(HttpFake):
-    """Passes requests on to the engine at `target`, after the faults in `script` (one a request) are used up."""
+    """A proxy of the engine at `target`. The next requests get the answers in `script` instead, one each."""
 
     def __init__(self, target: str) -> None:
         self.script: list[Answer] = []
@@ -135,19 +155,11 @@ class Proxy(HttpFake):
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             fault = self.script.pop(0) if self.script else None
         try:
-            if fault:
-                fault(request)
-            else:
-                self._forward(request, body)
+            fault(request) if fault else self._forward(request, body)
         finally:
             with self.lock:
                 self.in_flight -= 1
 
     def _forward(self, request: Request, body: bytes | None) -> None:
-        onward = urllib.request.Request(self._target + request.path, body, {"content-type": "application/json"})
-        try:
-            with urllib.request.urlopen(onward, timeout=120) as reply:
-                status, content = reply.status, reply.read()
-        except urllib.error.HTTPError as error:
-            status, content = error.code, error.read()
+        status, _, content = forwarded(self._target, request, body)
         answer(status, content)(request)

@@ -1,4 +1,4 @@
-"""Scripted models for scaffolds: they answer by rule, and keep what they were asked."""
+"""Scripted models for scaffolds, which answer by rule and keep the requests."""
 
 import asyncio
 import random
@@ -34,24 +34,18 @@ SIZES: dict[str, Any] = {  # small, of every scaffold
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
     "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
+SHORT: dict[str, Any] = {"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0}
 every_scaffold = pytest.mark.parametrize("scaffold", SCAFFOLDS.values(), ids=SCAFFOLDS)
 
 
 def constants_with(values: Mapping[str, Any]) -> Any:
-    """The constants of all scaffolds at their defaults, with `values` on top: what a scaffold's own class has, and
-    more."""
+    """Return the defaults of all scaffolds, with `values` on top."""
     return SimpleNamespace(**DEFAULTS | dict(values))
 
 
-def _runs(scaffold: Any) -> Callable[..., Any]:
-    """What runs: a scaffold's function, given by itself or within its Scaffold."""
-    runs: Callable[..., Any] = getattr(scaffold, "run", scaffold)
-    return runs
-
-
 class Model:
-    """`reply(names, prompt)` gives the text of each completion, or a whole one. `asked`: (names, prompt, changes)
-    in the order of the requests; every request yields to others first, as a real one does."""
+    """A model that answers by `reply(names, prompt)`: a text, or a whole completion. `asked`: (names, prompt, changes)
+    of all requests. Each yields to other requests first, as a real one does."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
@@ -59,27 +53,25 @@ class Model:
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         prompt = messages[-1]["content"]
-        assert names not in [other for other, *_ in self.asked], (
-            f"{names} was asked twice: every request has its own name"
-        )
+        assert names not in [other for other, *_ in self.asked], f"{names} is the name of two requests"
         self.asked.append((names, prompt, changes))
         await asyncio.sleep(0)
-        said = self._reply(names, prompt)
-        if isinstance(said, Completion):
-            return replace(said, key=repr(names))
-        return Completion(repr(names), 0, "", said, finish_reason="stop", completion_tokens=10, prompt_tokens=5)
+        reply = self._reply(names, prompt)
+        if isinstance(reply, Completion):
+            return replace(reply, key=repr(names))
+        return Completion(repr(names), 0, "", reply, finish_reason="stop", completion_tokens=10, prompt_tokens=5)
 
     def prompts(self, *begin: str | int) -> list[str]:
-        """The prompts of the requests whose names begin so."""
+        """Return the prompts of the requests whose names begin so."""
         return [prompt for names, prompt, _ in self.asked if names[: len(begin)] == begin]
 
 
 def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: Any) -> list[Population]:
-    """All populations of `scaffold`; checks that every completion that was asked for belongs to a member, once."""
-    config = constants_with({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+    """Return all populations of `scaffold`, after a check that every completion belongs to one member."""
+    config = constants_with(SHORT | constants)
 
     async def collect() -> list[Population]:
-        return [population async for population in _runs(scaffold)(problem, model, config)]
+        return [population async for population in getattr(scaffold, "run", scaffold)(problem, model, config)]
 
     populations = asyncio.run(collect())
     members = [member for population in populations for member in population]
@@ -89,13 +81,13 @@ def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: An
 
 
 def traced(scaffold: Any, reply: Reply, **constants: Any) -> tuple[list[Population], Model]:
-    """All populations of `scaffold` on a model that answers by `reply`, and the model."""
+    """Return all populations of `scaffold` on a model that answers by `reply`, and the model."""
     model = Model(reply)
     return run(scaffold, model, **constants), model
 
 
 def but(reply: Reply, others: Mapping[Names, str | Completion]) -> Reply:
-    """`reply`, with `others` for requests of these names."""
+    """Return `reply`, with `others` for requests of these names."""
     return lambda names, prompt: others[names] if names in others else reply(names, prompt)
 
 
@@ -104,25 +96,25 @@ class Broken(Exception):
 
 
 class Jumbled(Model):
-    """The same model, but its answers arrive in an order of its own for every `seed`."""
+    """A model whose answers arrive in an order that follows from `seed`."""
 
     def __init__(self, reply: Reply, seed: int) -> None:
         super().__init__(reply)
         self._rng = random.Random(seed)
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        made = await super().__call__(messages, *names, **changes)
+        reply = await super().__call__(messages, *names, **changes)
         for _ in range(self._rng.randrange(20)):
             await asyncio.sleep(0)
-        return made
+        return reply
 
 
 class Wayward(Jumbled):
-    """Answers of every kind, failed and cut off too, which depend on `world` and the names alone; dead after `life`
-    requests."""
+    """A model with answers of every kind, failed and cut off too, which follow from `world` and the names alone. It is
+    dead after `life` requests."""
 
     def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
-        super().__init__(self.said, seed)
+        super().__init__(self.completion, seed)
         self.life, self.world = life, world
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -130,7 +122,7 @@ class Wayward(Jumbled):
             raise Broken
         return await super().__call__(messages, *names, **changes)
 
-    def said(self, names: Names, prompt: str) -> Completion:
+    def completion(self, names: Names, prompt: str) -> Completion:
         text, drawn = self.text(names, prompt), seeds.derive(self.world, "end", *names)
         if not text and drawn % 2:
             return FAILED
@@ -145,9 +137,9 @@ class Wayward(Jumbled):
             "I wonder",
         ]
         drawn = seeds.derive(self.world, *names)
-        said = kinds[drawn % len(kinds)]
+        kind = kinds[drawn % len(kinds)]
         lines = [line for line in stated(prompt) if not any(line.partition(" ")[0] in kind for kind in kinds)]
-        return said and "\n".join([str(names), said, *lines[drawn % (len(lines) + 1) :][:1]])
+        return kind and "\n".join([str(names), kind, *lines[drawn % (len(lines) + 1) :][:1]])
 
     def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
         return {names: (prompt, changes) for names, prompt, changes in self.asked}
@@ -158,8 +150,8 @@ class Spent(Exception):
 
 
 def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Population:
-    """What `scaffold` has yielded last when its request number `after` (from 0) is refused."""
-    config = constants_with({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+    """Return the last population of `scaffold` before its request number `after` (from 0), which is refused."""
+    config = constants_with(SHORT | constants)
     newest: list[Population] = []
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -168,7 +160,7 @@ def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Popula
         return await model(messages, *names, **changes)
 
     async def collect() -> None:
-        async for population in _runs(scaffold)(PROBLEM, ask, config):
+        async for population in getattr(scaffold, "run", scaffold)(PROBLEM, ask, config):
             newest[:] = [population]
 
     with suppress(Spent):
@@ -177,5 +169,5 @@ def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Popula
 
 
 def graded_step(problem: Problem, step: int, population: Population) -> dict[str, Any]:
-    """The record of a step, graded_step by its boxed answers."""
+    """Return the record of a step, graded by its boxed answers."""
     return record(step, population, grade_answers(problem, population))

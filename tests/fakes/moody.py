@@ -1,4 +1,4 @@
-"""A scripted server of chats, and the replies that it may give."""
+"""A scripted server of chats, and its replies."""
 
 import hashlib
 import json
@@ -12,19 +12,19 @@ USAGE = {"prompt_tokens": 5, "completion_tokens": 7}
 
 
 def chat(message: Any, **more: Any) -> dict[str, Any]:
-    """A chat completion that holds a `message`, or a text; `more`: fields of its choice."""
-    said = {"role": "assistant", "content": message} if isinstance(message, str) else message
-    choice = {"index": 0, "finish_reason": "stop", "message": said} | more
+    """Return a chat completion with a `message`, or a text; `more`: fields of its choice."""
+    message = {"role": "assistant", "content": message} if isinstance(message, str) else message
+    choice = {"index": 0, "finish_reason": "stop", "message": message} | more
     return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": USAGE}
 
 
 def good(prompt: str) -> Answer:
-    """An answer that follows from the prompt."""
+    """Return an answer that follows from the prompt."""
     return answer(200, chat(f"\\boxed{{{hashlib.sha256(prompt.encode()).digest()[0]}}}"))
 
 
 class Moody(HttpFake):
-    """A server whose answer to the request number `n` (from 0) with this `prompt` is `choose(n, prompt)`."""
+    """A server that answers request number `n` (from 0) by `choose(n, prompt)`."""
 
     def __init__(self) -> None:
         self.prompts: list[str] = []

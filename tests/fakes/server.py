@@ -1,18 +1,17 @@
-"""A scripted model behind a real socket: scaffolds run on it end to end, as a user runs them.
+"""A scripted model behind a real socket, for runs of scaffolds end to end.
 
-It is no model: what it says follows from a prompt's role and a hash of the request alone, so that a repeated request
-gets the same reply. It fills every role well enough to be read, and now and then not.
+A reply follows from the prompt's role and a hash of the request, so that a repeated request gets the same reply. Most
+replies can be read, and some can't.
 """
 
 import hashlib
 import json
 import re
-import threading
 from typing import Any
 
-from tests.fakes.http import HttpFake, Request, answer
+from tests.fakes.http import Mortal, Request, answer
 
-PLANS = (  # of an agent that directs the work by tool calls
+PLANS = (  # replies of an agent that directs the work by tool calls
     'CALL approaches {"count": 2}\nCALL solve {"approach": 1}',
     "CALL solve {}\nCALL solve {}",
     'CALL verify {"solution": 1}\nCALL improve {"report": 1}',
@@ -28,7 +27,7 @@ def stated(prompt: str) -> list[str]:
 
 
 def reply(prompt: str, number: int) -> str:
-    """What a request is answered with; `number` is its hash."""
+    """Return the reply to a request with the hash `number`."""
     if '"Verdict: True"' in prompt:
         return f"Looked.\nVerdict: {('True', 'True', 'True', 'False', 'False', 'perhaps')[number % 6]}"
     if '"yes" or "no"' in prompt:
@@ -50,19 +49,16 @@ def reply(prompt: str, number: int) -> str:
     if '"Score: 0.5"' in prompt:
         score = f"Score: {('0', '0.5', '1', '1/2', 'high')[number % 5]}"
         return f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}" if "Self-assessment" in prompt else score
-    if lines := stated(prompt):  # of a scaffold that is not known here
+    if lines := stated(prompt):  # in a scaffold that is unknown here
         return (*lines, "I wonder")[number % (len(lines) + 1)]
     return f"It is \\boxed{{{number % 3}}}"
 
 
-class ScriptedServer(HttpFake):
-    """`asked`: the body of every request. From the moment `life` requests are answered, the others are left without
-    an answer, and `is_stuck` is set: time to kill the client. `revive()` answers again."""
+class ScriptedServer(Mortal):
+    """The server of the scripted model. `asked`: the body of every request."""
 
     def __init__(self, port: int = 0) -> None:
         self.asked: list[str] = []
-        self.life = 10**9
-        self.is_stuck, self._go_on = threading.Event(), threading.Event()
         super().__init__(port)
 
     def get(self, request: Request) -> None:
@@ -73,15 +69,9 @@ class ScriptedServer(HttpFake):
             self.asked.append(body.decode())
             is_dead = len(self.asked) > self.life
         if is_dead:
-            self.is_stuck.set()
-            self._go_on.wait(60)
-            request.close_connection = True
+            self.leave_alone(request)
         else:
             answer(200, _completion(json.loads(body)), "text/event-stream")(request)
-
-    def revive(self) -> None:
-        self.life = 10**9
-        self._go_on.set()
 
 
 def _completion(body: dict[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
-"""Slurm's commands as the scripts use them: sbatch, scancel and scontrol requeue, without a cluster.
+"""Slurm's commands as the scripts use them, without a cluster: sbatch, scancel and scontrol requeue.
 
-Options are checked against what Slurm documents; jobs really run, as sessions of this machine. The state is kept in
-$SLURM_STAND_IN: jobs.jsonl (one submission a line), ID.json (how to start it), ID.pids, and log (what was asked).
+Options are checked against Slurm's documentation. Jobs run as sessions of this machine. The state is in
+$SLURM_STAND_IN: jobs.jsonl (one submission a line), ID.json (how to start it), ID.pids, and log (the commands).
 """
 
 import fcntl
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ OPTIONS: dict[str, str | None] = {
 
 
 def options(words: list[str]) -> tuple[dict[str, str | None], list[str]]:
-    """The long options that `words` start with, checked, and the rest. Exits like sbatch where one is wrong."""
+    """Return the long options that `words` begin with, checked, and the rest. Exits like sbatch if one is wrong."""
     found: dict[str, str | None] = {}
     while words and words[0].startswith("-"):
         name, equals, value = words.pop(0).removeprefix("--").partition("=")
@@ -55,7 +56,7 @@ def options(words: list[str]) -> tuple[dict[str, str | None], list[str]]:
 
 
 def directives(script: str) -> list[str]:
-    """The #SBATCH lines before the first command, where Slurm stops to read them."""
+    """Return the #SBATCH lines before the first command: Slurm reads no others."""
     found = []
     for line in script.splitlines():
         if line.startswith("#SBATCH "):
@@ -72,16 +73,15 @@ def sbatch(words: list[str]) -> None:
     assert text.startswith("#!"), "sbatch refuses a script without a shebang"
     with open(STATE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        number = str(
-            1001 + len((STATE / "jobs.jsonl").read_text().splitlines()) if (STATE / "jobs.jsonl").exists() else 1001
-        )
-        with open(STATE / "jobs.jsonl", "a") as jobs:
+        with open(STATE / "jobs.jsonl", "a+") as jobs:
+            jobs.seek(0)
+            number = str(1001 + len(jobs.readlines()))
             jobs.write(json.dumps({"id": number, "options": asked, "script": script, "args": args}) + "\n")
     if dependency := asked.get("dependency"):
         assert (STATE / f"{dependency.split(':')[1]}.json").exists(), "sbatch: error: Job dependency problem"
-    spooled = STATE / f"{number}.slurm_script"  # Slurm runs a copy, so that a script can't find files beside itself
-    spooled.write_text(text)
-    job = {"args": [str(spooled), *args], "options": asked, "environment": dict(os.environ)}
+    copy = STATE / f"{number}.slurm_script"  # as Slurm runs one, a script can't find files in its own folder
+    copy.write_text(text)
+    job = {"args": [str(copy), *args], "options": asked, "environment": dict(os.environ)}
     (STATE / f"{number}.json").write_text(json.dumps(job))
     kind, _, first = (dependency or "").partition(":")
     if kind == "afterok":
@@ -92,20 +92,19 @@ def sbatch(words: list[str]) -> None:
 
 
 def apart(*words: str) -> None:
-    """What the controller does by itself, whatever becomes of who asked for it."""
+    """Start this program as the controller, which outlives the command."""
     command = [sys.executable, __file__, *words]
     subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def later(number: str, first: str) -> None:
-    """Start a job when the job `first`, which it depends on, has ended well; else never (--kill-on-invalid-dep)."""
+    """Start a job when the job `first` has ended well; else never (--kill-on-invalid-dep)."""
     while not (ended := STATE / f"{first}.status").exists():
         time.sleep(0.1)
     if ended.read_text() == "0":
         launch(number, 0)
     else:
-        with open(STATE / "log", "a") as log:
-            log.write(f"never {number}\n")
+        note(f"never {number}")
 
 
 def launch(number: str, restarts: int) -> None:
@@ -119,8 +118,7 @@ def launch(number: str, restarts: int) -> None:
 
 
 def watch(number: str, restarts: str) -> None:
-    """Start a job's tasks, each in a session of its own, and note how it has ended, unless it was put back into the
-    queue."""
+    """Start a job's tasks, each in its own session, and note its status, unless it was requeued."""
     job: dict[str, Any] = json.loads((STATE / f"{number}.json").read_text())
     first, _, last = (job["options"].get("array") or "").partition("-")
     started = []
@@ -132,16 +130,9 @@ def watch(number: str, restarts: str) -> None:
             environment["SLURM_RESTART_COUNT"] = restarts
         output = job["options"]["output"].replace("%A", number).replace("%a", task).replace("%j", number)
         with open(output, "ab") as log:
-            process = subprocess.Popen(
-                ["bash", *job["args"]],
-                cwd=job["options"]["chdir"],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        started.append(process)
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            place = {"cwd": job["options"]["chdir"], "env": environment}
+            started.append(subprocess.Popen(["bash", *job["args"]], **place, **streams, start_new_session=True))
     write(STATE / f"{number}.pids", " ".join(str(process.pid) for process in started))
     status = max(abs(process.wait()) for process in started)
     if (STATE / f"{number}.restarts").read_text() == restarts:
@@ -149,14 +140,19 @@ def watch(number: str, restarts: str) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Whole, for whoever waits for it."""
-    beside = path.with_suffix(f"{path.suffix}.new")
-    beside.write_text(text)
-    beside.rename(path)
+    """Write a file at once, for processes that wait for it."""
+    new = path.with_suffix(f"{path.suffix}.new")
+    new.write_text(text)
+    new.rename(path)
+
+
+def note(line: str) -> None:
+    with open(STATE / "log", "a") as log:
+        log.write(f"{line}\n")
 
 
 def running(number: str) -> list[int]:
-    """Sessions of a job in which a process is left (zombies of the test's own are none)."""
+    """Return the sessions of a job with a process that is no zombie."""
     file = STATE / f"{number}.pids"
     pids = [int(pid) for pid in file.read_text().split()] if file.exists() else []
     found = set()
@@ -171,13 +167,11 @@ def running(number: str) -> list[int]:
 
 
 def scancel(number: str) -> None:
-    """SIGTERM, and SIGKILL after KillWait (30 s)."""
+    """Send SIGTERM, and SIGKILL after KillWait (30 s)."""
     for sign, patience in ((signal.SIGTERM, 30.0), (signal.SIGKILL, 5.0)):
         for pid in running(number):
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(pid, sign)
-            except ProcessLookupError:
-                continue
         deadline = time.monotonic() + patience
         while running(number) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -186,15 +180,14 @@ def scancel(number: str) -> None:
 def main() -> None:
     name, *words = sys.argv[1:]
     if name in ("later", "watch"):
-        return {"later": later, "watch": watch}[name](*words)  # what nobody has asked for is in no log
-    with open(STATE / "log", "a") as log:
-        log.write(f"{name} {' '.join(words)}\n")
+        return {"later": later, "watch": watch}[name](*words)  # no user's command: not in the log
+    note(f"{name} {' '.join(words)}")
     match name, words:
         case "sbatch", _:
             sbatch(words)
         case "scancel", [number]:
             scancel(number)
-        case "scontrol", ["requeue", number]:  # from inside the job: the controller does it, apart from the job
+        case "scontrol", ["requeue", number]:  # inside the job: the controller must outlive it
             apart("requeue", number)
             time.sleep(30)  # Slurm ends the job here
         case "requeue", [number]:

@@ -1,6 +1,6 @@
-"""Faults: real parts between which something breaks. The long tests carry the mark `faults`.
+"""Faults between real parts. Long tests have the mark `faults`.
 
-FAULTS_SEED draws the random moments; what the tests counted is printed at the end.
+FAULTS_SEED draws the random moments. Counts of the tests are printed at the end.
 """
 
 import json
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ CAP = 160
 CONSTANTS = ("LIMIT=3", "N=4", "K=2", "T=3", f"MAX_TOKENS={CAP}", "ANSWER_TOKENS=24", f"CONCURRENCY={IN_FLIGHT}")
 TOTAL = 3 * 4 * 4
 Popen = subprocess.Popen[str]
+PIPES: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -40,71 +42,63 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def recorder(engine: Server) -> Iterator[Recorder]:
-    made = Recorder(engine.base_url)
-    yield made
-    made.close()
+    with closing(Recorder(engine.base_url)) as recorder:
+        yield recorder
 
 
 def begin(folder: Path, *overrides: str, **changes: str) -> Popen:
-    """The experiment with its results in `folder`, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, f"experiments/{NAME}.py", *CONSTANTS, *overrides],
-        env=environment(RESULTS_DIR=str(folder), **changes),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-        start_new_session=True,
-    )
+    """Start the experiment with its results in `folder`, in its own process group."""
+    args = [sys.executable, f"experiments/{NAME}.py", *CONSTANTS, *overrides]
+    env = environment(RESULTS_DIR=str(folder), **changes)
+    return subprocess.Popen(args, **PIPES, env=env, cwd=ROOT, preexec_fn=heed_signals, start_new_session=True)
 
 
 def end(process: Popen, seconds: float = 240) -> tuple[int, str, str]:
-    """Status, standard output and standard error of a run that ends by itself within `seconds`."""
+    """Wait for a run to end within `seconds`; return status, standard output and standard error."""
     try:
         out, err = process.communicate(timeout=seconds)
     finally:
         kill(process)
-    # Ctrl-C so early that Python reads the imports is Python's to show, as with every program.
+    # If Ctrl-C comes during the imports, Python shows it, as in every program.
     is_early = process.returncode == -signal.SIGINT and err.endswith("KeyboardInterrupt\n")
     assert is_early or "Traceback" not in out + err, err
     return process.returncode, out, err
 
 
 def kill(process: Popen) -> None:
-    """SIGKILL to the whole group."""
+    """Send SIGKILL to the whole group."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
 def wait(process: Popen, seconds: float) -> None:
-    """So long, or until it ends."""
+    """Wait `seconds`, or until it ends."""
     deadline = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
 
 
 def wait_for_lines(process: Popen, folder: Path, count: int) -> None:
-    """Until its journal holds so many, or it ends."""
+    """Wait until its journal has `count` lines, or it ends."""
     path = journal(folder)
     while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= count):
         time.sleep(0.005)
 
 
 def finish(folder: Path, *overrides: str, **changes: str) -> dict[str, Any]:
-    """Run the experiment to its end; its results, without times, come back."""
+    """Run the experiment to its end; return its results without times."""
     status, _, err = end(begin(folder, *overrides, **changes))
     assert status == 0, err
     return whole(folder)
 
 
 def whole(folder: Path) -> dict[str, Any]:
-    """The results of a complete run without times. Nothing is left beside them, nothing was kept twice."""
+    """Return the results of a complete run without times, after a check that nothing is left over or kept twice."""
     document: dict[str, Any] = timeless(load(folder, NAME))
-    for name in ("git_commit", "git_dirty"):  # someone may be working on the repository while these tests run
+    for name in ("git_commit", "git_dirty"):  # the repository may change while tests run
         del document["provenance"][name]
-    for name in ("why", "version"):  # here the engine is in the run's own process, there behind BASE_URL
+    for name in ("why", "version"):  # the engine may be in the run's process or at BASE_URL
         del document["engine"][name]
     assert document["complete"] and (folder / f"{NAME}.png").read_bytes()[:4] == b"\x89PNG"
     assert not list(folder.glob(".*")) and not (folder / f"{NAME}.partial.json").exists()
@@ -119,18 +113,18 @@ def journal(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, recorder: Recorder) -> Path:
-    """The results folder of a run to which nothing happened."""
+    """Return the results folder of an undisturbed run."""
     folder = tmp_path_factory.mktemp("undisturbed")
     finish(folder, BASE_URL=recorder.url, API_KEY="undisturbed")
     return folder
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """What the journal holds, as a resumed run would find it: whole lines only."""
+    """Read the whole lines of the journal."""
     kept = journal(folder).read_bytes().rpartition(b"\n")[0] if journal(folder).exists() else b""
     return [json.loads(line) for line in kept.splitlines()]
 
 
 def seeds(folder: Path) -> set[int]:
-    """The completions that the journal holds, by their seeds."""
+    """Return the seeds of the completions in the journal."""
     return {record["completion"]["seed"] for record in records(folder)}

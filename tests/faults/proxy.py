@@ -1,39 +1,33 @@
-"""A proxy that mistreats requests, before a real server: a fault is what it does with one request.
+"""A proxy that mistreats requests to a real server. A fault is a function that mistreats one request.
 
-Answers are the server's own, asked for and then cut, relabelled or held back; only what no server would send is made
-up.
+Most faults fetch the server's own answer, and cut it, relabel it or hold it back.
 """
 
+import itertools
 import json
 import random
 import socket
 import struct
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tests.fakes.http import HttpFake, Request, is_gone
+from tests.fakes.http import HttpFake, Request, forwarded, is_gone
+
+NONE: Mapping[str, str] = {}
 
 
 class Exchange:
-    """One request at the proxy, and the connection to the client that sent it."""
+    """One request at the proxy, and the connection to its client."""
 
     def __init__(self, target: str, request: Request, body: bytes) -> None:
         self.request, self._target, self._body = request, target, body
 
     def answer(self) -> tuple[int, str, bytes]:
-        """The server's whole answer: status, content type and body."""
-        kind = {"content-type": "application/json"}
-        onward = urllib.request.Request(self._target + self.request.path, self._body or None, kind)
-        try:
-            with urllib.request.urlopen(onward, timeout=120) as reply:
-                return reply.status, reply.headers.get("content-type", ""), reply.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.headers.get("content-type", ""), error.read()
+        """Return the server's whole answer: status, content type and body."""
+        return forwarded(self._target, self.request, self._body or None)
 
     def write(self, data: bytes) -> None:
         self.request.wfile.write(data)
@@ -43,7 +37,7 @@ class Exchange:
         self.write(f"HTTP/1.1 {status} Whatever\r\n{lines}\r\n".encode("latin-1"))
 
     def send(self, status: int, kind: str, body: bytes, **headers: str) -> None:
-        """An answer, whole and well framed; the connection stays open."""
+        """Send a whole, well framed answer; the connection stays open."""
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         self.head(status, {"content-type": kind, "content-length": str(len(body))} | more)
         self.write(body)
@@ -52,7 +46,7 @@ class Exchange:
         """End the connection, with a FIN or a reset."""
         self.request.close_connection = True
         if reset:
-            time.sleep(0.05)  # what was sent should arrive first
+            time.sleep(0.05)  # until the data has arrived
             linger = struct.pack("ii", 1, 0)
             self.request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.request.connection.close()
@@ -64,16 +58,16 @@ Fault = Callable[[Exchange], None]
 
 
 class Proxy(HttpFake):
-    """Passes requests on to `target` (a base URL), after the faults in `script` (one a request) are used up; then each
-    meets what `choose` gives (None: no fault)."""
+    """A proxy of the server at `target`. The next requests meet the faults in `script`, one each, and later ones meet
+    `choose()` (None: no fault)."""
 
     def __init__(self, target: str) -> None:
         self._target = target.removesuffix("/v1")
         self.script: list[Fault] = []
         self.choose: Callable[[], Fault | None] = lambda: None
-        self.rename: tuple[str, str] | None = None  # a model's name and what the list of models calls it instead
+        self.rename: tuple[str, str] | None = None  # a model's name, and another for the list of models
         self.bodies: list[dict[str, Any]] = []
-        self.met: Counter[str] = Counter()  # how often each fault was met
+        self.met: Counter[str] = Counter()  # requests by fault
         super().__init__()
 
     def get(self, request: Request) -> None:
@@ -94,33 +88,27 @@ class Proxy(HttpFake):
 
 
 def mix(seed: int, rate: float, faults: Mapping[str, Fault], rare: Mapping[str, Fault]) -> Callable[[], Fault | None]:
-    """What Proxy.choose may be: a share `rate` of requests meets one of `faults`; each of the `rare` ones, which cost
-    time, is met once, somewhere in the first hundred requests."""
-    rng = random.Random(seed)
-    count = 0
+    """Return a Proxy.choose: a share `rate` of requests meets one of `faults`, and each of the slow, `rare` faults is
+    met once in the first hundred requests."""
+    rng, numbers = random.Random(seed), itertools.count()
     moments = dict(zip(rng.sample(range(100), len(rare)), rare.values(), strict=True))
 
     def choose() -> Fault | None:
-        nonlocal count
-        count += 1
-        if slow := moments.get(count - 1):
+        if slow := moments.get(next(numbers)):
             return slow
         return rng.choice(list(faults.values())) if rng.random() < rate else None
 
     return choose
 
 
-# Faults. Each says what the client sees.
-
-
 def says(status: int, body: Any, kind: str = "application/json", **headers: str) -> Fault:
-    """This answer instead of the server's."""
+    """Send this answer instead of the server's."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda exchange: exchange.send(status, kind, content, **headers)
 
 
 def raw(data: bytes, close: bool = True, reset: bool = False) -> Fault:
-    """These bytes instead of an answer."""
+    """Send these bytes instead of an answer."""
 
     def fault(exchange: Exchange) -> None:
         exchange.write(data)
@@ -131,8 +119,8 @@ def raw(data: bytes, close: bool = True, reset: bool = False) -> Fault:
 
 
 def broken_off(share: float, reset: bool = False, framing: str = "length") -> Fault:
-    """The server's answer up to a `share` of its body; then the connection ends. `framing`: what the headers promise: a
-    "length", "chunks", or the "end" of the connection, as in HTTP/1.0."""
+    """Send a `share` of the answer's body and end the connection. `framing`: the headers promise a "length", "chunks",
+    or the "end" of the connection, as in HTTP/1.0."""
 
     def fault(exchange: Exchange) -> None:
         status, kind, body = exchange.answer()
@@ -151,24 +139,20 @@ def broken_off(share: float, reset: bool = False, framing: str = "length") -> Fa
 
 
 def passed(
-    kind: str = "",
-    change: Callable[[bytes], bytes] = lambda body: body,
-    before: bytes = b"",
-    headers: Mapping[str, str] | None = None,
+    kind: str = "", change: Callable[[bytes], bytes] = bytes, before: bytes = b"", headers: Mapping[str, str] = NONE
 ) -> Fault:
-    """The server's answer, with its body changed, under another content type or with other headers, and bytes `before`
-    it, as 1xx answers are."""
+    """Send the answer with a changed body, another content type or other headers, and bytes `before` it (a 1xx)."""
 
     def fault(exchange: Exchange) -> None:
         status, its, body = exchange.answer()
         exchange.write(before)
-        exchange.send(status, kind or its, change(body), **(headers or {}))
+        exchange.send(status, kind or its, change(body), **headers)
 
     return fault
 
 
 def closed_after(reset: bool) -> Fault:
-    """The whole answer; then the connection ends, and no header has said so. A reset comes while it is idle."""
+    """Send the whole answer and end the connection unannounced. A reset comes while it is idle."""
 
     def fault(exchange: Exchange) -> None:
         exchange.send(*exchange.answer())
@@ -178,8 +162,8 @@ def closed_after(reset: bool) -> Fault:
 
 
 def stuck(share: float | None, every: float = 3600.0, say: bytes = b"", first: bytes = b"") -> Fault:
-    """Nothing more ever comes, but the connection stays. `share`: of the body that came before (None: not even
-    headers). With `say` there comes that, `every` so many seconds, for ever, and before it `first`."""
+    """Send a `share` of the body (None: no headers either) and keep the connection. `say`: sent for ever, `every` so
+    many seconds, after `first`."""
 
     def fault(exchange: Exchange) -> None:
         if share is not None:
@@ -201,7 +185,7 @@ def stuck(share: float | None, every: float = 3600.0, say: bytes = b"", first: b
 
 
 def named(faults: Mapping[str, Fault]) -> dict[str, Fault]:
-    """`faults` that know their names, for Proxy.met."""
+    """Give each fault its name, for Proxy.met."""
     for name, fault in faults.items():
         fault.__name__ = name
     return dict(faults)

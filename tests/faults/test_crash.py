@@ -1,5 +1,5 @@
-"""Runs killed with SIGKILL at random moments. A completion is finished when its line in the journal is written: from
-then on its requests must never be sent again. What is lost at a kill is what was in flight, or had just arrived.
+"""Runs killed with SIGKILL at random moments. Once a completion's line is in the journal, its requests must never be
+sent again. A kill may lose the completions in flight or just arrived.
 """
 
 import random
@@ -30,16 +30,16 @@ from tests.faults.recorder import Recorder
 
 
 class Chain:
-    """Runs killed again and again, each in the end finished, until there were enough kills."""
+    """Runs that are killed again and again and then finished, until there were enough kills."""
 
     def __init__(self, name: str, folder: Path, undisturbed: Path, recorder: Recorder) -> None:
         self.rng = random.Random(f"{SEED} {name}")
         self.name, self.folder, self.undisturbed, self.recorder = name, folder, undisturbed, recorder
-        self.kills: Counter[str] = Counter()  # by what the run was doing
+        self.kills: Counter[str] = Counter()  # by the stage of the run
         self.lost = self.wasted = self.runs = self.starts = 0
 
     def go(self, kills: int, seconds: float) -> None:
-        """`seconds`: that a run takes which finds everything in its journal."""
+        """Kill so often. `seconds`: the time of a run that finds everything in its journal."""
         while self.kills.total() < kills:
             self.runs += 1
             folder = self.folder / f"{self.name}-{self.runs}"
@@ -67,13 +67,11 @@ class Chain:
             wait(process, self.rng.uniform(0, 0.1))
         else:
             wait(process, self.rng.uniform(0, seconds if len(before) < TOTAL else 2 * seconds))
-        if process.poll() is not None:
+        if is_killed := process.poll() is None:
+            kill(process)
+        else:
             status, _, err = end(process)
             assert status == 0, err
-            is_killed = False
-        else:
-            kill(process)
-            is_killed = True
         after = records(folder)
         assert after[: len(before)] == before, "what was finished stays as it was"
         asked = self.recorder.of(run)
@@ -85,7 +83,7 @@ class Chain:
             doing = "at its end" if len(after) == TOTAL else "generating" if asked else "starting"
             self.kills[doing] += 1
             self.lost += len(lost)
-            self.wasted += sum(  # the others were still to be answered, or to be forced to answer
+            self.wasted += sum(  # the other answers were incomplete, or had to be forced
                 request.finish_reason == "stop" or (request.finish_reason is not None and request.tokens < CAP)
                 for request in asked
                 if request.seed in lost
@@ -98,15 +96,14 @@ def kill_and_resume(kills: int, chains: int, folder: Path, undisturbed: Path, re
     finish(undisturbed, BASE_URL=recorder.url, API_KEY="repeated")
     seconds = time.monotonic() - began
     assert not recorder.of("repeated")
-    made = [Chain(f"chain{i}", folder, undisturbed, recorder) for i in range(chains)]
+    every = [Chain(f"chain{i}", folder, undisturbed, recorder) for i in range(chains)]
     with ThreadPoolExecutor(chains) as pool:
-        list(pool.map(lambda chain: chain.go(kills // chains, seconds), made))
-    counts = sum((chain.kills for chain in made), Counter[str]())
+        list(pool.map(lambda chain: chain.go(kills // chains, seconds), every))
+    counts = sum((chain.kills for chain in every), Counter[str]())
+    runs, lost, wasted = (sum(getattr(chain, name) for chain in every) for name in ("runs", "lost", "wasted"))
     FIGURES.append(
-        f"SIGKILL: {counts.total()} kills ({dict(counts)}) in {sum(chain.runs for chain in made)} runs of {TOTAL} "
-        f"completions; {sum(chain.lost for chain in made)} completions in flight were lost, "
-        f"{sum(chain.wasted for chain in made)} of them answered to the end but not yet written; none that was written "
-        "was asked for again"
+        f"SIGKILL: {counts.total()} kills ({dict(counts)}) in {runs} runs of {TOTAL} completions; {lost} completions "
+        f"in flight were lost, {wasted} of them answered but not yet written; no written one was asked for again"
     )
     assert counts.total() == kills
 

@@ -1,5 +1,7 @@
-"""Disks that fill up or refuse, folders that go away or move, damaged journals, clocks that go back, two runs at once:
-each is one clear line, and the same command ends with an undisturbed run's results."""
+"""Full and read-only disks, folders that vanish or move, damaged journals, two runs at once: each is one clear line.
+
+The same command then ends with an undisturbed run's results.
+"""
 
 import json
 import os
@@ -29,17 +31,17 @@ from tests.faults.recorder import Recorder
 from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.runs import load, timeless
 
-BLOCK = 4096  # bytes: what a tmpfs hands out
+BLOCK = 4096  # bytes of a tmpfs
 
 
 def refused(folder: Path, recorder: Recorder, run: str) -> str:
-    """The one line with which a run ends that cannot write."""
+    """Return the error line of a run that cannot write."""
     status, _, err = end(begin(folder, BASE_URL=recorder.url, API_KEY=run))
     return the_error(status, err)
 
 
 def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> None:
-    """The same command ends with equal results, and asks for nothing that is in the journal."""
+    """Check that the same command ends with equal results, and asks for nothing that is in the journal."""
     before = seeds(folder)
     assert finish(folder, BASE_URL=recorder.url, API_KEY=run) == whole(undisturbed)
     asked = {request.seed for request in recorder.of(run)}
@@ -47,7 +49,7 @@ def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> No
 
 
 def room(undisturbed: Path, place: str) -> int:
-    """Bytes that let a run come as far as `place` and no further."""
+    """Return the free bytes that a run fills up at `place`."""
     kept, results = (-(-path.stat().st_size // BLOCK) for path in (journal(undisturbed), undisturbed / f"{NAME}.json"))
     ends = {"start": 0, "journal": kept // 2, "results": kept + 2, "plot": kept + results + 4}
     return BLOCK * ends[place]
@@ -72,7 +74,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, undisturbed: Path, recorder: Recor
 
 
 def test_files_that_may_not_grow(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    """The same without a disk of one's own: the system refuses to let the journal grow, which is the largest file."""
+    """Without a disk, the system refuses to let the journal grow, which is the largest file."""
     limit = journal(undisturbed).stat().st_size // 2
     process = begin(tmp_path, BASE_URL=recorder.url, API_KEY="may-not-grow")
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
@@ -95,7 +97,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path, undisturbed: Path, recorder:
 
 
 def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) -> None:
-    """A run killed when its journal held `lines` lines."""
+    """Kill a run once its journal has `lines` lines."""
     process = begin(folder, BASE_URL=recorder.url, API_KEY=run)
     wait_for_lines(process, folder, lines)
     kill(process)

@@ -1,5 +1,4 @@
-"""Hostile input at length: what the short cut (tests/test_hostile.py) tries, with more examples, other seeds
-(FAULTS_SEED) and answers of 10 MB."""
+"""Hostile input as in tests/test_hostile.py, with more examples, other seeds (FAULTS_SEED) and answers of 10 MB."""
 
 import json
 import os
@@ -20,8 +19,8 @@ pytestmark = pytest.mark.faults
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 MEGABYTE = 1_000_000
-MEMORY = 3 << 30  # bytes that a run on answers of 10 MB may take
-GROWTH = 60  # reading ten times as much may take so many times as long, on a machine that others use too
+MEMORY = 3 << 30  # bytes for a run on answers of 10 MB
+GROWTH = 60  # times as long to read ten times as much, at most, on a busy machine
 
 
 @pytest.fixture(scope="module")

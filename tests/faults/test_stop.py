@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin, once and twice: a stopped run ends within seconds, saves what it has, and goes on later."""
+"""Ctrl-C and other signals, once and twice: a stopped run ends within seconds, saves its results, and can resume."""
 
 import json
 import os
@@ -32,12 +32,12 @@ from tests.faults.conftest import (
 )
 from tests.faults.recorder import Recorder
 
-SECONDS = 20.0  # that stopping may take on a busy machine
+SECONDS = 20.0  # to stop, on a busy machine
 SIGNS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def partial(folder: Path) -> bool:
-    """Whether partial results were written, which then can be read."""
+    """Return whether partial results exist and can be read."""
     path = folder / f"{NAME}.partial.json"
     return path.exists() and not json.loads(path.read_text())["complete"]
 
@@ -58,9 +58,9 @@ def test_one_signal_at_any_moment_saves_what_there_is(tmp_path: Path, undisturbe
         process.send_signal(sign)
         status, out, err = end(process, SECONDS)
         times.append(time.monotonic() - sent)
-        # -sign: so early that Python was still reading the imports; 0: it had come to its end
+        # -sign: during the imports; 0: at the end
         assert status in (130, -sign, 0), (status, err)
-        if "Run the same command again to go on" in out:
+        if "Run the same command again to continue" in out:
             assert partial(tmp_path) and status == 130 and "stopping; Ctrl-C again leaves at once" in err
     FIGURES.append(f"{sign.name}: 4 runs ended within {max(times):.1f} s of it")
     assert finish(tmp_path) == whole(undisturbed)
@@ -69,7 +69,7 @@ def test_one_signal_at_any_moment_saves_what_there_is(tmp_path: Path, undisturbe
 def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
-    """What hangs is the file: a pipe in its place, that nobody reads."""
+    """The file is a pipe without a reader, so the save hangs."""
     earlier = (undisturbed / f"{NAME}.json").read_bytes()
     (tmp_path / f"{NAME}.json").write_bytes(earlier)
     stuck = tmp_path / f".{NAME}.partial.json.new"
@@ -151,7 +151,7 @@ def command_line(pid: int) -> bytes:
 
 @pytest.mark.faults
 def test_a_terminal_that_is_gone_stops_a_run_and_what_there_is_is_saved(tmp_path: Path, undisturbed: Path) -> None:
-    """As when a connection is lost: the kernel sends SIGHUP, and from then on every write to the terminal fails."""
+    """As if a connection is lost: the kernel sends SIGHUP, and then every write to the terminal fails."""
     ours, theirs = pty.openpty()
     args = [sys.executable, "-c", TERMINAL, f"experiments/{NAME}.py", *CONSTANTS]
     env = environment(RESULTS_DIR=str(tmp_path))
@@ -170,7 +170,7 @@ def test_a_terminal_that_is_gone_stops_a_run_and_what_there_is_is_saved(tmp_path
     assert finish(tmp_path) == whole(undisturbed)
 
 
-# Takes the terminal on its standard input for its own, as a login shell does, and becomes the run.
+# Makes the terminal on its standard input its own, as a login shell does, and becomes the run.
 TERMINAL = """
 import fcntl, os, sys, termios
 os.setsid()

@@ -1,13 +1,12 @@
 """Faults on the wire: the client against the real engine, a proxy that mistreats requests between them."""
 
-import asyncio
 import json
 import os
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,25 +18,21 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.process import free_port
 from core.engines.server import Server
 from core.generate import retry
-from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.reply import Stalled
-from core.scaffolds import prompts
-from core.types import Completion, Problem, Sampling
-from tests.conftest import python, start
+from core.types import Completion
+from tests.conftest import ended, python, run, start
 from tests.faults import proxy as wire
+from tests.faults.conftest import SEED, records, wait_for_lines
 from tests.faults.proxy import Fault, Proxy
+from tests.helpers import asking
+from tests.helpers.asking import SHORT
 from tests.helpers.runs import load, timeless
 
 LONG = pytest.mark.faults
-SEED = int(os.environ.get("FAULTS_SEED", "0"))
-SUM = Problem("sum", "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.", "55")
-MESSAGES = prompts.solve(SUM)
-SHORT = Sampling(max_tokens=300)
 
-
-# What passes by itself: the request is asked again, and nothing of the broken answer is kept. Well-framed chats that
-# make no sense are tested in tests/generate/test_wire.py.
+# Passing faults: the request is sent again, and nothing of the broken answer is kept. tests/generate/test_wire.py tests
+# well-framed chats that make no sense.
 PASSING = wire.named(
     {
         "reset before headers": wire.raw(b"", reset=True),
@@ -73,7 +68,7 @@ PASSING = wire.named(
     }
 )
 
-# The same, of streams alone.
+# Passing faults of streams only.
 TORN = wire.named(
     {
         "in mid line": wire.passed(change=lambda body: body[: len(body) * 6 // 10]),
@@ -84,7 +79,7 @@ TORN = wire.named(
     }
 )
 
-# What a server may do: one request, and the same completion.
+# Harmless: one request, and the same completion.
 HARMLESS = wire.named(
     {
         "closed after the answer": wire.closed_after(reset=False),
@@ -99,7 +94,7 @@ HARMLESS = wire.named(
     }
 )
 
-# Read at once or asked again, as the client likes; the completion is the same.
+# Tolerated: one request or several, and the same completion.
 TOLERATED = wire.named(
     {
         "JSON or SSE labelled html": wire.passed("text/html"),
@@ -126,40 +121,26 @@ def stream(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def proxy(engine: Server) -> Iterator[Proxy]:
-    made = Proxy(engine.base_url)
-    yield made
-    made.close()
+    with closing(Proxy(engine.base_url)) as proxy:
+        yield proxy
 
 
 def before(proxy: Proxy, engine: Server, stream: bool) -> Server:
-    """The engine as seen through the proxy, asked for streams or not."""
+    """Return the engine behind the proxy, with streams or without."""
     return replace(engine, base_url=proxy.url, card=replace(engine.card, streams=stream))
 
 
-def ask(
-    server: Server, folder: Path, seeds: Sequence[int] = (5,), limit: int = 8, timeout: float = 60, stall: float = 30
-) -> list[Completion]:
-    """The completions of one generator with a journal in `folder`. Bounded: it never takes two minutes."""
-
-    async def all_of_them() -> list[Completion]:
-        with Journal(folder / "test.jsonl") as journal:
-            async with asyncio.timeout(120), Generator(server, journal, limit, timeout, stall=stall) as generator:
-                return list(await asyncio.gather(*(generator(MESSAGES, seed, SHORT) for seed in seeds)))
-
-    return asyncio.run(all_of_them())
-
-
-def text(made: Completion) -> tuple[Any, ...]:
-    return made.key, made.thinking, made.answer, made.finish_reason, made.error
+def ask(server: Server, folder: Path, seeds: Sequence[int] = (5,), **more: Any) -> list[Completion]:
+    return asking.ask(server, folder, [(seed, SHORT) for seed in seeds], **more)
 
 
 def figures(made: Completion) -> dict[str, Any]:
-    """All that a disturbed completion has in common with an undisturbed one."""
+    """Return the fields that a disturbed completion shares with an undisturbed one."""
     return {name: value for name, value in asdict(made).items() if name not in ("seconds", "cached_tokens", "reused")}
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
-    """What the journal holds, whole."""
+    """Read the journal, which is undamaged."""
     raw = (folder / "test.jsonl").read_bytes()
     assert not raw or raw.endswith(b"\n")
     with Journal(folder / "test.jsonl") as journal:
@@ -169,7 +150,7 @@ def kept(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def calm(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Completion]:
-    """Undisturbed completions by seed."""
+    """Return undisturbed completions by seed."""
     made = ask(engine, tmp_path_factory.mktemp("calm"), range(5, 9))
     assert all(c.finish_reason == "stop" and c.thinking and c.answer for c in made)
     return {c.seed: c for c in made}
@@ -179,25 +160,26 @@ def cases(*tables: dict[str, Fault]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("fault", [pytest.param(f, id=name) for table in tables for name, f in table.items()])
 
 
+Calm = dict[int, Completion]
+
+
 @cases(PASSING)
-def test_what_passes_by_itself_is_asked_again_and_leaves_no_trace(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+def test_a_passing_fault_costs_a_second_request_and_leaves_no_trace(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
 ) -> None:
     survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
     assert len(proxy.bodies) == 3
 
 
 @cases(TORN)
-def test_a_torn_stream_is_asked_again(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], fault: Fault
-) -> None:
+def test_a_torn_stream_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault) -> None:
     survives(before(proxy, engine, True), proxy, tmp_path, calm[5], fault)
     assert len(proxy.bodies) == 3
 
 
 @cases(HARMLESS)
 def test_what_a_server_may_do_costs_no_second_request(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
 ) -> None:
     survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
     assert len(proxy.bodies) == 1
@@ -205,13 +187,13 @@ def test_what_a_server_may_do_costs_no_second_request(
 
 @cases(TOLERATED)
 def test_what_no_server_should_do_is_survived(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
 ) -> None:
     survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
 
 
 def survives(server: Server, proxy: Proxy, folder: Path, calm: Completion, fault: Fault) -> None:
-    """After the fault, twice, the completion is as if nothing had been; so is what the journal holds."""
+    """Check that the completion and its record are undisturbed after the fault came twice."""
     proxy.script = [fault, fault]
     (made,) = ask(server, folder)
     assert figures(made) == figures(calm)
@@ -221,12 +203,7 @@ def survives(server: Server, proxy: Proxy, folder: Path, calm: Completion, fault
 
 @cases(PASSING, TORN)
 def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
-    engine: Server,
-    proxy: Proxy,
-    tmp_path: Path,
-    calm: dict[int, Completion],
-    fault: Fault,
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "RETRIES", 2)
     monkeypatch.setattr(retry, "THROTTLED_SECONDS", 1.0)
@@ -234,11 +211,11 @@ def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
     server = before(proxy, engine, True)
     try:
         (made,) = ask(server, tmp_path)
-        said = made.error
+        line = made.error
         assert made.text == "" and made.completion_tokens == 0 and made.finish_reason is None
     except UserError as error:
-        said = str(error)
-    assert said and "\n" not in said and len(said) < 500 and said.isprintable()
+        line = str(error)
+    assert line and "\n" not in line and len(line) < 500 and line.isprintable()
     assert kept(tmp_path) == [], "a failure that may pass is not kept"
     proxy.choose = lambda: None
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
@@ -263,7 +240,7 @@ TRICKLING = {
 @LONG
 @cases(STUCK)
 def test_bytes_that_stop_end_a_request_long_before_its_timeout(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
 ) -> None:
     server = before(proxy, engine, stream)
     proxy.script = [fault]
@@ -276,7 +253,7 @@ def test_bytes_that_stop_end_a_request_long_before_its_timeout(
 @LONG
 @cases(STUCK)
 def test_a_request_that_always_stalls_is_given_up_and_owed(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], fault: Fault
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault
 ) -> None:
     server = before(proxy, engine, True)
     proxy.choose = lambda: fault if proxy.bodies[-1]["seed"] == 5 else None
@@ -294,7 +271,7 @@ def test_a_request_that_always_stalls_is_given_up_and_owed(
 @LONG
 @cases(TRICKLING)
 def test_bytes_that_trickle_for_ever_end_at_the_timeout(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
 ) -> None:
     server = before(proxy, engine, stream)
     proxy.choose = lambda: fault
@@ -311,7 +288,7 @@ def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
     engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     """llama.cpp closes one just as it is reused: "Server disconnected without sending a response"."""
-    monkeypatch.undo()  # waits are as they are
+    monkeypatch.undo()  # the real waits
     server = before(proxy, engine, stream)
     ask(server, tmp_path, limit=1)
     proxy.script = [wire.closed_after(reset=False), wire.raw(b"")] * 4
@@ -320,42 +297,17 @@ def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
     assert all(c.error is None for c in made) and time.monotonic() - began < 10
 
 
-# Runs as a user starts them
-
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300", "PROBLEMS=sums")
 
 
-def finish(process: "subprocess.Popen[str]", seconds: float = 240) -> tuple[int, str, str]:
-    try:
-        out, err = process.communicate(timeout=seconds)
-    finally:
-        process.kill()
-    return process.returncode, out, err
-
-
-def progress(folder: Path) -> int:
-    """Completions that the journal of a run holds."""
-    journal = folder / "journal" / "02_rsa_basic.jsonl"
-    return journal.read_bytes().count(b"\n") if journal.exists() else 0
-
-
-def until(process: "subprocess.Popen[str]", folder: Path, least: int) -> None:
-    """Wait until a run has so many completions."""
-    while process.poll() is None and progress(folder) < least:
-        time.sleep(0.02)
-    assert process.poll() is None, process.communicate()
-
-
 def completions(folder: Path) -> dict[str, dict[str, Any]]:
-    """The journal of a run, without times: each line whole, no key twice."""
-    lines = (folder / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()
-    found = {record["key"]: timeless(record["completion"]) for record in map(json.loads, lines)}
-    assert len(found) == len(lines)
+    """Read the journal of a run without times; no key is there twice."""
+    found = {record["key"]: timeless(record["completion"]) for record in records(folder)}
+    assert len(found) == len(records(folder))
     return found
 
 
 def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
-    """In everything but times."""
     assert completions(disturbed) == completions(undisturbed)
     ours, theirs = (timeless(load(folder, "02_rsa_basic")) for folder in (disturbed, undisturbed))
     assert ours["complete"] and ours == theirs
@@ -366,13 +318,11 @@ def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
 def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(
     engine: Server, proxy: Proxy, tmp_path: Path, name: str
 ) -> None:
-    """Under another name than the embedded model's, the server is asked for streams."""
+    """With another name than the embedded model's, the server is asked for streams."""
     constants = (*SMALL, "STALL_SECONDS=8", "TIMEOUT=25")
     proxy.rename = (engine.model, name) if name else None
     for folder in ("calm", "mixed"):
-        status, out, err = finish(
-            start("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
-        )
+        status, out, err = run("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
         assert status == 0, f"{proxy.met}\n{out}\n{err}"
         faults = {**PASSING, **HARMLESS, **TOLERATED, **(TORN if name else {})}
         proxy.choose = wire.mix(SEED, 0.3, faults, wire.named(STUCK | {"trickling": TRICKLING["events"]}))
@@ -381,12 +331,9 @@ def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(
     assert_equal_runs(tmp_path / "mixed", tmp_path / "calm")
 
 
-# A server that dies
-
-
 @contextmanager
 def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"]:
-    """The embedded engine in a process of its own; killed at the end, if it still lives."""
+    """Start the embedded engine in its own process, and kill it at the end."""
     process = python("-m", "core.engines.start", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
     try:
         assert process.stdout is not None
@@ -399,18 +346,19 @@ def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"
 
 @pytest.fixture(scope="module")
 def undisturbed(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of an undisturbed run on a server found by its address."""
+    """Return the results of an undisturbed run on a server at its address."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    status, _, err = finish(start("02_rsa_basic", *SMALL, BASE_URL=engine.base_url, RESULTS_DIR=str(folder)))
+    status, _, err = run("02_rsa_basic", *SMALL, BASE_URL=engine.base_url, RESULTS_DIR=str(folder))
     assert status == 0, err
     return folder
 
 
 def killed_under(port: int, folder: Path, least: int) -> "subprocess.Popen[str]":
-    """A run whose server is killed as soon as it has so many completions."""
+    """Start a run, and kill its server once it has so many completions."""
     with second_server(port):
         process = start("02_rsa_basic", *SMALL, BASE_URL=f"http://127.0.0.1:{port}/v1", RESULTS_DIR=str(folder))
-        until(process, folder, least)
+        wait_for_lines(process, folder, least)
+        assert process.poll() is None, process.communicate()
     return process
 
 
@@ -420,13 +368,13 @@ def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(und
     process = killed_under(port, tmp_path, 20)
     time.sleep(4)
     with second_server(port):
-        status, out, err = finish(process)
+        status, out, err = ended(process)
     assert status == 0, out + err
     assert_equal_runs(tmp_path, undisturbed)
 
 
 def another_model(folder: Path) -> Path:
-    """The embedded model with other weights: it answers as fluently, and otherwise."""
+    """Return the embedded model with other weights, which answers as fluently, but otherwise."""
     path = folder / "qed-rsa-embedded.gguf"
     shutil.copy(EMBEDDED_GGUF, path)
     with open(path, "r+b") as file:
@@ -440,7 +388,7 @@ def another_model(folder: Path) -> Path:
 
 
 def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undisturbed: Path) -> None:
-    status, out, err = finish(process)
+    status, out, err = ended(process)
     ending = err.splitlines()[-1]
     assert status == 2 and ending.startswith("error: ") and "qed-rsa-embedded@b0" in ending, out + err
     assert "Traceback" not in err and err.count("error: ") == 1
@@ -455,7 +403,7 @@ def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp
     with second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))):
         refused_another_model(process, tmp_path, undisturbed)
     with second_server(port):  # and the right one again: the run goes on where it was
-        resumed = start("02_rsa_basic", *SMALL, BASE_URL=f"http://127.0.0.1:{port}/v1", RESULTS_DIR=str(tmp_path))
-        status, out, err = finish(resumed)
+        places = {"BASE_URL": f"http://127.0.0.1:{port}/v1", "RESULTS_DIR": str(tmp_path)}
+        status, out, err = run("02_rsa_basic", *SMALL, **places)
     assert status == 0, out + err
     assert_equal_runs(tmp_path, undisturbed)

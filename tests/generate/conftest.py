@@ -10,9 +10,9 @@ from tests.fakes.moody import Moody
 
 @pytest.fixture
 def moody() -> Iterator[Moody]:
-    made = Moody()
-    yield made
-    made.close()
+    got = Moody()
+    yield got
+    got.close()
 
 
 @pytest.fixture

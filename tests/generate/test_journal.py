@@ -1,4 +1,4 @@
-"""The journal: what was finished comes back, and damage costs the damaged record only."""
+"""The journal: finished completions come back, and damage costs only the damaged record."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.generate.journal import Archive, Journal, Record, content_key, from_record, to_record
+from core.generate.journal import Journal, content_key, from_record, to_record
 from core.session.session import open_journal
 from core.types import Completion
 from tests.fakes.moody import Moody
@@ -19,53 +19,46 @@ from tests.helpers.asking import ask_each
 
 
 def fill(path: Path, count: int) -> list[dict[str, Any]]:
-    made = [{"answer": f"\\boxed{{{i}}} é\n", "tokens": i, "seconds": i / 7} for i in range(count)]
+    got = [{"answer": f"\\boxed{{{i}}} é\n", "tokens": i, "seconds": i / 7} for i in range(count)]
     with Journal(path) as journal:
-        for i, completion in enumerate(made):
+        for i, completion in enumerate(got):
             journal.put(content_key(i), completion, [])
-    return made
+    return got
 
 
 def test_a_record_torn_at_any_byte_is_owed_again_and_the_rest_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    made = fill(path, 3)
+    got = fill(path, 3)
     whole = path.read_bytes()
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
         with Journal(path) as journal:
-            assert [journal.get(content_key(i)) for i in range(3)] == [*made[:2], None]
-            journal.put(content_key(2), made[2], [])
+            assert [journal.get(content_key(i)) for i in range(3)] == [*got[:2], None]
+            journal.put(content_key(2), got[2], [])
         assert path.read_bytes() == whole
 
 
-COMPLETION = st.dictionaries(
-    st.text(max_size=8),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=80),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    ),
-    max_size=4,
-)
+VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=80)
+NESTED = VALUE | st.lists(VALUE, max_size=3) | st.dictionaries(st.text(max_size=5), VALUE, max_size=3)
+COMPLETION = st.dictionaries(st.text(max_size=8), NESTED, max_size=4)
 
 
 @settings(max_examples=60, deadline=None)
-@given(made=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
-def test_any_completions_cut_or_damaged_anywhere_are_missed_never_wrong_and_the_line_is_named(
-    tmp_path_factory: pytest.TempPathFactory, made: list[dict[str, Any]], data: st.DataObject
-) -> None:
+@given(got=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
+def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list[Any], data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("journal") / "a.jsonl"
     with Journal(path) as journal:
-        for i, completion in enumerate(made):
+        for i, completion in enumerate(got):
             journal.put(content_key(i), completion, [])
-        assert [journal.get(content_key(i)) for i in range(len(made))] == made
+        assert [journal.get(content_key(i)) for i in range(len(got))] == got
     whole = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
     cut = data.draw(st.integers(0, len(whole)), "cut")
     path.write_bytes(whole[:cut])
     kept = sum(end <= cut for end in ends)
     with Journal(path) as journal:
-        assert [journal.get(content_key(i)) for i in range(len(made))] == made[:kept] + [None] * (len(made) - kept)
+        assert [journal.get(content_key(i)) for i in range(len(got))] == got[:kept] + [None] * (len(got) - kept)
         assert not journal.damaged and len(journal) == kept
     flipped = bytearray(whole)
     place = data.draw(st.integers(0, len(whole) - 1), "place")
@@ -74,26 +67,13 @@ def test_any_completions_cut_or_damaged_anywhere_are_missed_never_wrong_and_the_
     line = sum(end <= place for end in ends)
     lost = {line, line + 1} if place + 1 in ends else {line}  # a newline that is gone joins two lines
     with Journal(path) as journal:
-        found = [journal.get(content_key(i)) for i in range(len(made))]
-        assert found == [None if i in lost else completion for i, completion in enumerate(made)]
+        found = [journal.get(content_key(i)) for i in range(len(got))]
+        assert found == [None if i in lost else completion for i, completion in enumerate(got)]
         assert journal.damaged[:1] == ([line + 1] if place + 1 < ends[-1] else []), "a lost last newline: cut off"
 
 
-MESSAGES = [{"role": "system", "content": "Be brief. é"}, {"role": "user", "content": "What is 1 + 1?\n"}]
-
-
-def test_messages_are_kept_beside_a_completion_as_they_were_sent(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    with Journal(path) as journal:
-        journal.put(content_key(0), {"answer": "2"}, MESSAGES)
-    with Archive(tmp_path) as archive:
-        assert archive.record(content_key(0)) == Record({"answer": "2"}, MESSAGES)
-        assert archive.get(content_key(0)) == {"answer": "2"}
-        assert archive.record(content_key(1)) is None
-
-
 def put_raw(path: Path, key: str, rest: str) -> None:
-    """Append a record whose checksum is right, with `rest` behind the beginning of its completion."""
+    """Append a record with the right checksum, whose completion begins with `rest`."""
     head = f'{{"key":"{key}","completion":{{{rest}'.encode()
     with open(path, "ab") as file:
         file.write(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
@@ -119,43 +99,31 @@ def test_a_whole_line_that_is_no_record_is_none_and_counted(tmp_path: Path, rest
         assert journal.doubted.keys() == {content_key(0)} and not journal.damaged
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"answer": "x"},  # no seed
-        {"seed": 1, "colour": "red"},
-        {"seed": 1, "reused": False},
-        {"seed": 1, "answer": 3},
-        {"seed": 1, "thinking": None},
-        {"seed": 1, "completion_tokens": "12"},
-        {"seed": 1, "prompt_tokens": -1},
-        {"seed": 1, "prompt_tokens": True},
-        {"seed": 1, "seconds": math.inf},
-        {"seed": 1, "seconds": math.nan},
-        {"seed": 1, "forced": ["x"]},
-        {"seed": 1, "logprobs": []},
-        {"seed": 1, "logprobs": {"a": "b"}},
-        *({"seed": 1, "logprob": value} for value in (math.inf, -math.inf, math.nan, "x", True, [1.0])),
-    ],
-)
+BAD: list[dict[str, Any]] = [{"colour": "red"}, {"reused": False}, {"answer": 3}, {"thinking": None}, {"forced": ["x"]}]
+BAD += [{"completion_tokens": "12"}, {"prompt_tokens": -1}, {"prompt_tokens": True}, {"seconds": math.inf}]
+BAD += [{"seconds": math.nan}, {"logprobs": []}, {"logprobs": {"a": "b"}}]
+BAD += [{"logprob": value} for value in (math.inf, -math.inf, math.nan, "x", True, [1.0])]
+
+
+@pytest.mark.parametrize("fields", [{"answer": "x"}, *({"seed": 1} | bad for bad in BAD)])
 def test_fields_that_are_no_completions_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         from_record("k", fields)
 
 
 @given(st.none() | st.floats(-1e6, 1e3), st.text(), st.lists(st.text()))
-def test_a_completion_is_kept_as_it_is(logprob: float | None, said: str, before: list[str]) -> None:
-    made = Completion("k", 1, said, answer=said, logprob=logprob, before_waits=before, logprobs={"a": -1.0})
-    assert from_record("k", json.loads(json.dumps(to_record(made)))) == made
+def test_a_completion_is_kept_as_it_is(logprob: float | None, text: str, before: list[str]) -> None:
+    got = Completion("k", 1, text, answer=text, logprob=logprob, before_waits=before, logprobs={"a": -1.0})
+    assert from_record("k", json.loads(json.dumps(to_record(got)))) == got
 
 
 def test_a_record_that_holds_no_completion_is_made_again(moody: Moody, tmp_path: Path) -> None:
-    ((made,), _) = ask_each(moody.url, tmp_path, ["a"])
+    ((got,), _) = ask_each(moody.url, tmp_path, ["a"])
     (tmp_path / "a.jsonl").unlink()
-    put_raw(tmp_path / "a.jsonl", made.key, '"seed":0,"answer":3},"messages":[]')
+    put_raw(tmp_path / "a.jsonl", got.key, '"seed":0,"answer":3},"messages":[]')
     for is_kept in (False, True):
         ((again,), _) = ask_each(moody.url, tmp_path, ["a"])
-        assert again.answer == made.answer and again.reused is is_kept
+        assert again.answer == got.answer and again.reused is is_kept
     assert len(moody.prompts) == 2
 
 
@@ -164,16 +132,16 @@ def test_such_records_are_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         put_raw(tmp_path / "a.jsonl", content_key(number), WHOLE["no JSON"] + "\x1b[2J")
     with open_journal(tmp_path / "a.jsonl") as journal:
         assert journal.get(content_key(0)) is journal.get(content_key(1)) is None
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and content_key(0) in told and "\x1b" not in told
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and content_key(0) in printed and "\x1b" not in printed
 
 
 def test_what_changes_behind_a_runs_back_is_a_miss(tmp_path: Path) -> None:
-    made = fill(tmp_path / "other.jsonl", 3)
+    got = fill(tmp_path / "other.jsonl", 3)
     with Journal(tmp_path / "a.jsonl") as journal:
         content = (tmp_path / "other.jsonl").read_bytes()
         (tmp_path / "other.jsonl").write_bytes(content.replace(b"boxed{1}", b"boxed{7}")[:-5])
-        assert [journal.get(content_key(i)) for i in range(3)] == [made[0], None, None]
+        assert [journal.get(content_key(i)) for i in range(3)] == [got[0], None, None]
 
 
 def test_many_records_are_found_and_the_later_of_two_counts(tmp_path: Path) -> None:
@@ -204,20 +172,16 @@ def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, lines:
 
 
 def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
-    made = fill(tmp_path / "01_baseline.jsonl", 4)
+    got = fill(tmp_path / "01_baseline.jsonl", 4)
     before = (tmp_path / "01_baseline.jsonl").read_bytes()
     with Journal(tmp_path / "02_rsa_basic.jsonl") as journal:
-        assert journal.get(content_key(3)) == made[3]
+        assert journal.get(content_key(3)) == got[3]
         journal.put(content_key("new"), {"answer": "x"}, [])
     assert (tmp_path / "01_baseline.jsonl").read_bytes() == before
 
 
 def test_two_runs_on_one_journal_are_refused(tmp_path: Path) -> None:
-    with (
-        Journal(tmp_path / "a.jsonl"),
-        pytest.raises(UserError, match="a.jsonl"),
-        Journal(tmp_path / "a.jsonl"),
-    ):
+    with Journal(tmp_path / "a.jsonl"), pytest.raises(UserError, match="a.jsonl"), Journal(tmp_path / "a.jsonl"):
         pass
     fill(tmp_path / "a.jsonl", 1)  # free again once the first has ended
 

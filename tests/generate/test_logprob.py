@@ -1,4 +1,4 @@
-"""The summed log probability of a completion: what the model itself says of these tokens, whole or not at all."""
+"""The summed log probability of a completion: of all its tokens, or none."""
 
 import asyncio
 import json
@@ -13,7 +13,8 @@ import pytest
 
 from core.engines.server import Server
 from core.generate.generator import Generator
-from core.generate.reply import found_in, reply_from
+from core.generate.reply import Reply, read, reply_from
+from core.scaffolds import prompts
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy
 from tests.fakes.moody import chat
@@ -31,12 +32,12 @@ def post(server: Server, path: str, body: dict[str, Any]) -> Any:
 
 
 def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
-    """The sum of what the model says of each token behind the prompt and the tokens before it."""
+    """Return the sum of the log probability of each token after the prompt and the tokens before it."""
     root = server.base_url.removesuffix("/v1")
-    told = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
+    begin = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
     total = 0.0
     for place, token in enumerate(tokens):
-        body = {"prompt": [*told, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
+        body = {"prompt": [*begin, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
         (choice,) = post(server, f"{server.base_url}/completions", body)["choices"]
         total += next(t["logprob"] for t in choice["logprobs"]["content"][0]["top_logprobs"] if t["id"] == token)
     return total
@@ -44,18 +45,17 @@ def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
 
 @pytest.mark.parametrize("sampling", [SUMMED, replace(SUMMED, max_tokens=7), LINE], ids=["whole", "cut", "a line"])
 @pytest.mark.parametrize("temperature", [0.7, 3.0])
-def test_the_sum_is_the_teacher_forced_log_probability_of_the_same_tokens(
+def test_the_sum_is_the_teacher_forced_log_probability(
     engine: Server, proxy: Proxy, tmp_path: Path, sampling: Sampling, temperature: float
 ) -> None:
-    """At any temperature: it is the model's own. The tokens are read from the server's reply to the same request."""
     sampling = replace(sampling, temperature=temperature)
-    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
+    (got,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
     (again,) = post(engine, f"{engine.base_url}/chat/completions", json.loads(json.dumps(proxy.bodies[0])))["choices"]
     tokens = [token["id"] for token in again["logprobs"]["content"]]
     root = engine.base_url.removesuffix("/v1")
     prompt = post(engine, f"{root}/apply-template", {"messages": MESSAGES})["prompt"]
-    assert made.logprob is not None and made.logprob < 0 and len(tokens) > 3
-    assert made.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
+    assert got.logprob is not None and got.logprob < 0 and len(tokens) > 3
+    assert got.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
 
 
 def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -68,19 +68,21 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy:
     assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
 
 
-def test_a_streamed_reply_has_the_same_sum(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But for thinking that llama.cpp keeps apart: its end is in no event of the stream."""
-    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7))]
+def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    """Except for the sum of thinking that llama.cpp separates: its end is in no event of the stream."""
+    verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7)), (5, verdict), (6, SHORT)]
+    asked.append((5, Sampling(max_tokens=12, answer_tokens=16)))
     whole = ask(engine, tmp_path / "whole", asked)
-    monkeypatch.setattr(Server, "streams", True)
-    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
-    assert all(body["stream"] for body in proxy.bodies)
-    assert [(one.thinking, one.text) for one in whole] == [(one.thinking, one.text) for one in streamed]
+    card = replace(engine.card, streams=True)
+    streamed = ask(replace(engine, base_url=proxy.url, card=card), tmp_path / "streamed", asked)
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
     assert whole[0].logprob is not None and streamed[0].logprob is None
-    for one, other in zip(whole[1:], streamed[1:], strict=True):
-        assert one.logprob is not None and other.logprob == pytest.approx(one.logprob, abs=1e-3)
+    for one, other in zip(whole, streamed, strict=True):
+        assert one is whole[0] or other.logprob == (one.logprob and pytest.approx(one.logprob, abs=1e-3))
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+        alike = [replace(c, seconds=0.0, cached_tokens=0, logprobs={}, logprob=None) for c in (one, other)]
+        assert alike[0] == alike[1]
 
 
 def test_a_stop_ends_an_answer_before_its_line_does(engine: Server, tmp_path: Path) -> None:
@@ -89,26 +91,22 @@ def test_a_stop_ends_an_answer_before_its_line_does(engine: Server, tmp_path: Pa
     assert line.finish_reason == "stop" and whole.logprob < line.logprob < 0  # type: ignore[operator]
 
 
-def test_what_is_gone_on_with_is_no_single_text_of_the_models(engine: Server, tmp_path: Path) -> None:
-    forced, waited = ask(
-        engine,
-        tmp_path,
-        [(5, Sampling(max_tokens=12, answer_tokens=16, sum_logprobs=True)), (5, replace(SUMMED, waits=1))],
-    )
+def test_a_continued_completion_has_no_sum(engine: Server, tmp_path: Path) -> None:
+    cut = Sampling(max_tokens=12, answer_tokens=16, sum_logprobs=True)
+    forced, waited = ask(engine, tmp_path, [(5, cut), (5, replace(SUMMED, waits=1))])
     assert forced.forced is not None and forced.logprob is None
     assert waited.before_waits and waited.logprob is None
 
 
-def test_characters_of_several_tokens_of_which_llama_cpp_lists_the_last_leave_no_sum(
-    engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_character_of_several_tokens_leaves_no_sum(engine: Server, tmp_path: Path, monkeypatch: Any) -> None:
+    """llama.cpp lists only its last token."""
     body = Generator._body
 
-    def told(grammar: str) -> Completion:
+    def constrained(grammar: str) -> Completion:
         monkeypatch.setattr(Generator, "_body", lambda *args: body(*args) | {"grammar": f'root ::= "{grammar}"'})
         return ask(engine, tmp_path / str(len(grammar)), [(5, replace(SUMMED, opening="So", stop=""))])[0]
 
-    ascii, symbols = told(" a -> b"), told(" a → b → c")
+    ascii, symbols = constrained(" a -> b"), constrained(" a → b → c")
     assert ascii.text == "So a -> b" and ascii.logprob is not None
     assert symbols.text == "So a → b → c" and symbols.logprob is None
 
@@ -142,7 +140,7 @@ SUMS: dict[str, tuple[Any, int, str, float | None]] = {
 
 @pytest.mark.parametrize("kind", SUMS)
 def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
-    """Also of a stream, with a token in each event."""
+    """The same holds for a stream with a token in each event."""
     given, counted, finish, expected = SUMS[kind]
     usage = {"prompt_tokens": 5, "completion_tokens": counted}
     found = chat({"role": "assistant", "content": "intro"}, logprobs=given, finish_reason=finish) | {"usage": usage}
@@ -153,19 +151,19 @@ def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
     choices.append({"delta": {"content": "intro"}, "finish_reason": finish})
     chunks: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
     chunks.append({"choices": [], "usage": usage})
-    assert reply_from(asyncio.run(streamed(chunks))).logprob == expected
+    assert asyncio.run(streamed(chunks)).logprob == expected
 
 
-async def streamed(chunks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+async def streamed(chunks: Sequence[dict[str, Any]]) -> Reply:
     async def rest() -> Any:
         for chunk in chunks:
             yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return await found_in(rest())
+    return await read(rest())
 
 
-def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:
+def test_alternatives_are_those_of_the_first_listed_token() -> None:
     first, second = (
         {"token": name, "logprob": -1.0, "top_logprobs": [{"token": name, "logprob": -1.0}]} for name in "ab"
     )
@@ -174,5 +172,6 @@ def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed()
         {"delta": {"content": "a"}, "logprobs": {"content": [first]}},
         {"delta": {"content": "b"}, "logprobs": {"content": [second]}, "finish_reason": "stop"},
     ]
-    reply = reply_from(asyncio.run(streamed([{"choices": [choice]} for choice in choices])))
+    reply = asyncio.run(streamed([{"choices": [choice]} for choice in choices]))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
+    assert reply_from(chat(" True", logprobs=listed((" True", -0.1)))).logprobs == {}, "a server may list none"

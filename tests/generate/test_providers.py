@@ -1,6 +1,5 @@
-"""Providers, through their cards: servers that refuse, fail and answer as they do."""
+"""Providers and their cards: servers that answer, refuse and fail like them."""
 
-import asyncio
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -18,13 +17,12 @@ from core.engines.attach import look_again, probe
 from core.engines.cards import Card
 from core.engines.server import CANNOT, Key, Server
 from core.generate import retry
-from core.generate.generator import Generator
-from core.generate.journal import Journal
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session.checks import check_context
 from core.types import Completion, Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
 from tests.fakes.moody import USAGE, chat
+from tests.helpers import asking
 
 KEY = "sk-the-key-of-this-provider"
 MESSAGES = [{"role": "user", "content": "How much is 6*7?"}]
@@ -39,12 +37,12 @@ def delta(finish: str | None = None, **text: str) -> dict[str, Any]:
 
 
 def good(finish: str = "stop", **text: str) -> bytes:
-    said = text or {"content": "\\boxed{42}"}
-    return chunks(delta(**said), delta(finish), {"model": "m", "choices": [], "usage": USAGE}) + b"data: [DONE]\n\n"
+    parts = text or {"content": "\\boxed{42}"}
+    return chunks(delta(**parts), delta(finish), {"model": "m", "choices": [], "usage": USAGE}) + b"data: [DONE]\n\n"
 
 
 class Provider(HttpFake):
-    """Answers chats at `path` alone, in turn with what `script` holds, and keeps all that it was sent."""
+    """A server that answers chats at `path` alone, in turn from `script`, and keeps all requests."""
 
     def __init__(self, path: str = "/v1", header: str = "authorization", listed: tuple[str, ...] = ("m",)) -> None:
         self.path, self.header, self.listed = path, header, listed
@@ -78,21 +76,21 @@ class Provider(HttpFake):
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
 
     def attached(self, card: Card, key: str = KEY) -> Server:
-        made = probe(card.base_url, "x", card.model, Key(key, card.key_env, card.key_header), card)
-        assert made is not None
-        return made
+        got = probe(card.base_url, "x", card.model, Key(key, card.key_env, card.key_header), card)
+        assert got is not None
+        return got
 
 
 @pytest.fixture
 def provider() -> Iterator[Callable[..., Provider]]:
-    made: list[Provider] = []
+    got: list[Provider] = []
 
     def serve(*args: Any, **more: Any) -> Provider:
-        made.append(Provider(*args, **more))
-        return made[-1]
+        got.append(Provider(*args, **more))
+        return got[-1]
 
     yield serve
-    for each in made:
+    for each in got:
         each.close()
 
 
@@ -105,13 +103,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def ask(server: Server, folder: Path, seeds: int = 1, **changes: Any) -> list[Completion]:
-    async def all_of_them() -> list[Completion]:
-        with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, server.limit, 30.0) as made:
-                asked = [made(MESSAGES, seed, Sampling(max_tokens=9, **changes)) for seed in range(seeds)]
-                return list(await asyncio.gather(*asked))
-
-    return asyncio.run(all_of_them())
+    requests = [(seed, Sampling(max_tokens=9, **changes)) for seed in range(seeds)]
+    return asking.ask(server, folder, requests, server.limit, messages=MESSAGES)
 
 
 def unsupported(name: str, words: str) -> Answer:
@@ -130,17 +123,13 @@ def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tm
     place = provider()
     place.refuse = openais
     server = place.attached(replace(cards.named("openai"), base_url=place.base))
-    assert (server.kind, server.limit, server.seeds, server.identity) == (
-        "other",
-        16,
-        False,
-        f"gpt-5-mini at {place.base}",
-    )
+    assert (server.kind, server.limit, server.seeds) == ("other", 16, False)
+    assert server.identity == f"gpt-5-mini at {place.base}"
     place.script = [answer(200, good("length", content=""), "text/event-stream")]
-    (made,) = ask(server, tmp_path, answer_tokens=5, top_k=20)
+    (got,) = ask(server, tmp_path, answer_tokens=5, top_k=20)
     assert sorted(place.bodies[0]) == ["max_completion_tokens", "messages", "model", "stream", "stream_options"]
-    assert made.not_forced == CANNOT and made.forced is None and len(place.bodies) == 1, "nothing is begun for it"
-    assert server.model_info()["card"]["never"] and server.told["never"]
+    assert got.not_forced == CANNOT and got.forced is None and len(place.bodies) == 1, "nothing is begun for it"
+    assert server.model_info()["card"]["never"] and server.key_fields["never"]
     ask(server, tmp_path, answer_tokens=5, top_k=7, temperature=0.1)
     assert len(place.bodies) == 1, "what is never sent changes nothing, and is not paid for twice"
 
@@ -197,19 +186,17 @@ LIMITED = delta("error", content="") | {"error": {"code": 429, "message": "Rate 
 
 
 @pytest.mark.parametrize("fault", [FAILED, LIMITED])
-def test_openrouters_comments_are_passed_over_and_errors_within_a_stream_asked_again(
-    provider: Any, tmp_path: Path, fault: dict[str, Any]
-) -> None:
+def test_openrouters_comments_are_ignored_and_errors_retried(provider: Any, tmp_path: Path, fault: Any) -> None:
     place = provider("/api/v1")
     broken = chunks(delta(content="forty"), fault, before=2 * OPENROUTER) + b"data: [DONE]\n\n"
     whole = OPENROUTER + good(reasoning="6*7 is 42.", content="\\boxed{42}").replace(
-        b"data: [DONE]", OPENROUTER + b"data: [DONE]"
+        b"data: [D", OPENROUTER + b"data: [D"
     )
     place.script = [answer(200, body, "text/event-stream") for body in (broken, whole)]
     server = place.attached(replace(cards.named("openrouter"), base_url=place.base))
-    (made,) = ask(server, tmp_path)
-    assert (made.thinking, made.answer, made.completion_tokens) == ("6*7 is 42.", "\\boxed{42}", 7)
-    assert len(place.bodies) == 2 and made.error is None
+    (got,) = ask(server, tmp_path)
+    assert (got.thinking, got.answer, got.completion_tokens) == ("6*7 is 42.", "\\boxed{42}", 7)
+    assert len(place.bodies) == 2 and got.error is None
 
 
 def test_ollama_without_usage_has_uncounted_tokens(provider: Any, tmp_path: Path) -> None:
@@ -218,8 +205,8 @@ def test_ollama_without_usage_has_uncounted_tokens(provider: Any, tmp_path: Path
     card = replace(cards.named("ollama"), base_url=place.base)
     server = probe(card.base_url, "x", "qwen3:4b", "", card)
     assert server is not None and server.limit == 4 and server.model == "qwen3:4b"
-    (made,) = ask(server, tmp_path)
-    assert made.answer == "42" and made.counted == (None, None, None)
+    (got,) = ask(server, tmp_path)
+    assert got.answer == "42" and got.counted == (None, None, None)
     assert "authorization" not in place.headers[0]
 
 
@@ -261,13 +248,11 @@ def test_cut_thinking_is_read_as_the_card_says_without_a_trial(provider: Any, tm
     place = provider()
     place.script = [answer(200, good("length", content="so far"), "text/event-stream")]
     card = Card("mine", base_url=place.base, model="m", thinking="none")
-    (made,) = ask(place.attached(card), tmp_path)
-    assert made.answer == "so far" and made.truncated and len(place.bodies) == 1
+    (got,) = ask(place.attached(card), tmp_path)
+    assert got.answer == "so far" and got.truncated and len(place.bodies) == 1
 
 
-def test_headers_of_the_environment_go_to_no_server(
-    provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_of_the_environment_go_to_no_server(provider: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: mine\nAuthorization: Bearer sk-mine")
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password mine\n")
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))

@@ -1,4 +1,4 @@
-"""Tokens that no server told are unknown, and never 0; replies that say nothing are called empty or filtered."""
+"""Uncounted tokens are unknown, never 0. Replies without text are called empty or filtered."""
 
 import asyncio
 import json
@@ -12,8 +12,6 @@ import pytest
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.engines.server import Server
-from core.generate.generator import Generator
-from core.generate.journal import Journal
 from core.plan import lengths
 from core.report import compare, page, tables
 from core.report.budgets import bought, in_unit
@@ -22,12 +20,12 @@ from core.results.model import StepResult
 from core.results.read import step_result
 from core.scaffolds.rsa import rsa
 from core.session.equal_compute import Budgeted
-from core.types import Completion, Member, Sampling, carried
+from core.types import Completion, Member, Sampling
 from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.fakes.moody import Moody, chat
 from tests.helpers import documents, reports
-from tests.helpers.asking import ask_each
+from tests.helpers.asking import ask, ask_each
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import document, graded, member
 
@@ -51,54 +49,36 @@ def uncounted(answer: str = "\\boxed{42}") -> Member:
     ],
 )
 def test_what_was_told_is_known(changes: dict[str, Any], counted: tuple[int | None, ...]) -> None:
-    made = Completion("0" * 32, 0, **{"finish_reason": "stop"} | changes)
-    assert made.counted == (counted if not made.error else (0, 0, 0))
+    got = Completion("0" * 32, 0, **{"finish_reason": "stop"} | changes)
+    assert got.counted == (counted if not got.error else (0, 0, 0))
 
 
 def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> None:
-    made = document(graded([[[uncounted(), uncounted("\\boxed{1}")], [uncounted()]]]))
-    jsonschema.validate(made, SCHEMA)
-    cost = made["problems"][0]["steps"][0]["members"][0]
+    got = document(graded([[[uncounted(), uncounted("\\boxed{1}")], [uncounted()]]]))
+    jsonschema.validate(got, SCHEMA)
+    cost = got["problems"][0]["steps"][0]["members"][0]
     assert cost["prompt_tokens"] is cost["cached_tokens"] is cost["completion_tokens"] is None
-    assert made["metrics"]["tokens"] == {"prompt": None, "cached": None, "completion": None}
-    assert [s["completion_tokens"] for s in made["metrics"]["steps"]] == [None, None]
-    assert [s["verification_tokens"] for s in made["metrics"]["steps"]] == [0, 0]
-    assert tables.steps_table(made).body().count("unknown") == 2
-    assert "the server did not report the tokens of 3 completions and side calls: figures lack them" in made["warnings"]
+    assert got["metrics"]["tokens"] == {"prompt": None, "cached": None, "completion": None}
+    assert [s["completion_tokens"] for s in got["metrics"]["steps"]] == [None, None]
+    assert [s["verification_tokens"] for s in got["metrics"]["steps"]] == [0, 0]
+    assert tables.steps_table(got).body().count("unknown") == 2
+    assert any("3 completions" in warning for warning in got["warnings"])
 
 
 def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
     checked = member("\\boxed{42}")
     checked.side_calls = [Completion("1" * 32, 2, answer="?", finish_reason="stop")]
-    made = document(graded([[[checked, uncounted()]]]))
-    (step,) = made["metrics"]["steps"]
+    got = document(graded([[[checked, uncounted()]]]))
+    (step,) = got["metrics"]["steps"]
     assert (step["completion_tokens"], step["verification_tokens"], step["uncounted"]) == (10, None, 2)
-    assert made["metrics"]["tokens"]["completion"] == 10
-    assert "≥ 10 + unknown" in tables.steps_table(made).body()
+    assert got["metrics"]["tokens"]["completion"] == 10
+    assert "≥ 10 + unknown" in tables.steps_table(got).body()
 
 
 def test_a_run_of_failures_took_no_tokens_that_are_unknown() -> None:
-    made = document(graded([[[Member(Completion("0" * 32, 1, error="status 500")), member("\\boxed{42}")]]]))
-    (step,) = made["metrics"]["steps"]
+    failed = Member(Completion("0" * 32, 1, error="status 500"))
+    (step,) = document(graded([[[failed, member("\\boxed{42}")]]]))["metrics"]["steps"]
     assert step["completion_tokens"] == 10 and "uncounted" not in step
-
-
-USAGES: list[Any] = [
-    None,
-    {},
-    [],
-    {"total_tokens": 12},
-    {"prompt_tokens": 0, "completion_tokens": 0},
-    {"prompt_tokens": "9"},
-]
-
-
-@pytest.mark.parametrize("usage", USAGES)
-def test_whatever_a_server_says_without_counting_is_no_count(moody: Moody, tmp_path: Path, usage: Any) -> None:
-    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": usage})
-    made, _ = ask_each(moody.url, tmp_path, ["a", "b"])
-    again, _ = ask_each(moody.url, tmp_path, ["a", "b"])  # from the journal
-    assert [one.counted for one in (*made, *again)] == [(None, None, None)] * 4 and len(moody.prompts) == 2
 
 
 def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
@@ -145,29 +125,14 @@ def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
     assert (found.score, found.tokens, found.calls, found.prompt) == (0.5, 10, 1, 0)
 
 
-def test_a_tail_is_cut_by_characters_where_tokens_are_unknown() -> None:
-    made = Completion("0" * 32, 0, thinking="t" * 6000, answer="a" * 100, finish_reason="stop")
-    tail = carried(made, constants_with({"CARRY": "tail", "CARRY_TOKENS": 100}))
-    assert 100 < len(tail) < 1000 and tail.endswith("a" * 100)
-
-
 @pytest.mark.parametrize("context", [100, 4000])
-def test_an_answer_is_forced_within_the_context_where_tokens_are_unknown(
-    moody: Moody, tmp_path: Path, context: int
-) -> None:
+def test_an_answer_without_counts_is_forced_within_the_context(moody: Moody, tmp_path: Path, context: int) -> None:
     thought = chat("<think>" + "So it goes on. " * 3000, finish_reason="length") | {"usage": None}
     moody.choose = lambda n, prompt: answer(200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None})
     server = Server("vllm", moody.url, "m", "x", context=context)
-
-    async def one() -> Completion:
-        with Journal(tmp_path / "a.jsonl") as journal:
-            async with Generator(server, journal, 1, 60.0) as generator:
-                sampling = Sampling(max_tokens=9000, answer_tokens=200)
-                return await generator([{"role": "user", "content": "?"}], 1, sampling)
-
-    made = asyncio.run(one())
-    assert made.forced is not None and "\\boxed{42}" in made.forced
-    assert len(moody.prompts[1]) < max(200, 5 * context) and made.counted == (None, None, None)
+    (forced,) = ask(server, tmp_path, [(1, Sampling(max_tokens=9000, answer_tokens=200))])
+    assert forced.forced is not None and "\\boxed{42}" in forced.forced
+    assert len(moody.prompts[1]) < max(200, 5 * context) and forced.counted == (None, None, None)
 
 
 # Replies that say nothing
@@ -179,53 +144,51 @@ def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> Non
 
     filtered = [silent(reason) for reason in ("content_filter", "SAFETY", "refusal")]
     begun = member("It is", finish_reason="content_filter")
-    made = document(graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]]))
-    jsonschema.validate(made, SCHEMA)
-    (step,) = made["metrics"]["steps"]
+    got = document(graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]]))
+    jsonschema.validate(got, SCHEMA)
+    (step,) = got["metrics"]["steps"]
     assert (step["empty"], step["filtered"], step["identical"], step["failed"]) == (3, 5, 0, 0)
-    doubts = [m["doubt"] for m in made["problems"][0]["steps"][0]["members"]]
+    doubts = [m["doubt"] for m in got["problems"][0]["steps"][0]["members"]]
     assert doubts == ["empty"] * 3 + ["filtered"] * 5
-    assert "37.5% of 8 completions are empty: the server sent no text" in made["warnings"]
-    assert "62.5% of 8 completions were ended by a filter" in made["warnings"]
+    assert {warning[:10] for warning in got["warnings"]} >= {"37.5% of 8", "62.5% of 8"}
 
 
 def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
     blank = Member(Completion("0" * 32, 1, answer=" \n", finish_reason="stop", prompt_tokens=5, completion_tokens=1))
     cut = Member(Completion("1" * 32, 1, finish_reason="length", prompt_tokens=5))
-    made = document(graded([[[blank, blank, cut, cut, member(""), member("")]]]))
-    (step,) = made["metrics"]["steps"]
+    got = document(graded([[[blank, blank, cut, cut, member(""), member("")]]]))
+    (step,) = got["metrics"]["steps"]
     assert (step["empty"], step["truncated"], step["identical"]) == (2, 2, 1), "two with the same thought"
 
 
 def test_checks_that_say_nothing_are_counted() -> None:
     checked = member("\\boxed{42}")
     checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
-    made = document(graded([[[checked]]]))
-    assert made["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
-    assert "1 of 2 side calls empty" in made["warnings"] and "1 of 2 side calls filtered" in made["warnings"]
+    got = document(graded([[[checked]]]))
+    assert got["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
+    assert "1 of 2 side calls empty" in got["warnings"] and "1 of 2 side calls filtered" in got["warnings"]
 
 
 def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_nothing(moody: Moody, tmp_path: Path) -> None:
-    said = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
-    moody.choose = lambda n, prompt: answer(400, said) if n == 0 else answer(200, chat("\\boxed{42}"))
-    (refused, made), _ = ask_each(moody.url, tmp_path, ["a", "b"], 1)
-    assert refused.error == "filtered: The response was filtered" and made.error is None
+    refusal = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
+    moody.choose = lambda n, prompt: answer(400, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
+    (refused, got), _ = ask_each(moody.url, tmp_path, ["a", "b"], 1)
+    assert refused.error == "filtered: The response was filtered" and got.error is None
 
 
 def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_known(results: Path) -> None:
     prices = Prices(1.0, 0.1, 10.0, "2026-11-23")
     known, unknown = member("\\boxed{42}", prompt_tokens=50, cached_tokens=20, completion_tokens=100), uncounted()
-    made = document(graded([[[known, unknown], [known, known]]])) | {"prices": asdict(prices)}
+    got = document(graded([[[known, unknown], [known, known]]])) | {"prices": asdict(prices)}
     counted = RunMetrics(1, prices=prices)
-    for each_step in made["problems"][0]["steps"]:
+    for each_step in got["problems"][0]["steps"]:
         counted.add(0, each_step)
-    made["metrics"], made["problems"][0]["cost"] = counted.metrics(1.0), counted.costs()[0]["cost"]
-    jsonschema.validate(made, SCHEMA)
+    got["metrics"], got["problems"][0]["cost"] = counted.metrics(1.0), counted.costs()[0]["cost"]
+    jsonschema.validate(got, SCHEMA)
     each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
-    assert [step["cost"] for step in made["metrics"]["steps"]] == pytest.approx([each, 2 * each])
-    assert made["metrics"]["cost"] == pytest.approx(3 * each)
-    assert "≥ $0.00103" in tables.steps_table(made).body() and "≥ $0.0031" in tables.final(made)
-    (results / "a.json").write_text(json.dumps(made))
+    assert [step["cost"] for step in got["metrics"]["steps"]] == pytest.approx([each, 2 * each])
+    assert "≥ $0.00103" in tables.steps_table(got).body() and "≥ $0.0031" in tables.final(got)
+    (results / "a.json").write_text(json.dumps(got))
     shown = compare.table([compare.read("a", results), compare.read("a", results)])
     assert "≥ $0.0031" in shown and "cost" in shown
     known_by_page = page.data([page.read(results / "a.json")])["runs"][0]["head"]

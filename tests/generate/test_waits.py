@@ -1,4 +1,4 @@
-"""Waits: the real embedded engine goes on inside thinking; prompts and replies as vLLM, SGLang and others have them."""
+"""Waits: the embedded engine continues inside thinking; prompts and replies are those of vLLM, SGLang and others."""
 
 import json
 import urllib.request
@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
 from core.engines.server import CANNOT, Server
-from core.generate.generator import UNTOLD, split_thinking
+from core.generate.generator import UNKNOWN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
@@ -42,9 +42,7 @@ def test_thinking_that_ended_goes_on_and_every_reading_is_kept(engine: Server, t
     assert plain.key != waited.key and waited.seconds > plain.seconds
 
 
-def test_more_waits_begin_where_fewer_ended_and_a_repeated_run_asks_nothing(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_more_waits_begin_where_fewer_ended(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     through = replace(engine, base_url=proxy.url)
     (plain,) = ask(through, tmp_path, [(5, LONG)])
     (once,) = ask(through, tmp_path, [(5, replace(LONG, waits=1))])
@@ -61,12 +59,12 @@ def test_the_cap_is_of_all_waits_together_and_what_hits_it_is_forced(engine: Ser
     (plain,) = ask(engine, tmp_path, [(5, LONG)])
     room = plain.completion_tokens + 3
     capped = Sampling(max_tokens=room, waits=3, answer_tokens=16)
-    (made,) = ask(engine, tmp_path, [(5, capped)])
-    assert made.truncated and made.forced is not None and made.forced.startswith(FORCED_ANSWER)
-    assert made.before_waits == [plain.answer] and room < made.completion_tokens <= room + 16
+    (got,) = ask(engine, tmp_path, [(5, capped)])
+    assert got.truncated and got.forced is not None and got.forced.startswith(FORCED_ANSWER)
+    assert got.before_waits == [plain.answer] and room < got.completion_tokens <= room + 16
     full = Sampling(max_tokens=plain.completion_tokens, waits=3)
-    (made,) = ask(engine, tmp_path, [(5, full)])
-    assert made.before_waits == [] and made.not_waited is None and made.answer == plain.answer
+    (got,) = ask(engine, tmp_path, [(5, full)])
+    assert got.before_waits == [] and got.not_waited is None and got.answer == plain.answer
 
 
 def left_open(server: Server, thinking: str) -> dict[str, Any]:
@@ -102,12 +100,12 @@ TEMPLATES = {"opens thinking": OPENS, "does not open it": OPENS_NOT, "knows no t
 
 
 def prompt_of(template: str, messages: Sequence[Message], begins: bool) -> str:
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
-    return made.render(messages=list(messages), add_generation_prompt=begins)
+    got = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+    return got.render(messages=list(messages), add_generation_prompt=begins)
 
 
 def as_vllm(template: str, body: dict[str, Any]) -> str:
-    """As transformers go on with a final message: a mark behind its content shows where the prompt ends."""
+    """Continue a final message like transformers: a mark after its content shows the end of the prompt."""
     assert body["continue_final_message"] is True and body["add_generation_prompt"] is False
     *before, last = body["messages"]
     marked = prompt_of(template, [*before, last | {"content": last["content"] + "MARK "}], begins=False)
@@ -116,7 +114,7 @@ def as_vllm(template: str, body: dict[str, Any]) -> str:
 
 
 def as_sglang(template: str, body: dict[str, Any]) -> str:
-    """What an assistant said last is put behind the prompt that begins its turn."""
+    """Append the assistant's last message to the prompt that begins its turn."""
     assert body["continue_final_message"] is True and body["messages"][-1]["role"] == "assistant"
     return prompt_of(template, body["messages"][:-1], begins=True) + str(body["messages"][-1]["content"])
 
@@ -128,27 +126,25 @@ def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template
     server = Server(kind, "u", "m", "w", template=lambda _: tail)
     thinking = opened("<think>\nso far\n", "Wait")
     body = left_open(server, thinking)
-    made = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
+    got = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
     opening = "" if server.thinking else "<think>\n"
-    assert made == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
+    assert got == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
 
 
 words = st.text("ab {}\\\n,.")
 
 
 @given(words.filter(str.strip), words, words, st.sampled_from(["llama.cpp", "parser", "no parser"]))
-def test_no_word_is_lost_whichever_way_a_server_keeps_thinking_apart(
-    before: str, more: str, said: str, how: str
-) -> None:
+def test_no_word_is_lost_however_a_server_separates_thinking(before: str, more: str, answered: str, how: str) -> None:
     given_ = opened(before, "Wait")
     content, reasoning = {
-        "llama.cpp": (said, given_ + more),  # all of it again, where it does not stream
-        "parser": (said, more),
-        "no parser": (f"{more}</think>{said}", ""),
+        "llama.cpp": (answered, given_ + more),  # all of it again, where it does not stream
+        "parser": (answered, more),
+        "no parser": (f"{more}</think>{answered}", ""),
     }[how]
     reply = Reply("m", content, reasoning, "stop", 1, 0, 1, {})
-    made = split_thinking(*whole(reply, given_), cut_while_thinking=True)
-    assert made == ((given_ + more).strip() if more or how != "parser" else given_, said.strip())
+    got = split_thinking(*whole(reply, given_), cut_while_thinking=True)
+    assert got == ((given_ + more).strip() if more or how != "parser" else given_, answered.strip())
 
 
 def replied(message: dict[str, Any], prompt: int, reason: str = "stop") -> Any:
@@ -166,71 +162,67 @@ GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("said", GOES_ON)
-def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, said: str) -> None:
-    message, reason, (more, text) = GOES_ON[said]
+@pytest.mark.parametrize("answered", GOES_ON)
+def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, answered: str) -> None:
+    message, reason, (more, text) = GOES_ON[answered]
     proxy.script = [replied(FIRST, 30), replied(message, 34, reason)]
     through = replace(engine, base_url=proxy.url, kind="vllm", template=lambda _: engine.tail)
-    (made,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
-    assert (made.thinking, made.answer) == (f"so far\n\nWait{more}", text) and made.not_waited is None
-    assert (made.prompt_tokens, made.completion_tokens, made.finish_reason) == (64, 24, reason)
-    assert made.before_waits == ["\\boxed{1}"] and made.tokens_before_waits == [12]
+    (got,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
+    assert (got.thinking, got.answer) == (f"so far\n\nWait{more}", text) and got.not_waited is None
+    assert (got.prompt_tokens, got.completion_tokens, got.finish_reason) == (64, 24, reason)
+    assert got.before_waits == ["\\boxed{1}"] and got.tokens_before_waits == [12]
     assert proxy.bodies[1]["max_tokens"] == 50 - 12 and proxy.bodies[1]["seed"] == 5
 
 
 def one(engine: Server, proxy: Proxy, folder: Path, waits: int = 2, **changes: Any) -> Completion:
     through = replace(engine, base_url=proxy.url, template=lambda _: engine.tail, **changes)
-    (made,) = ask(through, folder, [(5, Sampling(max_tokens=50, waits=waits))])
-    assert made.error is None and made.answer == "\\boxed{1}" and not proxy.script
-    return made
+    (got,) = ask(through, folder, [(5, Sampling(max_tokens=50, waits=waits))])
+    assert got.error is None and got.answer == "\\boxed{1}" and not proxy.script
+    return got
 
 
 def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    """An older llama.cpp, say, or a template that drops what an assistant said."""
+    """Such as an older llama.cpp, or a template that drops earlier thinking."""
     proxy.script = [replied(FIRST, 30), replied({"content": "\\boxed{2}", "reasoning_content": "anew"}, 30)]
-    made = one(engine, proxy, tmp_path)
-    assert made.not_waited == LEFT_OUT and made.before_waits == [] and made.completion_tokens == 24
-    assert one(engine, proxy, tmp_path) == made and len(proxy.bodies) == 2, "it is kept, and asked no more"
+    got = one(engine, proxy, tmp_path)
+    assert got.not_waited == LEFT_OUT and got.before_waits == [] and got.completion_tokens == 24
+    assert one(engine, proxy, tmp_path) == got and len(proxy.bodies) == 2, "it is kept, and asked no more"
 
 
-def test_a_server_that_refuses_to_go_on_says_why_and_what_may_pass_is_owed_again(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     busy = answer(503, {"error": {"message": "busy"}})
     proxy.script = [replied(FIRST, 30), *[busy] * 9]
-    made = one(engine, proxy, tmp_path, kind="vllm")
-    assert made.not_waited == "refused busy"
+    got = one(engine, proxy, tmp_path, kind="vllm")
+    assert got.not_waited == "refused busy"
     proxy.script = [answer(400, {"error": {"message": "the final message does not appear"}})]
-    made = one(engine, proxy, tmp_path, kind="vllm")
-    assert made.not_waited == "refused the final message does not appear"
-    assert one(engine, proxy, tmp_path, kind="vllm") == made
+    got = one(engine, proxy, tmp_path, kind="vllm")
+    assert got.not_waited == "refused the final message does not appear"
+    assert one(engine, proxy, tmp_path, kind="vllm") == got
     with Archive(tmp_path) as journal:
-        assert journal.get(made.key) is not None
+        assert journal.get(got.key) is not None
 
 
 def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNTOLD
+    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNKNOWN
     proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
-    made = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
-    assert made.not_waited is None and len(made.before_waits) == 2
+    got = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
+    assert got.not_waited is None and len(got.before_waits) == 2
 
 
 def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied({"content": "\\boxed{1}"}, 30)]
-    made = one(engine, proxy, tmp_path)
-    assert made.not_waited == NO_THINKING and made.before_waits == [] and len(proxy.bodies) == 1
+    got = one(engine, proxy, tmp_path)
+    assert got.not_waited == NO_THINKING and got.before_waits == [] and len(proxy.bodies) == 1
 
 
-def test_a_card_that_says_so_refuses_waits_before_the_first_request(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_card_refuses_waits_before_the_first_request(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     card = Card("mine", continues=False)
     with pytest.raises(UserError, match=r"WAITS=1.* mine .*continues = false"):
         check_context(replace(engine, card=card), SampleConstants(WAITS=1))
     check_context(replace(engine, card=card), SampleConstants())
     proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "who asks without the door is told"
+    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "also without that check"
 
 
 def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The wire, over sockets: streams in all forms of the format, errors in all of theirs."""
+"""The wire, over sockets: all forms of streams and errors."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.server import Server
 from core.generate import reply, wire
-from core.generate.reply import Oversized, Refused, Reply, found_in, is_cut, reply_from
+from core.generate.reply import Oversized, Refused, Reply, is_cut
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import HttpFake, Request, answer
@@ -32,7 +32,7 @@ CHUNKS: list[dict[str, Any]] = [
 
 
 class Chat(HttpFake):
-    """A server that answers a chat request with what `choose(body)` gives."""
+    """A server that answers a chat request with `choose(body)`."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -47,20 +47,20 @@ class Chat(HttpFake):
 
 @pytest.fixture
 def chat() -> Iterator[Chat]:
-    made = Chat()
-    yield made
-    made.close()
+    got = Chat()
+    yield got
+    got.close()
 
 
 def exchanged(server: Server, n: int = 1) -> list[Reply | BaseException]:
-    """The replies to `n` requests sent at once, then to one more."""
+    """Return the replies to `n` simultaneous requests, then to one more."""
 
     async def all_of_them() -> list[Reply | BaseException]:
-        async with Wire(server, n) as made:
+        async with Wire(server, n) as got:
             body = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-            at_once = [made.exchange(body, 30, 60) for _ in range(n)]
+            at_once = [got.exchange(body, 30, 60) for _ in range(n)]
             found = await asyncio.gather(*at_once, return_exceptions=True)
-            return [*found, *await asyncio.gather(made.exchange(body, 30, 60), return_exceptions=True)]
+            return [*found, *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True)]
 
     return asyncio.run(all_of_them())
 
@@ -106,7 +106,7 @@ def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> byte
 
 
 def in_pieces(body: bytes, cuts: Sequence[int]) -> Answer:
-    """A chunked answer whose chunks end at `cuts`."""
+    """Return a chunked answer whose chunks end at `cuts`."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -154,7 +154,7 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> 
 
 
 def changed(**fields: Any) -> list[dict[str, Any]]:
-    """A reply whose choice has these fields."""
+    """Return a reply whose choice has these fields."""
     return [{"model": "m", "choices": [CHAT["choices"][0] | {"delta": {"content": "4"}} | fields]}]
 
 
@@ -171,25 +171,22 @@ NONSENSE: dict[str, list[Any]] = {
 }
 
 
-async def read(body: bytes) -> Reply:
-    async def parts() -> AsyncIterator[bytes]:
-        yield body
-
-    return reply_from(await found_in(parts()))
+async def in_one(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
         with pytest.raises((reply.Malformed, Refused)):
-            asyncio.run(read(body))
+            asyncio.run(reply.read(in_one(body)))
 
 
 # What a reply holds
 
 
 def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any = None) -> Reply:
-    """The reply that holds `message`, which is the same whole and streamed, with other choices before and after it."""
+    """Return the reply with `message`, which is the same whole and streamed, between other choices."""
     other = {"index": 1, "message": {"content": "no"}, "delta": {"content": "no"}, "finish_reason": "stop"}
     mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
     found = {"model": "m", "choices": [other, mine, other], "usage": usage or CHAT["usage"]}
@@ -218,20 +215,15 @@ def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any =
 )
 def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: str, end: str) -> None:
     reply = both(chat, {"content": "so far"}, finish)
-    made = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
-    assert reply.finish_reason == kept and (made.truncated, made.filtered) == (end == CUT, end == FILTERED)
+    got = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
+    assert reply.finish_reason == kept and (got.truncated, got.filtered) == (end == CUT, end == FILTERED)
 
 
 @pytest.mark.parametrize(
     ("message", "content", "reasoning", "finish"),
     [
         ({"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]}, "forty-two", "", "stop"),
-        (
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "so"}]}, {"text": "42"}]},
-            "42",
-            "so",
-            "stop",
-        ),
+        ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]}, "42", "so", "stop"),
         ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
@@ -252,9 +244,7 @@ def test_a_prompt_that_the_server_cut_is_noticed() -> None:
 
 @pytest.mark.parametrize("is_stream", [True, False])
 @pytest.mark.parametrize("is_blank", [True, False])
-def test_a_reply_far_beyond_its_cap_is_ended(
-    chat: Chat, monkeypatch: pytest.MonkeyPatch, is_stream: bool, is_blank: bool
-) -> None:
+def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_stream: bool, is_blank: bool) -> None:
     monkeypatch.setattr(wire, "ROOM", 2000)
     monkeypatch.setattr(wire, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
@@ -276,9 +266,9 @@ def test_a_reply_far_beyond_its_cap_is_ended(
     body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
 
     async def ask() -> None:
-        async with Wire(chat.server, 1) as made:
+        async with Wire(chat.server, 1) as got:
             with pytest.raises(Oversized):
-                await made.exchange(body, 30, 60)
+                await got.exchange(body, 30, 60)
 
     asyncio.run(ask())
     assert sent < 5 * 10**7
@@ -292,11 +282,8 @@ def test_an_error_is_read_no_further_than_its_words(chat: Chat, monkeypatch: pyt
 
 
 def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
-    words = "Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000."
-    assert not Refused(429, {"error": {"message": words}}, {}).may_pass
-    assert Refused(
-        429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000, Requested 2000."}}, {}
-    ).may_pass
+    assert not Refused(429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}).may_pass
+    assert Refused(429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000"}}, {}).may_pass
 
 
 # Errors
@@ -306,10 +293,7 @@ WORDS: dict[str, tuple[Any, str]] = {
     "message": ({"object": "error", "message": "the words", "code": 400}, "the words"),
     "text": ({"error": "the words"}, "the words"),
     "detail": ({"detail": "the words"}, "the words"),
-    "detail, list": (
-        {"detail": [{"loc": ["body", "top_k"], "msg": "should be a number", "input": "x" * 900}, {"msg": "more"}]},
-        "body.top_k: should be a number; more",
-    ),
+    "detail, list": ({"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]}, "body.1: no; more"),
     "detail, object": ({"detail": {"error": {"message": "the words"}}}, "the words"),
     "two places": ({"error": "Bad Request", "message": "the words", "statusCode": 400}, "the words"),
     "null beside it": ({"error": None, "detail": "the words"}, "the words"),
@@ -326,45 +310,32 @@ WORDS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("kind", WORDS)
 def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> None:
-    told, words = WORDS[kind]
-    chat.choose = lambda _: answer(400, told if isinstance(told, bytes) else json.dumps(told).encode())
+    error, words = WORDS[kind]
+    chat.choose = lambda _: answer(400, error if isinstance(error, bytes) else json.dumps(error).encode())
     refusal = exchanged(chat.server)[0]
     assert isinstance(refusal, Refused) and refusal.status == 400
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
 
 
-def test_a_key_that_a_server_repeats_is_not_shown(chat: Chat) -> None:
-    chat.choose = lambda _: answer(429, {"error": {"message": "slow down, sk-very-secret!"}})
-    object.__setattr__(chat.server, "api_key", "sk-very-secret")
-    refusal = exchanged(chat.server)[0]
-    assert isinstance(refusal, Refused) and str(refusal) == "slow down, (API_KEY)!"
-
-
 @pytest.mark.parametrize(
-    ("headers", "least", "most"),
+    ("headers", "seconds"),
     [
-        ({"Retry-After": "7"}, 7, 7),
-        ({"retry-after": "0.5"}, 0.5, 0.5),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, 1.5),
-        ({"retry-after": "-3"}, 0, 0),
-        # In 3,000 seconds from when the test is run, which on a busy machine is long after this line is read.
-        ({"retry-after": "%a, %d %b %Y %H:%M:%S GMT"}, 2000, 3000),
-        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 -0000"}, 0, 0),
-        ({"retry-after": "soon"}, None, None),
-        ({"retry-after": "nan"}, None, None),
-        ({"retry-after": "Sun, 99 Nov 1994 08:49:37 GMT"}, None, None),
-        ({}, None, None),
+        ({"Retry-After": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, None),
+        ({}, None),
     ],
 )
-def test_how_long_a_server_asks_us_to_wait_may_be_a_date(headers: dict[str, str], least: Any, most: Any) -> None:
-    then = time.gmtime(time.time() + 3000)
-    told = {name: time.strftime(value, then) if "%" in value else value for name, value in headers.items()}
-    wait = Refused(429, None, told).wait
-    assert wait is None if least is None else least <= (wait or 0.0) <= most
+def test_the_wait_that_a_server_asks_for_is_a_number(headers: dict[str, str], seconds: float | None) -> None:
+    assert Refused(429, None, headers).wait == seconds
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "is_unpaid"),
+    ("status", "error", "is_unpaid"),
     [
         (429, {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}}, True),
         (402, {"error": {"message": "pay first"}}, True),
@@ -380,5 +351,5 @@ def test_how_long_a_server_asks_us_to_wait_may_be_a_date(headers: dict[str, str]
         (500, {"error": {"message": "out of memory"}}, False),
     ],
 )
-def test_what_has_to_be_paid_is_told_from_what_passes(status: int, told: Any, is_unpaid: bool) -> None:
-    assert Refused(status, told, {}).is_unpaid is is_unpaid
+def test_what_has_to_be_paid_is_told_from_what_passes(status: int, error: Any, is_unpaid: bool) -> None:
+    assert Refused(status, error, {}).is_unpaid is is_unpaid

@@ -1,5 +1,4 @@
-"""Write the golden files anew: `python -m tests.golden [CASE …]`. A case without a stored journal gets the one of this
-run, and no other is written again: those that are there must stay resumable."""
+"""Write new golden files: `python -m tests.golden [CASE …]`. Stored journals stay, as they must remain resumable."""
 
 import argparse
 import tempfile
@@ -12,7 +11,7 @@ from tests.golden.running import JOURNALS, pack, run_case, write
 
 
 def rewrite(case: Case) -> str:
-    """Run one case and store what it leaves behind."""
+    """Run one case and store its files."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         ran = run_case(case, Path(folder).resolve())

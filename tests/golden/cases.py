@@ -1,4 +1,4 @@
-"""The cases of the golden files: what is run, with which constants and on which server."""
+"""The cases of the golden files: commands, constants and servers."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Case:
     inputs: files that are copied to IN.
     edits: lines of an experiment, by their beginnings, and their replacements; the copy is run.
     resumes: whether a journal of 3b0eb25 is stored; `journal_only`, `records`: whether the case runs on that alone,
-        and with the records of its rounds or searches. 24's want the trained weights, which are not stored.
+        and with the records of its rounds or searches. Those of 24 need trained weights, which are not stored.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Case:
 
 
 def core(name: str, *constants: str, label: str = "", server: str = "embedded") -> Case:
-    """One experiment, and the report of its results."""
+    """Return the case of one experiment and the report of its results."""
     return Case(label or name, ((name, *constants), REPORT), server)
 
 
@@ -46,20 +46,13 @@ GRADER = "GRADER=IN/strict.toml"
 FEWER = (  # of 15: all entries take 24 s
     ("budgets =", "budgets = (2.5, 5.5)"),
     ('    entry("12_majority", proofs', '    entry("12_majority", proofs="samples", STAGE=1, N=8),'),
-    ('    entry("12_majority", name="12_majority_hot"', ""),
-    ('    entry("13_best_of"),', ""),
-    ('    entry("14_refinement"', ""),
-    ('    entry("02_rsa_basic", stepwise),', ""),
-    (
-        '    entry("02_rsa_basic", stepwise, name',
-        '    entry("02_rsa_basic", stepwise, name="02_rsa_basic_4", N=4, K=2, T=3),',
-    ),
-    ('    entry("03_rsa_verify")', ""),
-    ('    entry("05_rsa_qed")', ""),
-    ('    entry("06_deepseek_math")', ""),
-    ('    entry("07_nomos"', ""),
-    ('    entry("10_static_math_agent")', ""),
-)
+    *((f"    entry({beginning}", "") for beginning in (
+        '"12_majority", name="12_majority_hot"', '"13_best_of"),', '"14_refinement"', '"02_rsa_basic", stepwise),',
+        '"03_rsa_verify")', '"05_rsa_qed")', '"06_deepseek_math")', '"07_nomos"', '"10_static_math_agent")',
+    )),
+    ('    entry("02_rsa_basic", stepwise, name',
+     '    entry("02_rsa_basic", stepwise, name="02_rsa_basic_4", N=4, K=2, T=3),'),
+)  # fmt: skip
 ARMS = (  # of 22: each trains for itself
     *((f'    arm("{name}"', "") for name in ("no_rationalisation", "round_1_again", "sound_only", "from_base")),
     ("seeds =", "seeds = (0,)"),

@@ -1,7 +1,4 @@
-"""Remove from a run's files and printed text everything that a clock, a machine, a version or a checkout decides.
-
-All rules of what the golden files leave out are in this module.
-"""
+"""Remove from a run's files and output everything that a clock, a machine, a version or a checkout decides."""
 
 import base64
 import gzip
@@ -12,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-# Keys that a clock, a machine, a version, a checkout or the order of arrival decides; what came from the journal, too.
+# Keys that a clock, a machine, a version, a checkout, the order of arrival or the journal decides.
 LEFT_OUT = {
     "started", "ended", "made", "seconds", "generation_seconds", "seconds_to_proof", "timestamp_ms", "concurrency",
     "cached", "cached_tokens", "reused", "reused_by", "git_commit", "git_dirty", "python", "packages", "platform",
@@ -20,14 +17,14 @@ LEFT_OUT = {
     "models",
 }  # fmt: skip
 REUSE = re.compile(" from the journal were matched by |came from the journal$")  # printed by a resumed run
-# Columns of printed tables with times, with shares of time, or with figures that a server's cache decides.
+# Columns of printed tables with times, shares of time, or figures that a server's cache decides.
 TIMED = {
     "s", "request s", "path s", "training s", "s to a proof", "s in all", "read", "read_cold", "flops", "Lean",
     "policy", "energy", "acceptance", "loss", "cached",
 }  # fmt: skip
-# Models as they are before any training. What others wrote differs between processors in its last digits.
+# Models before any training. The output of others differs between processors in the last digits.
 UNTRAINED = re.compile(r"qed-rsa-embedded@b0673c7f8f72|qed-rsa-lean-policy-trained@58ef999a9717|scripted|strict")
-# What follows from trained weights: its keys are pinned, not its values.
+# Files and keys that follow from trained weights: their keys are pinned, not their values.
 TRAINED_FILES = re.compile(
     r"round[1-9]\d*(-sampled)?\.json|train\.json"
     r"|iteration_\d+/(before|eval|eval_energy|eval_before_energy|noisy|orders|energy|embeddings)/"
@@ -37,7 +34,7 @@ TRAINED_KEYS = {
     "trained", "evaluated", "guided", "guided_before", "gain", "best", "ended_by", "comparison", "last", "energy",
     "noisy", "orders", "figures",
 }  # fmt: skip
-COUNTS = {"failures", "reasons", "dropped", "malformed"}  # objects whose keys follow from what was found
+COUNTS = {"counts", "failures", "reasons", "dropped", "malformed"}  # objects whose keys vary
 NEVER_PINNED = (".png", ".gguf", ".log", ".safetensors", ".checkpoint", ".lock", ".npz")
 TRAINS = re.compile(r": training on \d+ |states embedded by")  # printed before the first training
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
@@ -56,7 +53,7 @@ def json_text(value: Any, indent: int = 0) -> str:
 
 
 def shape(value: Any) -> Any:
-    """Replace values by the names of their types: what stays equal if trained weights differ in their last digits."""
+    """Replace values by the names of their types, which do not depend on the last digits of weights."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if key not in LEFT_OUT}
         return {key: "counts" if key in COUNTS else shape(each) for key, each in kept.items()}
@@ -70,7 +67,7 @@ class Normal:
 
     def __init__(self, paths: dict[str, str], is_trained: bool) -> None:
         self._paths, self._is_trained = paths, is_trained
-        self._has_trained = False  # whether a printed line has said that training begins
+        self._has_trained = False  # whether training has begun, by a printed line
 
     def text(self, text: str, is_timed: bool = True) -> str:
         """Replace paths and ports in printed text, and times if `is_timed`."""
@@ -82,9 +79,8 @@ class Normal:
         return self._printed(text) if is_timed else text
 
     def _printed(self, text: str) -> str:
-        lines = [
-            line for line in tables(text.splitlines()) if not REUSE.search(line) and not line.startswith("training: ")
-        ]
+        lines = tables(text.splitlines())
+        lines = [line for line in lines if not REUSE.search(line) and not line.startswith("training: ")]
         lines = [re.sub(r"\d[\d.,]*( ?)(s|ms|MB|GB|tok/s|seconds|minutes)\b", r"#\1\2", line) for line in lines]
         lines = [re.sub(r"\d+%", "#%", line) if "share of the searches' time" in line else line for line in lines]
         lines = [re.sub(r"\[0\.\d, #|\[\d+\.\d, \d+\.\d\] s", "#", line) for line in lines]
@@ -96,7 +92,7 @@ class Normal:
         return "".join(f"{line.rstrip()}\n" for line in lines)
 
     def value(self, value: Any) -> Any:
-        """Remove from JSON the keys of LEFT_OUT; of what follows from trained weights, keep the keys only."""
+        """Remove from JSON the keys of LEFT_OUT, and all values that follow from trained weights."""
         if isinstance(value, dict):
             if "heads" in value and "rows" in value:
                 value = untimed(value)
@@ -117,7 +113,7 @@ class Normal:
         if path.suffix == ".html":
             found = page(path)
         elif path.suffix == ".json":
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_bytes())
         elif path.suffix == ".jsonl":
             found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         elif path.suffix == ".parquet":
@@ -131,14 +127,15 @@ class Normal:
 
 
 def squeezed(line: str) -> str:
-    """Replace figures and digests of weights in a line, and squeeze its blanks: figures differ in width."""
+    """Replace figures, digests of weights and kinds of failures in a line, and squeeze its blanks."""
+    line = re.sub(r"^(tactics without .*?|not proved|tactics that .*?): .*", r"\1: #", line)
     line = re.sub(r"[+-]?\d[\d.,k]*", "#", re.sub(r"@[0-9a-f]{12}|(?<=\()[0-9a-f]{12}(?=\))", "@#", line))
     return re.sub(r"(?<= )-(?= |$)", "#", re.sub(r"[ -]{2,}", " ", line)).strip()
 
 
 def tables(lines: list[str]) -> list[str]:
     """Blank the columns of TIMED in printed tables. A table's rule of dashes shows where its columns are."""
-    made = list(lines)
+    blanked = list(lines)
     n = 0
     while n < len(lines):
         if n and re.fullmatch(r"-+( {2,}-+)*", lines[n]):
@@ -152,10 +149,10 @@ def tables(lines: list[str]) -> list[str]:
                     cells = [lines[row][a:b] for a, b in spans]
                     timed = [head in TIMED for head in heads]
                     blank = ["#" if row > n else "-" if row == n else head for head in heads]
-                    made[row] = "  ".join(b if t else c for c, b, t in zip(cells, blank, timed, strict=True))
+                    blanked[row] = "  ".join(b if t else c for c, b, t in zip(cells, blank, timed, strict=True))
             n = end
         n += 1
-    return made
+    return blanked
 
 
 def untimed(table: dict[str, Any]) -> dict[str, Any]:
@@ -165,30 +162,27 @@ def untimed(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def keys(path: Path, is_trained: bool) -> str:
-    """The sorted keys of a journal, each with the model that wrote it; of trained models, none."""
+    """Return the sorted keys of a journal, without completions of trained models."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        if "key" not in record:  # what was paid before a request
+        if "key" not in record:  # a payment
             continue
-        made = record.get("completion") or {}
-        model = str(made.get("model") or str(made.get("origin")).rpartition(", ")[2])  # old journals name no model
+        reply = record.get("completion") or {}
+        model = str(reply.get("model") or str(reply.get("origin")).rpartition(", ")[2])  # old journals name no model
         if not is_trained or UNTRAINED.fullmatch(model):
             found.append(record["key"])
     return "".join(f"{key}\n" for key in sorted(found))
 
 
 def page(path: Path) -> dict[str, Any]:
-    """The data inside a report's page, by the id of its script element."""
+    """Return the data inside a report's page, by the id of its script element."""
     found = re.findall(r'<script type="text/plain" id="([^"]*)">([^<]*)</script>', path.read_text(encoding="utf-8"))
     return {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
 
 
 def is_alike(one: str, other: str) -> bool:
-    """Whether two lines differ at most in the last digits of fractions (1e-4): a server that answers several requests
-    at once computes log probabilities in another order."""
-    if one == other:
-        return True
+    """Return whether two lines differ at most in the last digits of fractions (1e-4), as batches change them."""
     if FLOAT.sub("#", one) != FLOAT.sub("#", other):
         return False
     pairs = zip(FLOAT.findall(one), FLOAT.findall(other), strict=True)

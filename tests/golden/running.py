@@ -1,4 +1,4 @@
-"""Run a case in folders of its own, and collect as text everything that it leaves behind."""
+"""Run a case in its own folders, and collect its files and output as text."""
 
 import gzip
 import io
@@ -11,7 +11,7 @@ import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tests.golden.normal import Normal
 
 HERE = Path(__file__).resolve().parent
 FILES, JOURNALS = HERE / "files", HERE / "journals"
-REPLIES = {  # of the model that scripts/schemes.sh and scripts/filter.sh ask
+REPLIES = {  # to scripts/schemes.sh and scripts/filter.sh
     "schemes": "Two ways are open.\n\nCheckpoints:\n- 2 points: reduces to $n$ odd\nChain: by induction\n"
     "- 5 points: the step\nChain: by descent\n- 1 point: a least one\n- 4 points: a smaller one\nNo credit:\n"
     "- tries of small cases\nDeductions:\n- 1 point: leaves out n = 0",
@@ -33,7 +33,7 @@ REPLIES = {  # of the model that scripts/schemes.sh and scripts/filter.sh ask
 }
 UNPACKED = (".png", ".html", ".log", ".gguf", ".safetensors", ".checkpoint")
 CARD = '[price]\nread = 1.0\ncached = 0.1\nwritten = 10.0\non = "2026-11-23"\n'
-Texts = dict[str, str]  # what a case leaves behind: file names and contents
+Texts = dict[str, str]  # names and contents of files
 Result = tuple[int, str, str]  # status, standard output, standard error
 
 
@@ -47,20 +47,17 @@ class Ran:
 
 @contextmanager
 def serving(case: Case) -> Iterator[ScriptedServer | GradingServer | None]:
-    """Start the scripted server of a case, on a port of its own: a card's address is part of journal keys."""
+    """Start the scripted server of a case, on the case's port: a card's address is part of journal keys."""
     kind = case.server
     server = None if kind == "embedded" else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
     if kind in REPLIES and isinstance(server, GradingServer):
         server.reply = lambda prompt, seed: REPLIES[kind]
-    try:
+    with closing(server) if server else nullcontext():
         yield server
-    finally:
-        if server:
-            server.close()
 
 
 def on_port(make: type[ScriptedServer] | type[GradingServer], name: str) -> ScriptedServer | GradingServer:
-    """Start a server on the port that follows from `name`. Wait if another checkout's tests have it."""
+    """Start a server on the port that follows from `name`. Waits if another checkout's tests have it."""
     port, ends = 27000 + zlib.crc32(name.encode()) % 2000, time.monotonic() + 120
     while True:
         try:
@@ -93,17 +90,16 @@ def run_case(case: Case, folder: Path) -> Ran:
                 name, _, value = args.pop(0).partition("=")
                 changes[name] = value
             status, out, err = run_one(case, args, folder, changes)
-            said = out if status == 0 else f"{out}status {status}\n{err}"
-            printed.append(f"$ {' '.join(command)}\n{normal.text(said, is_timed=command[0] != 'plan')}")
+            text = out if status == 0 else f"{out}status {status}\n{err}"
+            printed.append(f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}")
         asked = getattr(server, "asked", 0)
     texts = {"stdout.txt": "\n".join(printed)}
     listed = []
     for part in ("results", "in", "out"):
         for path in sorted((folder / part).rglob("*")):
             name = re.sub(r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix())
-            if path.is_dir() or (part == "in" and name in (*case.inputs, "strict.toml")) or name.startswith("other/"):
-                continue
-            if path.suffix == ".lock":
+            is_input = part == "in" and name in (*case.inputs, "strict.toml")
+            if path.is_dir() or is_input or name.startswith("other/") or path.suffix == ".lock":
                 continue
             listed.append(f"{part}/{name}")
             if (found := normal.file(path, name)) is not None:
@@ -153,21 +149,15 @@ def served(args: list[str], changes: dict[str, str]) -> Result:
     return 0 if status == 130 else status, f"{first}{out}{json.dumps(answer, sort_keys=True)}\n", err
 
 
-# Golden files
-
-
 def golden(case: Case) -> Texts:
     """Read the golden texts of a case."""
     folder = FILES / case.name
-    return {
-        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def write(case: Case, texts: Texts) -> None:
-    """Write the golden texts of a case anew."""
+    """Replace the golden texts of a case."""
     shutil.rmtree(FILES / case.name, ignore_errors=True)
     for name, text in texts.items():
         path = FILES / case.name / name
@@ -176,8 +166,7 @@ def write(case: Case, texts: Texts) -> None:
 
 
 def pack(case: Case, results: Path) -> None:
-    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights and the
-    results of rounds, which are made again."""
+    """Store the journals of a run, and the records of searches and rounds, without weights and results of rounds."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):
@@ -193,14 +182,14 @@ def pack(case: Case, results: Path) -> None:
 
 
 def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
-    """Put the stored journals of a case into `results`."""
+    """Unpack the stored journals of a case into `results`."""
     with tarfile.open(JOURNALS / f"{case.name}.tar.gz") as archive:
         members = [member for member in archive.getmembers() if is_wanted(member.name)]
         archive.extractall(results, members, filter="data")
 
 
 def journal_keys(results: Path, is_trained: bool) -> dict[str, list[str]]:
-    """Read the keys of each journal; if `is_trained`, only of models before training."""
+    """Read the keys of each journal; if `is_trained`, only those by untrained models."""
     normal = Normal({}, is_trained)
     found = {path.name: normal.file(path, f"journal/{path.name}") for path in (results / "journal").glob("*.jsonl")}
     return {name: (text or "").splitlines() for name, text in sorted(found.items())}

@@ -1,4 +1,4 @@
-"""Ask a server through a Generator, with a journal in a folder."""
+"""Ask a server through a Generator, with a journal in a folder, for five minutes at most."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,8 +29,8 @@ def ask(
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "test.jsonl") as journal:
-            async with Generator(server, journal, limit, timeout, stall=stall) as generator:
-                return list(await asyncio.gather(*(generator(messages, *request) for request in requests)))
+            async with asyncio.timeout(300), Generator(server, journal, limit, timeout, stall=stall) as generator:
+                return await asyncio.gather(*(generator(messages, *request) for request in requests))
 
     return asyncio.run(all_of_them())
 
@@ -38,7 +38,7 @@ def ask(
 def ask_each(
     url: str, folder: Path, prompts: Sequence[str], limit: int = 4, heard: Callable[[], None] = lambda: None
 ) -> tuple[list[Completion], list[str]]:
-    """Return a completion of each prompt by an unknown server, and the lines that were said; `heard` is called then."""
+    """Return a completion of each prompt by an unknown server, and the printed lines; each line calls `heard`."""
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -49,9 +49,7 @@ def ask_each(
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", url, "m", "x", look=look_again)
             async with Generator(server, journal, limit, 60.0, stall=30.0, say=say) as generator:
-                asked = [
-                    generator([{"role": "user", "content": prompt}], n, Sampling()) for n, prompt in enumerate(prompts)
-                ]
-                return list(await asyncio.gather(*asked))
+                asked: list[list[Message]] = [[{"role": "user", "content": prompt}] for prompt in prompts]
+                return await asyncio.gather(*(generator(each, n, Sampling()) for n, each in enumerate(asked)))
 
     return asyncio.run(all_of_them()), lines

@@ -8,23 +8,24 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 class Tab:
-    """A page in the browser. `trouble`: errors in its console, and whatever it asked of a network."""
+    """A page in the browser. `trouble`: errors in its console, and requests to a network."""
 
     def __init__(self, browser: Any, **options: Any) -> None:
         self.trouble: list[str] = []
         self._context = browser.new_context(accept_downloads=True, **options)
         self._context.set_default_timeout(120_000)  # ms, for a busy machine
         self.page = self._context.new_page()
-        self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self._note(str(error)))
-        self.page.on("request", self._asked)
+        self.page.on("console", self._logged)
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("request", self._requested)
 
-    def _note(self, text: str) -> None:
-        self.trouble.append(text)
+    def _logged(self, message: Any) -> None:
+        if message.type == "error":
+            self.trouble.append(message.text)
 
-    def _asked(self, request: Any) -> None:
+    def _requested(self, request: Any) -> None:
         if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
-            self._note(f"asked for {request.url}")
+            self.trouble.append(f"asked for {request.url}")
 
     def open(self, path: Path, route: str = "") -> Any:
         self.page.goto(f"file://{path}{route}")
@@ -32,14 +33,14 @@ class Tab:
         return self.page
 
     def fits(self, axe: Any, path: Path, route: str, width: int) -> None:
-        """A view is no wider than its screen, and hard to use for nobody, as `axe` sees it."""
+        """Check that a view is no wider than its screen, and accessible by the rules of `axe`."""
         shown = self.open(path, route)
         shown.reload()
         shown.wait_for_timeout(150)
         assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
         violations = axe.run(shown).response["violations"]
-        told = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
-        assert not told, (route, told)
+        found = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
+        assert not found, (route, found)
 
     def close(self) -> None:
         self._context.close()

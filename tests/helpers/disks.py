@@ -1,4 +1,4 @@
-"""Small disks that fill up, and the line that a run ends with then."""
+"""Small disks that fill up, and the error line of a run."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def mounted(folder: Path, size: str = "4m") -> Iterator[Path]:
-    """A disk of 4 MiB, or of another `size`, at `folder`."""
+    """Mount a disk of this `size` at `folder`."""
     folder.mkdir()
     args = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(args, capture_output=True, check=False).returncode != 0:
@@ -23,15 +23,14 @@ def mounted(folder: Path, size: str = "4m") -> Iterator[Path]:
 
 
 def fill(folder: Path, free: int) -> Path:
-    """A file that leaves `free` bytes of the disk."""
-    ballast = folder / "ballast"
-    disk = os.statvfs(folder)
+    """Write a file that leaves `free` bytes of the disk."""
+    ballast, disk = folder / "ballast", os.statvfs(folder)
     ballast.write_bytes(bytes(disk.f_bavail * disk.f_frsize - free))
     return ballast
 
 
 def the_error(status: int, err: str) -> str:
-    """The line that a user's error ends with; the progress bar stands before it."""
+    """Return the error line, which is the last one after the progress bar."""
     last = err.replace("\r", "\n").splitlines()[-1]
     assert status == 2 and last.startswith("error: ") and err.count("error: ") == 1, err
     return last

@@ -1,4 +1,4 @@
-"""What a server answers at temperature 0, to compare servers of one model by."""
+"""Answers at temperature 0, to compare servers of one model."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from core.scaffolds import prompts
 
 
 def greedy(server: Server, count: int) -> list[tuple[str | None, str]]:
-    """Answers at temperature 0: to problems, and to an aggregation of the first three."""
+    """Return answers at temperature 0 to `count` problems, and to an aggregation of the first three answers."""
     client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
 
     def ask(messages: list[Any]) -> tuple[str | None, str]:

@@ -1,4 +1,4 @@
-"""Hostile input, and what must hold for it: shared by the short tests and by the long ones of the fault suite."""
+"""Hostile input and its checks, for the short tests and the long ones of the fault suite."""
 
 import asyncio
 import contextlib
@@ -33,12 +33,10 @@ from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import save
 
-# What must hold
-
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What hangs for so long fails."""
+    """Fail if the block takes so long."""
 
     def late(signum: int, frame: FrameType | None) -> None:
         raise AssertionError(f"not done within {seconds} s")
@@ -52,8 +50,8 @@ def within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def told(error: UserError) -> str:
-    """What a user sees of `error`: one short line, whatever is in it."""
+def error_line(error: UserError) -> str:
+    """Return the line of `error` that a user sees, after a check that it is one short line."""
     shown = io.StringIO()
     with contextlib.redirect_stderr(shown), contextlib.suppress(SystemExit), command():
         raise error
@@ -64,11 +62,9 @@ def told(error: UserError) -> str:
 
 
 def is_harmless(text: str) -> bool:
-    """Whether a terminal shows `text` as it stands, and any encoder takes it."""
+    """Return whether `text` has no control characters and can be encoded."""
     return all(c.isprintable() or c in "\r\n" for c in text)
 
-
-# Values
 
 CHARACTERS = st.characters(exclude_categories=())  # with halves of surrogate pairs and control characters
 TEXTS = st.one_of(
@@ -86,20 +82,10 @@ VALUES = st.recursive(
 )
 # Bytes that no writer of JSON makes.
 BYTES = [
-    b"",
-    b"\xef\xbb\xbf",
-    b"\xff\xfe[\x00]\x00",
-    b"\x00" * 4096,
-    b"[" * 200_000,
-    b'{"problem":' * 100_000,
-    b"[" + b"[]," * 100_000 + b"1]",
-    b"[" + b"9" * 100_000 + b"]",
-    b"[NaN, Infinity, -Infinity, 1e999]",
-    b'{"schema": 1e999}',
-    b'["\\ud800"]',
-    b'"' + b"x" * 5_000_000,
-    b"\n" * 100_000 + b"\x1b[2J",
-]
+    b"", b"\xef\xbb\xbf", b"\xff\xfe[\x00]\x00", b"\x00" * 4096, b"[" * 200_000, b'{"problem":' * 100_000,
+    b"[" + b"[]," * 100_000 + b"1]", b"[" + b"9" * 100_000 + b"]", b"[NaN, Infinity, -Infinity, 1e999]",
+    b'{"schema": 1e999}', b'["\\ud800"]', b'"' + b"x" * 5_000_000, b"\n" * 100_000 + b"\x1b[2J",
+]  # fmt: skip
 
 
 def dumped(value: Any) -> bytes:
@@ -107,21 +93,19 @@ def dumped(value: Any) -> bytes:
 
 
 def spoiled(content: bytes) -> st.SearchStrategy[bytes]:
-    """`content` with some bytes overwritten, or cut off."""
+    """Draw `content` with some bytes overwritten, or cut off."""
     places = st.integers(0, max(0, len(content) - 1))
 
     def overwritten(changes: list[tuple[int, bytes]]) -> bytes:
-        made = bytearray(content)
+        changed = bytearray(content)
         for place, patch in changes:
-            made[place : place + len(patch)] = patch
-        return bytes(made)
+            changed[place : place + len(patch)] = patch
+        return bytes(changed)
 
     patch = st.binary(min_size=1, max_size=4) | st.sampled_from([b"0", b"7", b"a", b'"', b"{", b"}", b"\n", b","])
     patches = st.lists(st.tuples(places, patch), min_size=1, max_size=4)
     return st.one_of(patches.map(overwritten), places.map(lambda end: content[:end]))
 
-
-# Problem files
 
 GOOD_ROWS = [{"id": "a", "problem": "What is 6 times 7?", "answer": 42}, {"problem": "Half?", "answer": "\\frac12"}]
 ROWS = st.fixed_dictionaries(
@@ -131,10 +115,7 @@ ROWS = st.fixed_dictionaries(
         "answer": st.one_of(st.sampled_from([42, "042", "\\frac{1}{2}", "9" * 2000]), VALUES),
         "id": st.one_of(st.sampled_from(["a", 1, "1"]), VALUES),
         "answer_type": st.one_of(st.sampled_from(["integer", "math", "proof"]), VALUES),
-        "solution": VALUES,
-        "grading_guidelines": VALUES,
-        "grading_scheme": VALUES,
-        "split": VALUES,
+        **dict.fromkeys(("solution", "grading_guidelines", "grading_scheme", "split"), VALUES),
     },
 )
 
@@ -155,12 +136,12 @@ PROBLEM_FILES = st.one_of(
 
 
 def load_problems(path: Path) -> str | None:
-    """Load a problem file; what is said where it is refused. Problems that are taken can be used."""
+    """Load a problem file and check its problems; return the error line if it is refused."""
     try:
         with within(300):
             found = sets.load(str(path))
     except UserError as error:
-        return told(error)
+        return error_line(error)
     assert found.problems and len({p.id for p in found.problems}) == len(found.problems) and len(found.sha256) == 64
     for p in found.problems:
         assert p.statement.strip() and p.answer_type in ("integer", "math", "proof")
@@ -178,8 +159,6 @@ def check_problem_file(folder: Path, content: bytes) -> None:
         assert line is None or path.name in line
 
 
-# Constants
-
 RULES = rules(RsaConstants)
 ODD_TEXTS = [
     "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
@@ -189,18 +168,15 @@ ODD_TEXTS = [
 
 def check_constants(override: str) -> None:
     try:
-        made = constants.read(RsaConstants, {}, [override])
+        config = constants.read(RsaConstants, {}, [override])
     except UserError as error:
-        told(error)
+        error_line(error)
         return
-    assert json.loads(json.dumps(vars(made), allow_nan=False)) == vars(made)
-    for name, value in vars(made).items():
+    assert json.loads(json.dumps(vars(config), allow_nan=False)) == vars(config)
+    for name, value in vars(config).items():
         assert RULES[name].type is str or RULES[name].low <= value <= RULES[name].high
         assert type(value) is RULES[name].type
-    assert made.K <= made.N
-
-
-# Results files
+    assert config.K <= config.N
 
 
 class Real(NamedTuple):
@@ -218,12 +194,12 @@ def places(value: Any, here: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 
 def real(document: dict[str, Any]) -> Real:
-    """Without places that hardly a reader looks at, so that changes fall where they matter."""
+    """Find the places of a document that readers use, so that changes matter."""
     return Real(document, [place for place in places(document) if place[0] not in ("provenance", "warnings")])
 
 
 def mutated(draw: Callable[[Any], Any], whole: Real) -> dict[str, Any]:
-    """`whole` with a few of its values deleted, exchanged or wrapped."""
+    """Return `whole` with a few of its values deleted, exchanged or wrapped."""
     document: dict[str, Any] = json.loads(json.dumps(whole.document))
     depth = draw(st.integers(1, 9))  # evenly over depths: most values are fields of members
     chosen = [place for place in whole.places if len(place) == depth] or whole.places
@@ -245,7 +221,7 @@ def mutated(draw: Callable[[Any], Any], whole: Real) -> dict[str, Any]:
 
 
 def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> None:
-    """Everything that reads results, given `content` beside the `good` document it was made from."""
+    """Check all readers of results on `content`, with the `good` document in the same folder."""
     name, model = good["experiment"], good["model"]["name"]
     (folder / "good.json").write_bytes(dumped(good))
     bad = folder / "hostile.json"
@@ -256,29 +232,27 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
                 read = [compare.read(each, folder) for each in pair]
                 shown = compare.table(read, anyway=True)
             except UserError as error:
-                assert "hostile" in told(error)
+                assert "hostile" in error_line(error)
             else:
                 assert is_harmless(shown)
                 assert all(math.isfinite(value) for each in read for of in each.final.values() for value in of)
         try:
             page.data([page.read(bad)])
         except UserError as error:
-            assert "hostile" in told(error)
+            assert "hostile" in error_line(error)
         (folder / "good.json").unlink()
         found = lengths.measured(folder, model, name)
         if found:
             assert is_harmless(found.source)
             assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))
         (folder / f"{name}.json").write_bytes(content)
-        path = save(good, folder)  # names the older file after its own start, where it tells one
+        path = save(good, folder)  # names the older file after its start, if it has one
         assert json.loads(path.read_text()) == good
         kept = list(folder.glob(f"{name}.*.json"))
         assert [each.read_bytes() for each in kept] == [content]
     for each in folder.glob("*.json"):
         each.unlink()
 
-
-# Model output
 
 ESCAPES = (
     "\x1b[2J\x1b[31m\x1b]0;title\x07\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\\x1b]52;c;aGk=\x07\r\b\x00\x7f\x9b2J"
@@ -289,68 +263,61 @@ RIGHT = "\\boxed{42}"
 
 @dataclass(frozen=True)
 class Case:
-    """One answer of a hostile model to a problem whose answer is 42. `right`: whether it states it; None: either."""
+    """One answer of a hostile model to a problem with the answer 42. `right`: whether it states that; None: either."""
 
     name: str
     message: dict[str, Any]
     right: bool | None
     answer_type: str = "integer"
     finish_reason: Any = "stop"
-    more: dict[str, Any] = field(default_factory=dict)  # beside the choices, or instead of them
+    more: dict[str, Any] = field(default_factory=dict)  # other fields than the choices, or for them
 
 
-def said(name: str, content: str, right: bool | None, **more: Any) -> Case:
+def case_of(name: str, content: str, right: bool | None, **more: Any) -> Case:
     return Case(name, {"content": content}, right, **more)
 
 
 def cases(size: int) -> list[Case]:
-    """Answers of about `size` characters each."""
+    """Return answers of about `size` characters each."""
     found = [
-        said("one character", "x" * size, False),
-        said("one character, then the box", "x" * size + RIGHT, True),
-        said("open braces", "{" * size + RIGHT, True),
-        said("closed braces", "}" * size + RIGHT, True),
-        said("open boxes", "\\boxed{" * (size // 7) + RIGHT, True),
-        said("boxes that all close", "\\boxed{" * (size // 16) + "42" + "}" * (size // 16), False),
-        said("five boxes around it", "\\boxed{" * 5 + "42" + "}" * 5, True),
-        said("a very long box", "\\boxed{" + "4" * size + "}", False),
-        said("a very long box, then the box", "\\boxed{" + "4" * size + "}" + RIGHT, True),
-        said("boxes side by side", "\\boxed{7}" * (size // 9) + RIGHT, True),
-        said("backslashes", "\\" * (size // 2 * 2) + RIGHT, None),
-        said("spaces in a box's name", ("\\boxed" + " " * 50) * (size // 56) + RIGHT, True),
-        said("digits in no box", "\\boxed " + "4" * size + " " + RIGHT, True),
-        said("thinking tags", "<think>" * (size // 7) + RIGHT, False),
-        said("thinking tags, closed", "<think>" * (size // 7) + "</think>" + RIGHT, True),
-        said("closing tags", "</think>" + "</think>" * (size // 8) + RIGHT, True),
-        said("newlines and tabs", "\n\t\r\x0b\x0c\u2028" * (size // 6) + RIGHT, True),
-        said("escapes", ESCAPES * (size // len(ESCAPES)) + RIGHT + ESCAPES, True),
-        said("escapes in the box", "\\boxed{\x1b[31m42\x1b[0m}", False),
-        said("newlines in the box", "\\boxed{\n\t42\n}", True),
-        said("HTML", HTML * (size // len(HTML)) + RIGHT, True),
-        said("HTML in the box", "\\boxed{<b>42</b>}", False),
-        said("writing from right to left", "\u202e\u2066" + RIGHT + "\u202c", True),
-        said("halves of pairs", "\ud800\udc00\udfff" + RIGHT + "\ud800", True),
-        said("NULs", "\x00" * size + RIGHT, True),
-        said("nothing", "", False),
-        said("cut off after the box", RIGHT + "x" * size, None, finish_reason="length"),
+        case_of("one character", "x" * size, False),
+        case_of("one character, then the box", "x" * size + RIGHT, True),
+        case_of("open braces", "{" * size + RIGHT, True),
+        case_of("closed braces", "}" * size + RIGHT, True),
+        case_of("open boxes", "\\boxed{" * (size // 7) + RIGHT, True),
+        case_of("boxes that all close", "\\boxed{" * (size // 16) + "42" + "}" * (size // 16), False),
+        case_of("five boxes around it", "\\boxed{" * 5 + "42" + "}" * 5, True),
+        case_of("a very long box", "\\boxed{" + "4" * size + "}", False),
+        case_of("a very long box, then the box", "\\boxed{" + "4" * size + "}" + RIGHT, True),
+        case_of("boxes side by side", "\\boxed{7}" * (size // 9) + RIGHT, True),
+        case_of("backslashes", "\\" * (size // 2 * 2) + RIGHT, None),
+        case_of("spaces in a box's name", ("\\boxed" + " " * 50) * (size // 56) + RIGHT, True),
+        case_of("digits in no box", "\\boxed " + "4" * size + " " + RIGHT, True),
+        case_of("thinking tags", "<think>" * (size // 7) + RIGHT, False),
+        case_of("thinking tags, closed", "<think>" * (size // 7) + "</think>" + RIGHT, True),
+        case_of("closing tags", "</think>" + "</think>" * (size // 8) + RIGHT, True),
+        case_of("newlines and tabs", "\n\t\r\x0b\x0c\u2028" * (size // 6) + RIGHT, True),
+        case_of("escapes", ESCAPES * (size // len(ESCAPES)) + RIGHT + ESCAPES, True),
+        case_of("escapes in the box", "\\boxed{\x1b[31m42\x1b[0m}", False),
+        case_of("newlines in the box", "\\boxed{\n\t42\n}", True),
+        case_of("HTML", HTML * (size // len(HTML)) + RIGHT, True),
+        case_of("HTML in the box", "\\boxed{<b>42</b>}", False),
+        case_of("writing from right to left", "\u202e\u2066" + RIGHT + "\u202c", True),
+        case_of("halves of pairs", "\ud800\udc00\udfff" + RIGHT + "\ud800", True),
+        case_of("NULs", "\x00" * size + RIGHT, True),
+        case_of("nothing", "", False),
+        case_of("cut off after the box", RIGHT + "x" * size, None, finish_reason="length"),
         Case("no content", {"content": None}, False),
         Case("reasoning and box", {"content": RIGHT, "reasoning_content": ESCAPES * (size // len(ESCAPES))}, True),
     ]
-    inner = [
-        "9" * 900,
-        "+".join("x" * 400),
-        "(" * 450 + ")" * 450,
-        "\\frac{" * 150,
-        "a b " * 240,
-        "1.1" * 300,
-        "\x1b" * 500,
-    ]
-    found += [said(f"box {i}", f"\\boxed{{{text}}}", False) for i, text in enumerate(inner)]
+    inner = ["9" * 900, "+".join("x" * 400), "(" * 450 + ")" * 450, "\\frac{" * 150, "a b " * 240, "1.1" * 300]
+    inner.append("\x1b" * 500)
+    found += [case_of(f"box {i}", f"\\boxed{{{text}}}", False) for i, text in enumerate(inner)]
     found += [
-        said("math: right", "{" * size + RIGHT, True, answer_type="math"),
-        said("math: equal", "\\boxed{\\frac{84}{2}}", True, answer_type="math"),
-        said("math: escapes", f"\\boxed{{{ESCAPES}}}", False, answer_type="math"),
-        *(said(f"math: box {i}", f"\\boxed{{{text}}}", False, answer_type="math") for i, text in enumerate(inner)),
+        case_of("math: right", "{" * size + RIGHT, True, answer_type="math"),
+        case_of("math: equal", "\\boxed{\\frac{84}{2}}", True, answer_type="math"),
+        case_of("math: escapes", f"\\boxed{{{ESCAPES}}}", False, answer_type="math"),
+        *(case_of(f"math: box {i}", f"\\boxed{{{text}}}", False, answer_type="math") for i, text in enumerate(inner)),
     ]
     return found
 
@@ -361,7 +328,7 @@ ODD: list[Any] = [
 
 
 def odd_shapes() -> list[Case]:
-    """Replies that are no chat completions, or hold a value of another type in a field."""
+    """Return replies that are no chat completions, or have a field of another type."""
     message = {"content": RIGHT}
     found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in ODD for name in FIELDS]
     found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in ODD]
@@ -374,23 +341,21 @@ def odd_shapes() -> list[Case]:
 
 
 FIELDS = ("content", "reasoning_content", "reasoning", "role", "tool_calls", "refusal")
-EXPLOSION = said("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, answer_type="math")
+EXPLOSION = case_of("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, answer_type="math")
 
 
 class HostileServer(HttpFake):
-    """An OpenAI-compatible server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and
-    message."""
+    """A server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and message."""
 
     def __init__(self, cases: Sequence[Case], model: str = "hostile", refusal: tuple[int, str] | None = None) -> None:
         self.cases, self._model, self._refusal = cases, model, refusal
         super().__init__()
 
     def get(self, request: Request) -> None:
-        if request.path == "/v1/models":
-            models = [{"id": self._model, "object": "model", "owned_by": "x"}]
-            answer(200, dumped({"object": "list", "data": models}))(request)
-        else:
-            super().get(request)
+        if request.path != "/v1/models":
+            return super().get(request)
+        models = [{"id": self._model, "object": "model", "owned_by": "x"}]
+        answer(200, dumped({"object": "list", "data": models}))(request)
 
     def post(self, request: Request, body: bytes) -> None:
         if self._refusal:
@@ -410,8 +375,12 @@ class HostileServer(HttpFake):
 
     def problems(self, path: Path) -> Path:
         rows = [
-            {"id": f"{i} {case.name}", "problem": f"case {i} of hostile output", "answer": "42"}
-            | {"answer_type": case.answer_type}
+            {
+                "id": f"{i} {case.name}",
+                "problem": f"case {i} of hostile output",
+                "answer": "42",
+                "answer_type": case.answer_type,
+            }
             for i, case in enumerate(self.cases)
         ]
         path.write_bytes(dumped(rows))
@@ -419,7 +388,7 @@ class HostileServer(HttpFake):
 
 
 def ran(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str, int]:
-    """Run an experiment as a user does: status, standard output, standard error, and its most memory in bytes."""
+    """Run an experiment; return status, standard output, standard error, and its peak memory in bytes."""
     process, over, peak = start(experiment, *overrides, **changes), threading.Event(), 0
 
     def watch() -> None:
@@ -439,8 +408,7 @@ def ran(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str
 
 
 def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, memory: int) -> dict[str, Any]:
-    """Run `experiment` on a server that answers with `cases`: it ends in time, within `memory` bytes, says nothing that
-    steers a terminal, and judges rightly. The results come back."""
+    """Run `experiment` on a server that answers with `cases`, check memory (bytes), output and grades."""
     model = f"hostile {ESCAPES} {HTML} $\\frac{{ \u202e"
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(HostileServer(cases, model)) as server:
@@ -465,7 +433,7 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
 
 
 def check_refusal(folder: Path, status: int) -> None:
-    """Run an experiment on a server that answers every request with `status` and words that steer a terminal."""
+    """Run an experiment on a server that refuses every request with `status` and terminal escapes."""
     words = ESCAPES + "\n" + HTML * 1000
     with contextlib.closing(HostileServer([EXPLOSION], refusal=(status, words))) as server:
         path = server.problems(folder / "cases.json")
@@ -475,7 +443,7 @@ def check_refusal(folder: Path, status: int) -> None:
 
 
 async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
-    """Whatever shape a reply has, a completion comes of it that can be kept and counted."""
+    """Check that a reply of any shape becomes a completion that can be kept and counted."""
     sampling = Sampling(max_tokens=100)
     with contextlib.closing(HostileServer(cases)) as here, Journal(folder / "shapes.jsonl") as journal:
         server = attach.probe(here.url, "a test")
@@ -484,23 +452,23 @@ async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
 
             async def check(i: int, case: Case) -> None:
                 asked = {"role": "user", "content": f"case {i} of hostile output"}
-                made = await generator([asked], i, sampling)
-                assert all(isinstance(text, str) for text in (made.thinking, made.answer)), case.name
-                assert made.finish_reason is None or isinstance(made.finish_reason, str), case.name
-                for count in (made.prompt_tokens, made.cached_tokens, made.completion_tokens):
+                reply = await generator([asked], i, sampling)
+                assert all(isinstance(text, str) for text in (reply.thinking, reply.answer)), case.name
+                assert reply.finish_reason is None or isinstance(reply.finish_reason, str), case.name
+                for count in (reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens):
                     assert type(count) is int and 0 <= count < 10**15, case.name
-                (made.thinking + made.answer).encode()
-                if made.error:
-                    assert len(made.error) < 1000, case.name
+                (reply.thinking + reply.answer).encode()
+                if reply.error:
+                    assert len(reply.error) < 1000, case.name
                 else:
                     again = await generator([asked], i, sampling)
-                    assert again == made and again.reused, case.name
+                    assert again == reply and again.reused, case.name
 
             await asyncio.gather(*(check(i, case) for i, case in enumerate(cases)))
 
 
 def streamed(head: dict[str, Any], case: Case, tail: dict[str, Any]) -> bytes:
-    """In three chunks; a text is cut in its middle."""
+    """Return a reply in three chunks; a text is cut in its middle."""
     halves: list[dict[str, Any]] = [{}, {}]
     for name, value in case.message.items():
         cut = len(value) // 2 if isinstance(value, str) else 0

@@ -1,7 +1,7 @@
-"""What a suite started ends with it, however it ended: `python tests/helpers/leftovers.py MARK` waits until its
-standard input closes, which is the suite's end, and kills every process that carries MARK in its environment.
+"""Kill all processes of a suite at its end: `python tests/helpers/leftovers.py MARK`.
 
-Tests start servers and runs in sessions of their own, which neither Ctrl-C nor the end of pytest reaches.
+The end closes standard input. Then every process with MARK in its environment is killed: tests start servers and runs
+in other sessions, which neither Ctrl-C nor the end of pytest reaches.
 """
 
 import os
@@ -11,12 +11,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-NAME = "QED_RSA_TESTS"  # the variable that holds the mark; a child inherits it
-LOOKS, BETWEEN = 5, 0.2  # what is looked at may start others meanwhile
+NAME = "QED_RSA_TESTS"  # the variable with the mark; children inherit it
+LOOKS, BETWEEN = 5, 0.2  # a process may start others before it is killed
 
 
 def carrying(mark: str) -> list[int]:
-    """Process ids; none where there is no /proc."""
+    """Return the ids of processes with the mark; none without /proc."""
     wanted, found = f"{NAME}={mark}\0".encode(), []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

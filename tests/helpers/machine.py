@@ -10,17 +10,10 @@ from tests.conftest import environment
 # What nvidia-smi prints, for -L and for the query of name and memory.
 GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
 QED_NANO_CONFIG = {
-    "num_hidden_layers": 36,
-    "hidden_size": 2560,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "intermediate_size": 9728,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 262144,
-}
-# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
+    "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, "max_position_embeddings": 262144,
+}  # fmt: skip
+# A stand-in for a python with sglang, which serves the embedded model on the given port.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
 [ "$1 $2" = "-m sglang.launch_server" ] || exit 9
@@ -37,7 +30,7 @@ with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size
 
 
 def stand_in(folder: Path, **programs: str) -> str:
-    """A PATH with shell stand-ins before everything else."""
+    """Return a PATH that begins with shell stand-ins of `programs`."""
     folder.mkdir(exist_ok=True)
     for name, body in programs.items():
         (folder / name.replace("_", "-")).write_text(f"#!/bin/bash\n{body}\n")
@@ -46,16 +39,12 @@ def stand_in(folder: Path, **programs: str) -> str:
 
 
 def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
-    """The environment of a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
+    """Return the environment of a machine with stand-ins for the GPU and SGLang, and with weights."""
     weights = tmp_path / "weights" / "QED-Nano"
     weights.mkdir(parents=True)
     (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
     (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
     path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
-    return environment(
-        PATH=path,
-        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
-        WEIGHTS_DIR=str(tmp_path / "weights"),
-        PORT=port,
-        RESULTS_DIR=str(results),
-    )
+    python = str(tmp_path / "bin" / "sglang-python")
+    folders = {"WEIGHTS_DIR": str(tmp_path / "weights"), "RESULTS_DIR": str(results)}
+    return environment(PATH=path, SGLANG_PYTHON=python, PORT=port, **folders)

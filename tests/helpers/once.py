@@ -1,4 +1,4 @@
-"""What several files of tests look at, made once for all workers."""
+"""Folders that several files of tests read, made once for all workers."""
 
 import fcntl
 import os
@@ -10,14 +10,14 @@ import pytest
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A copy, of one's own, of the folder that `make` filled for whoever asked for `name` first."""
+    """Return a copy of the folder `name`, which `make` fills for the first caller."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    made = base / name
+    kept = base / name
     with open(base / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
+        if not kept.exists():
             making = factory.mktemp(f"making-{name}")
             make(making)
-            making.rename(made)
-        return shutil.copytree(made, factory.mktemp(name) / name)
+            making.rename(kept)
+        return shutil.copytree(kept, factory.mktemp(name) / name)

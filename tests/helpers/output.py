@@ -1,4 +1,4 @@
-"""Commands in a shell, whose output nobody takes: a pipe without a reader, a full disk."""
+"""Commands in a shell whose output is lost: a pipe without a reader, a full disk."""
 
 import signal
 import socket
@@ -6,23 +6,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import ROOT, environment, heed_signals
 
 SIGPIPE = 128 + 13
+PLACE: Any = {"text": True, "cwd": ROOT, "preexec_fn": heed_signals}
 
 
 def shell(line: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    """A line of bash in which $P is Python and $S the status of the first command of a pipe."""
-    return subprocess.run(
-        ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")],
-        env=environment(**changes) | {"P": sys.executable},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-        timeout=300,
-    )
+    """Run a line of bash in which $P is Python and $S the status of the first command of a pipe."""
+    args, env = ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")], environment(**changes) | {"P": sys.executable}
+    return subprocess.run(args, env=env, **PLACE, capture_output=True, timeout=300)
 
 
 def ends_as_other_programs_do(command: str, redirected: str, results: Path) -> None:
@@ -33,14 +28,8 @@ def ends_as_other_programs_do(command: str, redirected: str, results: Path) -> N
 
 
 def serves_on_until_it_is_stopped(command: str, port: int, redirected: str) -> None:
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec $P {command} {redirected}"],
-        env=environment(PORT="29892") | {"P": sys.executable},
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-    )
+    args, env = ["bash", "-c", f"exec $P {command} {redirected}"], environment(PORT="29892") | {"P": sys.executable}
+    process = subprocess.Popen(args, env=env, **PLACE, stderr=subprocess.PIPE)
     try:
         with socket.socket() as client:
             while client.connect_ex(("127.0.0.1", port)):
@@ -51,5 +40,5 @@ def serves_on_until_it_is_stopped(command: str, port: int, redirected: str) -> N
     finally:
         process.kill()
     lost = SIGPIPE if "true" in redirected else 1
-    assert process.returncode in (lost, 0, 130)  # its port was open, and it may not have been quite ready
+    assert process.returncode in (lost, 0, 130)  # it may not have been ready when its port was open
     assert "Traceback" not in err and "stopped" in err

@@ -1,9 +1,8 @@
-"""Programs of this project, started with the libraries of others loaded already.
+"""Start programs of this project by forking a process that has loaded their libraries.
 
-To import numpy, openai and matplotlib is most of what a short run computes, and the tests start hundreds of runs. So
-`python preloaded.py FD`, a process that has imported them and nothing of this project, forks for each. From its first
-import of ours to its exit a program is as in a process of its own, with its own signals, descriptors, environment and
-folder.
+The imports of numpy, openai and matplotlib take 1.4 s of a start, and the tests start hundreds of programs. The process
+`python preloaded.py FD` imports them, and nothing of this project, and forks for each program. A program has its own
+signals, descriptors, environment and folder.
 """
 
 import gc
@@ -23,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 LIBRARIES = ("numpy", "openai", "aiohttp", "matplotlib.pyplot", "pyarrow.parquet")
-# What an interpreter or a library looks at as it is loaded: where these differ, a program needs a start of its own.
+# If these variables differ, a program must be started by itself, because they are read during the imports.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
-_NUMBER = struct.Struct("!i")  # a process id first, then the status that waitpid gave
+_NUMBER = struct.Struct("!i")  # first the process id, then the status from waitpid
 
 
 class Preloaded:
@@ -48,12 +47,12 @@ class Preloaded:
             )
 
     def can_start(self, args: Sequence[str], env: Mapping[str, str]) -> bool:
-        """Whether it makes no difference to `python ARGS` in `env`."""
+        """Return whether `python ARGS` in `env` behaves the same if it is forked."""
         is_program = args[0] == "-m" or not args[0].startswith("-")
         return is_program and _at_start(env) == _at_start(self._env)
 
     def ask(self, args: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]) -> None:
-        """Start `python ARGS`. `fds`: its standard input, output and error, and where to write how it fares."""
+        """Start `python ARGS` with `fds`: standard input, output and error, and the pipe for its id and status."""
         content = json.dumps([list(args), dict(env), cwd]).encode()
         socket.send_fds(self._socket, [content], fds)
 
@@ -63,7 +62,7 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class Program(subprocess.Popen[str]):
-    """`python ARGS`, forked, with pipes for its output."""
+    """A forked `python ARGS` with pipes for its output."""
 
     def __init__(self, preloaded: Preloaded, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._asking = preloaded, args, env, str(cwd)
@@ -72,21 +71,21 @@ class Program(subprocess.Popen[str]):
     def _execute_child(self, *given: Any) -> None:
         preloaded, args, env, cwd = self._asking
         output, error = given[13], given[15]
-        self._told, telling = os.pipe()
+        self._reports, reporting = os.pipe()
         try:
-            preloaded.ask(args, env, cwd, (0, output, error, telling))
+            preloaded.ask(args, env, cwd, (0, output, error, reporting))
         finally:
-            for fd in (output, error, telling):
+            for fd in (output, error, reporting):
                 os.close(fd)
-        (self.pid,) = _NUMBER.unpack(os.read(self._told, _NUMBER.size))
+        (self.pid,) = _NUMBER.unpack(os.read(self._reports, _NUMBER.size))
         self._child_created = True
 
     def _status(self, timeout: float | None) -> int | None:
-        """The return code, as soon as it is known, None after `timeout` seconds."""
-        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
-            told = os.read(self._told, _NUMBER.size)
-            os.close(self._told)
-            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(told)[0])
+        """Wait for the return code. Return None after `timeout` seconds."""
+        if self.returncode is None and select.select([self._reports], [], [], timeout)[0]:
+            status = os.read(self._reports, _NUMBER.size)
+            os.close(self._reports)
+            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(status)[0])
         return self.returncode
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
@@ -101,13 +100,13 @@ class Program(subprocess.Popen[str]):
 
 
 def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
-    """Fork when asked, and tell how each fared; in a fork, what it is to run. None when nobody can ask any more."""
+    """Fork for each request and report ids and statuses. Return the request in a fork, None at the end of requests."""
     woken, waking = os.pipe()
     for fd in (woken, waking):
         os.set_blocking(fd, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waking)
-    tellings: dict[int, int] = {}
+    pipes: dict[int, int] = {}  # for reports, by process id
     sources: list[Any] = [ours, woken]
     while True:
         ready = select.select(sources, [], [])[0]
@@ -116,33 +115,33 @@ def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
                 os.read(woken, 4096)
             with suppress(ChildProcessError):
                 while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                    with suppress(BrokenPipeError):  # nobody waits for it any more
-                        os.write(tellings[ended[0]], _NUMBER.pack(ended[1]))
-                    os.close(tellings.pop(ended[0]))
+                    with suppress(BrokenPipeError):  # the reader has ended
+                        os.write(pipes[ended[0]], _NUMBER.pack(ended[1]))
+                    os.close(pipes.pop(ended[0]))
         if ours in ready:
             content, fds, *_ = socket.recv_fds(ours, _LONGEST, 4)
             if not content:
                 return None
-            *streams, telling = fds
+            *streams, reporting = fds
             pid = os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for place, fd in enumerate(streams):
                     os.dup2(fd, place)
-                for fd in {*fds, woken, waking, *tellings.values()}:
+                for fd in {*fds, woken, waking, *pipes.values()}:
                     os.close(fd)
                 ours.close()
                 args, env, cwd = json.loads(content)
                 return args, env, cwd
-            tellings[pid] = telling
-            os.write(telling, _NUMBER.pack(pid))
+            pipes[pid] = reporting
+            os.write(reporting, _NUMBER.pack(pid))
             for fd in streams:
                 os.close(fd)
 
 
 def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
-    """As `python ARGS` would."""
+    """Run `python ARGS` in this process."""
     for name in set(os.environ) - set(env):
         del os.environ[name]
     os.environ.update(env)
@@ -158,7 +157,6 @@ def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
 if __name__ == "__main__":
     for library in LIBRARIES:
         import_module(library)
-    gc.freeze()  # a fork that looks for cycles in all of that takes as long as the imports did
-    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
-    if asked:
-        _run(*asked)
+    gc.freeze()  # otherwise, garbage collection in a fork takes as long as the imports
+    if request := _serve(socket.socket(fileno=int(sys.argv[1]))):
+        _run(*request)

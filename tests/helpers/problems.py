@@ -33,7 +33,7 @@ def csv_text(rows: list[dict[str, Any]], **dialect: Any) -> str:
 
 
 def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
-    """The same rows in files of all kinds."""
+    """Write the rows into files of all kinds."""
     (folder / "set.json").write_text(json.dumps(rows))
     (folder / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "set.csv").write_bytes(csv_text(rows).encode())
@@ -41,7 +41,7 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
 
 
 class Hub(HttpFake):
-    """Data sets by name, each with its files by commit; main is the newer. `about`: what its card says."""
+    """A hub of data sets by name, each with its files by commit; main is the last. `about`: the data of its card."""
 
     def __init__(self, held: dict[str, dict[str, Files]], about: dict[str, Any]) -> None:
         self.held, self.about, self.asked = held, about, list[str]()
@@ -69,7 +69,7 @@ class Hub(HttpFake):
 
 
 def told_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
-    """What a program tells, a line of JSON each, with that hub."""
+    """Run a program with the hub at `root`, and return the lines of JSON that it prints."""
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
     command = [sys.executable, "-c", program, *names]

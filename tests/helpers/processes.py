@@ -1,4 +1,4 @@
-"""Processes that tests start and kill, and how long they are waited for."""
+"""Processes that tests start, wait for and kill."""
 
 import subprocess
 import sys
@@ -14,11 +14,11 @@ def is_alive(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
-    return state != "Z"  # a zombie only waits for its parent to look
+    return state != "Z"  # a zombie is dead
 
 
 def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
-    """Whether `true()` comes true within so many `seconds`."""
+    """Return whether `true()` becomes true within so many `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if true():
@@ -28,7 +28,7 @@ def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
 
 
 def loads_none(module: str, heavy: list[str]) -> None:
-    """Import `module` in a process of its own, and check that none of the `heavy` ones is loaded by it."""
+    """Import `module` in another process, and check that it loads none of the `heavy` modules."""
     program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""What runs leave behind, as tests read it; and problems to run on."""
+"""Results of runs as tests read them, and problems for runs."""
 
 import json
 from pathlib import Path
@@ -24,8 +24,7 @@ def load(folder: Path, name: str) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """Return `value` as a resumed run must equal it: without times, counts of what came from the journal, and cached
-    tokens, which depend on the order of arrival."""
+    """Return `value` without times, counts of the journal and cached tokens: a resumed run has the rest in common."""
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if key not in TIMES}
     if isinstance(value, list):

@@ -19,7 +19,7 @@ SUBMIT = ROOT / "scripts" / "slurm" / "submit.sh"
 
 @pytest.fixture
 def slurm(tmp_path: Path, results: Path) -> Iterator[dict[str, str]]:
-    """The environment there: two servers of the embedded model, and a key."""
+    """Return the environment there: two servers of the embedded model, and a key."""
     stand = f'exec {sys.executable} {ROOT}/tests/fakes/slurm.py "${{0##*/}}" "$@"'
     path = stand_in(tmp_path / "bin", sbatch=stand, scancel=stand, scontrol=stand)
     state = tmp_path / "slurm"
@@ -37,6 +37,6 @@ def submit(env: dict[str, str], *args: str) -> "subprocess.CompletedProcess[str]
 
 
 def ended(env: dict[str, str], *jobs: str) -> bool:
-    """Whether no process is left of these jobs."""
+    """Return whether these jobs have no process."""
     code = f"from tests.fakes.slurm import running; raise SystemExit(any(map(running, {jobs})))"
     return subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, check=False).returncode == 0

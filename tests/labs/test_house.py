@@ -1,4 +1,4 @@
-"""The house of the labs: what an import of theirs loads."""
+"""Imports of the labs load no more than they need."""
 
 import re
 
@@ -21,13 +21,10 @@ def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) ->
     loads_none(module, heavy)
 
 
-def test_what_trains_alone_imports_torch_and_nothing_imports_that_as_it_is_loaded() -> None:
+def test_only_training_imports_torch_and_nothing_imports_training_when_it_is_loaded() -> None:
     heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE)
-    files = {
-        str(file.relative_to(ROOT)): file.read_text()
-        for room in ("core", "labs")
-        for file in (ROOT / room).rglob("*.py")
-    }
+    paths = [path for room in ("core", "labs") for path in (ROOT / room).rglob("*.py")]
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     found = {name for name, text in files.items() if heavy.search(text)}
     theirs = {f"labs/training/{name}.py" for name in ("encode", "loop", "network", "sft")}
     assert found == theirs | {"labs/lean/energy_training.py"}

@@ -1,5 +1,7 @@
-"""The identity of a run: the constants that records and searches are known by. Runs of earlier versions go on
-only if these stay what they were, so that tests/cases/identities.json has a key for each constant that is changed."""
+"""The identity of a run: the constants in the keys of records and searches.
+
+Runs of earlier versions resume only if keys stay the same. tests/cases/identities.json has a key for each constant.
+"""
 
 import json
 from collections.abc import Callable
@@ -16,8 +18,6 @@ from labs.lean.constants import AblationConstants, ControlledConstants, Iteratio
 from labs.star.constants import StarConstants
 
 KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
-
-
 PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
     "rounds of STaR": (StarConstants, identity),
     "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
@@ -34,7 +34,7 @@ def test_identities_are_those_of_earlier_versions(place: str) -> None:
         assert content_key(identity(constants.read(kind, {}, overrides.split()))) == key, overrides
 
 
-def test_a_request_to_the_endpoint_may_set_what_is_neither_free_nor_of_the_problems() -> None:
+def test_a_request_to_the_endpoint_may_set_all_but_free_constants() -> None:
     assert " ".join(chat.OF_A_REQUEST) == (
         "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS WAITS "
         "WAIT_WORD SEED RUNS"

@@ -1,4 +1,4 @@
-"""What labs plan: every experiment of theirs, and the commands that are no experiments."""
+"""Plans of the labs: every experiment, and the commands that are no experiments."""
 
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,13 @@ def count(of: Work) -> int:
 def test_every_experiment_is_planned_without_a_gpu_too(
     name: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With one, the golden files hold the plans."""
+    """The golden files have the plans with a GPU."""
     monkeypatch.setenv("MODEL", str(EMBEDDED_GGUF))
     main([name, "--price", "2"])
     out = capsys.readouterr().out
-    for row in ("lengths", "generations", "completion", "prompt", "time"):
+    for row in ("lengths", "completions", "output", "input", "time"):
         assert f"\n{row} " in out
-    assert "on paper" not in out
+    assert "\nGPU " not in out
 
 
 @pytest.mark.parametrize("name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"])
@@ -50,8 +50,8 @@ def test_weights_that_are_served_elsewhere_are_not_planned(
 
 
 def test_star_counts_its_samples() -> None:
-    made, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3")
-    assert [each.count for each in made.requests] == [2 * 6 * 2, 2 * 6, 3 * 6, 3 * 6 * 2 * 3]
+    first, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3")
+    assert [each.count for each in first.requests] == [2 * 6 * 2, 2 * 6, 3 * 6, 3 * 6 * 2 * 3]
     again, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "REPEAT=1")
     assert [each.count for each in again.requests][:2] == [6 * 2, 6], "the first round's samples serve all"
     greedy, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=1", "TEMPERATURE=0")
@@ -65,9 +65,9 @@ def test_controls_count_all_arms() -> None:
 
 
 def test_a_search_sends_no_more_than_its_nodes() -> None:
-    made, _ = work("23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none")
-    assert made.requests == (Requests("tactics", 3 * 8 * 4, 200, 64, 16),)
-    assert made.rows[0][1].startswith("24 tactics")
+    search, _ = work("23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none")
+    assert search.requests == (Requests("tactics", 3 * 8 * 4, 200, 64, 16),)
+    assert search.rows[0][1].startswith("24 tactics")
 
 
 def test_graders_and_the_endpoint_are_planned(

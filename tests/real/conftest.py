@@ -1,19 +1,15 @@
-"""Real engines on a CPU: vLLM and SGLang by the project's own launcher, and transformers serve as a server of an
-unknown kind.
+"""Start real engines on a CPU: vLLM and SGLang by the project's launcher, and transformers serve as an unknown server.
 
-`bash scripts/test.sh engines` installs them in .venv-vllm-cpu and .venv-sglang-cpu and runs these tests; nothing else
-does. They serve the embedded model (labs/training/to_hf.py), so that llama.cpp in the tests' own process tells what is
-right. What belongs to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings.
-"""
+Only `bash scripts/test.sh engines` runs these tests. It installs the engines in .venv-vllm-cpu and .venv-sglang-cpu.
+They serve the embedded model (labs/training/to_hf.py), whose right answers come from llama.cpp in the tests' process.
+For the CPU, this file adds a stand-in for nvidia-smi, flags after the launcher's own, and settings."""
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.engines import gpus, process
+from core.engines import client, gpus, process
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -31,13 +27,14 @@ from core.problems import sets
 from core.types import Completion, Message, Sampling
 from labs.training import to_hf
 from tests.conftest import ROOT, environment, heed_signals, python
+from tests.helpers.machine import stand_in
 from tests.helpers.runs import load
 
 VENV = ROOT / ".venv-vllm-cpu" / "bin"
 START_SECONDS = 900  # a busy machine reads 3 GB of Python first
 RUNNING = 16
-# Behind the launcher's flags: float32, so that greedy decoding is llama.cpp's; without compiling, which takes minutes;
-# and prompts read whole, because 0.32 dies on a CPU where it splits one.
+# After the launcher's flags: float32, so that greedy decoding equals llama.cpp's; no compiling, which takes minutes;
+# and whole prompts, because 0.32 crashes on a CPU if it splits one.
 FLAGS = "--dtype float32 --enforce-eager --max-num-batched-tokens 16384"
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -53,7 +50,7 @@ exec {VENV}/python "$@"
 """
 SGLANG_SETTINGS = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 SGLANG_VENV = ROOT / ".venv-sglang-cpu" / "bin"
-# SGLang's: kernels of plain torch; one batch after the other; a cache of so many tokens in the machine's memory.
+# For SGLang: kernels of plain torch, one batch at a time, and a cache of so many tokens in the machine's memory.
 SGLANG_FLAGS = (
     "--device cpu --attention-backend torch_native --sampling-backend pytorch --dtype float32 --disable-cuda-graph "
     "--disable-overlap-schedule --skip-server-warmup --max-total-tokens 30000 --mem-fraction-static 0.3"
@@ -74,43 +71,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The embedded model as vLLM and transformers read it."""
+    """Convert the embedded model for vLLM and transformers."""
     if not (VENV / "python").exists():
         pytest.fail("the engines are not installed: bash scripts/test.sh engines")
-    made = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
-    to_hf.convert(EMBEDDED_GGUF, made)
-    return made
-
-
-def programs(folder: Path, **bodies: str) -> str:
-    """A PATH with these programs, and a stand-in for nvidia-smi, before everything else."""
-    for name, body in {"nvidia-smi": GPU, **bodies}.items():
-        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name).chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
+    out = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
+    to_hf.convert(EMBEDDED_GGUF, out)
+    return out
 
 
 @pytest.fixture(scope="session")
 def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment in which a run, or start_server, starts vLLM as it would on a GPU."""
+    """Return the environment in which a run or start_server starts vLLM as on a GPU."""
     return launched("vllm", PYTHON, folder, tmp_path_factory.mktemp("bin")) | SETTINGS
 
 
 @pytest.fixture(scope="session")
 def launching_sglang(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The same for SGLang."""
     if not (SGLANG_VENV / "python").exists():
         pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
     return launched("sglang", SGLANG_PYTHON, folder, tmp_path_factory.mktemp("bin")) | SGLANG_SETTINGS
 
 
 def launched(engine: str, python: str, model: Path, place: Path) -> dict[str, str]:
-    """The environment of a machine with a stand-in for its GPU; `python`: the engine's interpreter, for a shell."""
-    for name, body in (("nvidia-smi", GPU), (f"{engine}-python", python)):
-        (place / name).write_text(f"#!/bin/bash\n{body}\n")
-        (place / name).chmod(0o755)
+    """Return the environment of a machine with a stand-in for its GPU. `python`: the shell text of an interpreter."""
     return {
-        "PATH": f"{place}:{os.environ['PATH']}",
+        "PATH": stand_in(place, nvidia_smi=GPU, **{f"{engine}_python": python}),
         "ENGINE": engine,
         f"{engine.upper()}_PYTHON": str(place / f"{engine}-python"),
         "MODEL": str(model),
@@ -121,7 +106,7 @@ def launched(engine: str, python: str, model: Path, place: Path) -> dict[str, st
 
 @contextmanager
 def within(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This very process is on such a machine."""
+    """Put this process on such a machine."""
     with monkeypatch.context() as changed:
         for name, value in env.items():
             changed.setenv(name, value)
@@ -132,7 +117,7 @@ def within(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @contextmanager
 def serving(name: str, port: int, env: dict[str, str], place: Path, *flags: str) -> Iterator[Server]:
-    """An engine, started as `bash scripts/start_server.sh` starts it."""
+    """Start an engine like `bash scripts/start_server.sh`."""
     address = f"http://127.0.0.1:{port}/v1"
     with open(place / "log", "w") as log:
         began = time.monotonic()
@@ -147,9 +132,9 @@ def serving(name: str, port: int, env: dict[str, str], place: Path, *flags: str)
         )
         try:
             assert started.stdout is not None
-            said = started.stdout.readline()
-            assert "requests at a time" in said, (place / "log").read_text()[-3000:]
-            FIGURES.append(f"{name} started in {time.monotonic() - began:.0f} s: {said.strip()}")
+            line = started.stdout.readline()
+            assert "requests at a time" in line, (place / "log").read_text()[-3000:]
+            FIGURES.append(f"{name} started in {time.monotonic() - began:.0f} s: {line.strip()}")
             found = probe(address, "it was started for the tests")
             assert found is not None
             yield found
@@ -176,9 +161,9 @@ def sglang(launching_sglang: dict[str, str], tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """transformers serve, which tells nothing of itself."""
+    """Start transformers serve, which reports nothing about itself."""
     place = tmp_path_factory.mktemp("transformers")
-    (place / "cache").mkdir()  # without one it can't list models
+    (place / "cache").mkdir()  # needed to list models
     serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29852"
     settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     args = ["bash", "-c", f"cd {folder.parent} && exec {serve}"]
@@ -200,15 +185,11 @@ def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Complet
 
 
 def post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(
-        server.base_url.removesuffix("/v1") + path, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)
+    return json.loads(client.send(server.root + path, body=body, seconds=60))
 
 
 def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
-    """The results of an experiment attached to `server`."""
+    """Run an experiment on `server` and return its results."""
     env = {"BASE_URL": server.base_url, "MODEL": server.model, "RESULTS_DIR": str(folder), "PROBLEMS": "sums"}
     done = python(f"experiments/{experiment}.py", *overrides, **env)
     out, err = done.communicate(timeout=900)

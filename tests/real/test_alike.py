@@ -1,4 +1,4 @@
-"""vLLM and SGLang, started by us, give what llama.cpp gives with the same weights."""
+"""Test that vLLM and SGLang, started by us, answer like llama.cpp with the same weights."""
 
 from pathlib import Path
 
@@ -31,12 +31,15 @@ def test_greedy_answers_are_llama_cpps(on_gpu: Server, engine: Server, tmp_path:
 
 
 def test_answers_are_forced_as_on_llama_cpp(on_gpu: Server, engine: Server, tmp_path: Path) -> None:
-    """Greedily, so that what is forced follows equal thinking."""
+    """Decode greedily, so that equal thinking precedes the forced answers."""
     constants = ("LIMIT=6", "N=2", "TEMPERATURE=0", "MAX_TOKENS=24", "ANSWER_TOKENS=24")
     there = run("01_baseline", tmp_path / on_gpu.kind, on_gpu, *constants)
     here = run("01_baseline", tmp_path / "llama.cpp", engine, *constants)
     assert "not_forced" not in there["metrics"]
-    told = [[(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(d)] for d in (there, here)]
-    forced = sum(unforced is not None for _, unforced, _ in told[0])
-    FIGURES.append(f"{on_gpu.kind}, 01 with forcing: {forced} of {len(told[0])} forced, all as on llama.cpp")
-    assert told[0] == told[1] and forced > 6
+    theirs, ours = (
+        [(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(results)]
+        for results in (there, here)
+    )
+    forced = sum(unforced is not None for _, unforced, _ in theirs)
+    FIGURES.append(f"{on_gpu.kind}, 01 with forcing: {forced} of {len(theirs)} forced, all as on llama.cpp")
+    assert theirs == ours and forced > 6

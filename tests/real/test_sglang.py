@@ -1,5 +1,6 @@
-"""SGLang's own code on a CPU, under the project's own launcher, beside llama.cpp with the same weights: its HTTP, chat
-template, parser, scheduler, prefix cache and pooling are real, and its kernels are plain torch."""
+"""Test SGLang on a CPU under the project's launcher, and compare it with llama.cpp on the same weights.
+
+Its HTTP, chat template, parser, scheduler, prefix cache and pooling are real. Its kernels are plain torch."""
 
 import json
 import subprocess
@@ -26,7 +27,7 @@ from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, ask, run, serving
 __all__ = ["lean"]  # a fixture
 pytestmark = pytest.mark.engines
 TEXTS = ["⊢ p → p", "h : p ∧ q\n⊢ q", "n : Nat\nih : n + 0 = n\n⊢ n + 1 + 0 = n + 1", "7*43"]
-# What the last token's vector behind the last norm is, by transformers; of length 1.
+# Print the last token's vector after the last norm, scaled to length 1, by transformers.
 LAST = """
 import json, sys, torch
 from transformers import AutoModel, AutoTokenizer
@@ -38,7 +39,7 @@ print(json.dumps([(vector / vector.norm()).tolist() for vector in found]))
 """
 
 
-def test_it_is_known_for_what_it_is(sglang: Server) -> None:
+def test_it_is_recognised(sglang: Server) -> None:
     assert (sglang.kind, sglang.version, sglang.context) == ("sglang", "0.5.23", 2048)
     assert sglang.model.startswith("tiny-qwen3-thinking@") and sglang.seeds is False
     assert sglang.limit == 2 + 30000 // 2048
@@ -55,7 +56,7 @@ def test_rsa_runs(sglang: Server, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lean's tiny policy, which does not think, as a folder."""
+    """Convert Lean's tiny policy, which does not think, to a folder."""
     folder = tmp_path_factory.mktemp("hf") / "policy"
     to_hf.convert(served.POLICY, folder)
     return folder
@@ -66,18 +67,18 @@ def test_it_embeds_by_the_last_token(
 ) -> None:
     with within(launching_sglang, monkeypatch), served.on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
-        made = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
+        found = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]
     right = json.loads(subprocess.run(args, capture_output=True, text=True, check=True).stdout)
-    off = np.abs(made.vectors[:-1] - np.array(right)).max()
+    off = np.abs(found.vectors[:-1] - np.array(right)).max()
     FIGURES.append(f"SGLang, embeddings: off the last token's by {off:.1e} at most")
-    assert off < 1e-4 and made.cut.tolist() == [False] * len(TEXTS) + [True]
+    assert off < 1e-4 and found.cut.tolist() == [False] * len(TEXTS) + [True]
 
 
-def test_a_policy_that_does_not_think_says_its_tactic_in_the_answer(
+def test_a_policy_that_does_not_think_gives_its_tactic_as_the_answer(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path
 ) -> None:
-    """With a parser for thinking, SGLang takes all of it for thinking."""
+    """With a parser for thinking, SGLang would take the tactic for thinking."""
     env = launching_sglang | {"MODEL": str(policy)}
     with serving("SGLang", 29857, env, tmp_path, "--max-running-requests", str(RUNNING)) as server:
         greedy = Sampling(temperature=0, max_tokens=30, sum_logprobs=True)
@@ -93,7 +94,7 @@ def test_a_policy_that_does_not_think_says_its_tactic_in_the_answer(
 @pytest.mark.usefixtures("lean")
 @training.needed
 def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str], policy: Path, tmp_path: Path) -> None:
-    """Searched, trained by LoRA, served, embedded and guided: all of it on SGLang, two servers beside each other."""
+    """Search, train by LoRA, serve, embed and guide, all on two SGLang servers."""
     (tmp_path / "learned").mkdir()
     learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
     small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
@@ -111,7 +112,7 @@ def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str]
     own = tmp_path / "lean" / "iteration_0"
     record = json.loads((own / "record.json").read_text())
     assert record["complete"] and record["guided"]["gain"]["n"] == len(HELD_OUT)
-    told = json.loads((own / "energy" / "energy.json").read_text())
-    assert told["model"] == f"model-last@{record['trained']['digest'][:12]}"
+    energy = json.loads((own / "energy" / "energy.json").read_text())
+    assert energy["model"] == f"model-last@{record['trained']['digest'][:12]}"
     proved = record["searched"]["pairs"]
     FIGURES.append(f"SGLang, an iteration of Lean with an energy: {proved} pairs, {done.stdout.splitlines()[-2]}")

@@ -1,20 +1,14 @@
-"""vLLM's CPU build under the project's own launcher, beside llama.cpp with the same weights."""
+"""Test vLLM's CPU build under the project's launcher, and compare it with llama.cpp on the same weights."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openai
 import pytest
 
-from core.engines import client as pages
 from core.engines.attach import probe
 from core.engines.dialects import vllm
 from core.engines.need import MOST_RUNNING
@@ -23,9 +17,8 @@ from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Sampling
 from labs.lean import served
-from tests.conftest import ROOT, environment, heed_signals, python
+from tests.conftest import python
 from tests.fakes.http import Proxy, answer
-from tests.faults.conftest import kill, wait
 from tests.helpers.runs import journal_lines, load
 from tests.labs.lean.embedding import asked as asked_of
 from tests.real.conftest import FIGURES, SUMS, ask, members, post, run, within
@@ -33,7 +26,7 @@ from tests.real.conftest import FIGURES, SUMS, ask, members, post, run, within
 pytestmark = pytest.mark.engines
 
 
-def test_it_is_known_for_what_it_is(vllm: Server) -> None:
+def test_it_is_recognised(vllm: Server) -> None:
     assert vllm.kind == "vllm" and vllm.context == 2048 and vllm.model.startswith("tiny-qwen3-thinking@")
     assert vllm.version == "0.32.0"
     # 1 GiB of float32 keys and values of 3 layers of 2 heads of 32: 699,050 tokens, for 341 requests.
@@ -41,12 +34,8 @@ def test_it_is_known_for_what_it_is(vllm: Server) -> None:
 
 
 def test_text_becomes_the_same_tokens(vllm: Server, engine: Server) -> None:
-    texts = [
-        prompts.solve(SUMS[0])[0]["content"],
-        "<think>\n7*43 = 301\n</think>\n\n\\boxed{1}",
-        "é 𝔸\t\r\n ",
-    ]
-    for text in texts:
+    thought = "<think>\n7*43 = 301\n</think>\n\n\\boxed{1}"
+    for text in (prompts.solve(SUMS[0])[0]["content"], thought, "é 𝔸\t\r\n "):
         ours = post(engine, "/tokenize", {"content": text, "add_special": False, "parse_special": True})["tokens"]
         body = {"model": vllm.model, "prompt": text, "add_special_tokens": False}
         assert post(vllm, "/tokenize", body)["tokens"] == ours
@@ -62,7 +51,7 @@ def test_equal_seeds_give_equal_completions(vllm: Server, tmp_path: Path) -> Non
 
 
 def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
-    """Whatever the temperature: it is the model's own probability."""
+    """At any temperature, it is the model's own probability."""
     found: dict[str, list[float]] = {}
     for temperature in (0.7, 1.0):
         opened = Sampling(temperature, max_tokens=1, opening=prompts.VERDICT, top_logprobs=20)
@@ -71,13 +60,12 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
             (prompts.verify(problem, text), 1, opened) for problem, text in zip(SUMS[:8], solutions, strict=True)
         ]
         for server in (vllm, engine):
-            told = [p_true(made.logprobs) for made in ask(server, tmp_path, requests)]
-            assert None not in told
-            found[f"{server.kind} T={temperature}"] = [score for score in told if score is not None]
+            given = [p_true(reply.logprobs) for reply in ask(server, tmp_path, requests)]
+            found[f"{server.kind} T={temperature}"] = [score for score in given if score is not None]
     for name, scores in found.items():
         FIGURES.append(f"P(True), {name}: {' '.join(f'{score:.4f}' for score in scores)}")
     reference = found["llama.cpp T=0.7"]
-    assert any(0.02 < score < 0.98 for score in reference), "among them are some that say something"
+    assert len(reference) == 8 and any(0.02 < score < 0.98 for score in reference), "some are not extreme"
     for scores in found.values():
         assert scores == pytest.approx(reference, abs=2e-3)
 
@@ -86,20 +74,20 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
     "thinking", ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"]
 )
 def test_thinking_that_a_template_would_change_is_forced_too(vllm: Server, tmp_path: Path, thinking: str) -> None:
-    """vLLM answered 400 to it, and the forced answer was lost without a word."""
+    """A status of 400 from vLLM once lost the forced answer silently."""
     message = {"role": "assistant", "content": None, "reasoning": f"so{thinking}" if not thinking.strip() else thinking}
     choice = {"index": 0, "finish_reason": "length", "message": message}
-    usage = {"prompt_tokens": 30, "completion_tokens": 2010}  # and the newest part of it only fits
+    usage = {"prompt_tokens": 30, "completion_tokens": 2010}  # only the end of the thinking fits
     proxy = Proxy(vllm.base_url)
     proxy.script = [answer(200, {"model": vllm.model, "choices": [choice], "usage": usage})]
     try:
         through = replace(vllm, base_url=proxy.url)
         sampling = Sampling(max_tokens=2010, answer_tokens=24)
-        (made,) = ask(through, tmp_path, [(prompts.solve(SUMS[0]), 5, sampling)])
+        (completion,) = ask(through, tmp_path, [(prompts.solve(SUMS[0]), 5, sampling)])
     finally:
         proxy.close()
-    assert made.not_forced is None and made.forced is not None
-    assert made.forced.removeprefix(FORCED_ANSWER)[:1].isdigit(), made.forced
+    assert completion.not_forced is None and completion.forced is not None
+    assert completion.forced.removeprefix(FORCED_ANSWER)[:1].isdigit(), completion.forced
 
 
 def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
@@ -119,63 +107,35 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
     assert {m["score"] for m in members(verdicts) if m.get("score") is not None} <= {0.0, 1.0}
 
 
-def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_path: Path) -> None:
     env = launching | {"PORT": "29853", "RESULTS_DIR": str(tmp_path)}
     constants = ("LIMIT=4", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "CONCURRENCY=2")
-    process = subprocess.Popen(
-        [sys.executable, "experiments/02_rsa_basic.py", *constants],
-        env=environment(**env),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-        start_new_session=True,
-    )
+    process = python("experiments/02_rsa_basic.py", *constants, **env)
     file = tmp_path / "journal" / "02_rsa_basic.jsonl"
     while process.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") >= 12):
         time.sleep(0.05)
     assert process.poll() is None, (tmp_path / "vllm.log").read_text()[-3000:]
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
     deadline = time.monotonic() + 120
     while probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
         time.sleep(0.5)
-    assert probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM outlives the run that started it"
+    assert probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM ends with the run that started it"
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
-    out, err = again.communicate(timeout=900)
-    assert again.returncode == 0 and "ENGINE=vllm asks for it; it was started for this run" in out, err
+    _, err = again.communicate(timeout=900)
     document = load(tmp_path, "02_rsa_basic")
+    assert again.returncode == 0 and document["engine"]["why"] == "ENGINE=vllm is set", err
     lines = journal_lines(tmp_path, "02_rsa_basic")
     keys = [json.loads(line)["key"] for line in lines]
-    assert document["complete"] and len(keys) == len(set(keys)) == 4 * 4 * 3, "nothing was asked twice"
+    assert document["complete"] and len(keys) == len(set(keys)) == 4 * 4 * 3, "no request was sent twice"
     assert kept.items() <= dict(zip(keys, lines, strict=True)).items()
     assert kept.keys() <= {m["key"] for m in members(document)}
     FIGURES.append(f"vLLM, 02 killed after {len(kept)} of {len(keys)} completions and resumed: none asked twice")
 
 
-def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
-    constants = ("N=4", "K=2", "T=1", "MAX_TOKENS=300", "--port", "29854")
-    served = python("-m", "labs.endpoint.app", *constants, BASE_URL=vllm.base_url, RESULTS_DIR=str(tmp_path))
-    try:
-        url = "http://127.0.0.1:29854/v1"
-        wait(served, 0.1)
-        while served.poll() is None and not pages.find(f"{url}/models"):
-            time.sleep(0.1)
-        with openai.OpenAI(base_url=url, api_key="none") as client:
-            asked: list[Any] = [{"role": "user", "content": SUMS[0].statement}]
-            made = client.chat.completions.create(model=f"rsa/{vllm.model}", messages=asked, seed=1)
-        assert "\\boxed{" in (made.choices[0].message.content or "")
-        assert made.usage is not None and made.usage.completion_tokens > 8 * 20
-    finally:
-        served.send_signal(signal.SIGINT)
-        _, err = served.communicate(timeout=60)
-        kill(served)
-    assert "Traceback" not in err, err
-
-
-def test_it_embeds_by_the_mean_as_llama_cpp_does(
+def test_it_embeds_by_the_mean_like_llama_cpp(
     launching: dict[str, str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = ["7*43", prompts.solve(SUMS[0])[0]["content"], "h : p\n⊢ q", "12 + 7 = 19\n" * 100]

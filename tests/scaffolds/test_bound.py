@@ -1,4 +1,4 @@
-"""The bounds of what a scaffold asks: reached, and never exceeded."""
+"""The bounds of the requests of a scaffold: reached, and never exceeded."""
 
 import importlib
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ COMMON = {each.name for each in fields(Constants)}
 
 
 class Checked(Wayward):
-    """Checks the contract with each request."""
+    """A model that checks the contract with each request."""
 
     def __init__(self, world: int, contract: Contract) -> None:
         super().__init__(seed=world, world=world)

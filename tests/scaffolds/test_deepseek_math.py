@@ -15,7 +15,7 @@ def proof(names: Names, claim: str = "0.5") -> str:
 
 
 def scored(scores: dict[Any, str], default: str = "0") -> Any:
-    """Replies with proofs, and with reviews that score as told by (t, i, review), (t, i) or the default."""
+    """Reply with proofs, and with reviews whose score is found under (t, i, review) or (t, i), or is the default."""
 
     def reply(names: Names, prompt: str) -> str:
         if names[0] != "verify":
@@ -72,9 +72,8 @@ def test_a_review_that_cannot_be_read_is_no_pass_and_no_fail() -> None:
     populations, model = traced(deepseek_math, scored({(0, 2): "1", (0, 2, 1): "perfect"}, "0.5"), **SIZES)
     assert len(model.asked) == 60, "three of three do not end it"
     member = populations[1][2]
-    assert (
-        member.self_score == 1.0 and member.verdicts == [1.0, None, 1.0, 1.0] and member.notes == ["unreadable verdict"]
-    )
+    assert member.self_score == 1.0 and member.verdicts == [1.0, None, 1.0, 1.0]
+    assert member.notes == ["unreadable verdict"]
     assert answer(populations).completion.text.startswith("proof 0-2"), "its mean is still the best"
     model = Model(scored({(0, 2): "1", (0, 2, 1): "perfect", (2, 0): "1"}, "0.5"))
     assert answer(run(deepseek_math, model, **SIZES)).completion.text.startswith("proof 2-0"), "no doubt left there"
@@ -89,19 +88,8 @@ def test_the_best_mean_wins_then_self_assessment_then_a_lot() -> None:
     assert answer(run(deepseek_math, Model(reply), **SIZES)).completion.text.startswith("proof 0-1")
     model = Model(scored({(0, 1): "0.5", (2, 3): "0.5", (2, 3, 0): "1"}))
     assert answer(run(deepseek_math, model, **SIZES)).completion.text.startswith("proof 2-3")
-    winners = {
-        answer(run(deepseek_math, Model(scored({}, "0.5")), SEED=seed, **SIZES)).completion.text[:9]
-        for seed in range(20)
-    }
-    assert len(winners) > 5, "no place is favoured"
-
-
-def test_a_lot_stays_with_its_proof() -> None:
-    for seed in range(10):
-        populations = run(deepseek_math, Model(scored({}, "0.5")), SEED=seed, **SIZES | {"N": 12, "KEEP": 1})
-        winners = [p[0].completion.text[:9] for p in populations if len(p) == 1 and p[0].carried_over]
-        before, _, after, *_ = winners
-        assert after == before or after.startswith("proof 1"), "no old proof overtakes another without a new review"
+    drawn = [run(deepseek_math, Model(scored({}, "0.5")), SEED=seed, **SIZES) for seed in range(20)]
+    assert len({answer(populations).completion.text[:9] for populations in drawn}) > 5, "no place is favoured"
 
 
 def test_stopped_anywhere_it_has_one_answer() -> None:
@@ -113,7 +101,7 @@ def test_stopped_anywhere_it_has_one_answer() -> None:
 
 
 def test_the_loop_of_the_paper_in_small() -> None:
-    """Each of the best is refined once for every one of its harshest reviews."""
+    """Each of the best is refined once with each of its harshest reviews."""
     sizes = SIZES | {"N": 3, "VERIFY_SAMPLES": 3, "KEEP": 3, "REVIEWS": 1, "REFINEMENTS": 2}
     populations, model = traced(deepseek_math, scored({(0, 1, 2): "0.5"}, "0"), **sizes)
     assert len(model.asked) == (3 + 6 + 6) * 4 == DEEPSEEK_MATH.max_completions(constants_with(sizes))
@@ -126,8 +114,3 @@ def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
     paper = {"N": 64, "VERIFY_SAMPLES": 64, "ROUNDS": 16, "KEEP": 64, "REVIEWS": 1, "REFINEMENTS": 8}
     assert DEEPSEEK_MATH.max_completions(constants_with(paper)) == (64 + 16 * 512) * 65 == 536_640
     assert DEEPSEEK_MATH.max_completions(constants_with(paper | {"N": 128})) == (128 + 16 * 512) * 65
-    few = SIZES | {"N": 2, "KEEP": 5, "ROUNDS": 3}
-    _, model = traced(deepseek_math, scored({}), **few)
-    assert len(model.asked) == DEEPSEEK_MATH.max_completions(constants_with(few)) == (2 + 2 + 4 + 5) * 5, (
-        "the pool grows to KEEP"
-    )

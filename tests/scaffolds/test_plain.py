@@ -1,4 +1,4 @@
-"""The scaffolds every comparison needs: majority of N, best of N by self-verification, self-refinement."""
+"""Majority of N, best of N by self-verification, and self-refinement."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,8 +52,7 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, stage: int, sizes:
 
 @pytest.mark.parametrize(("stage", "asked"), [(0, [1, 2, 4, 8, 16, 32, 60]), (1, [1, 2, 4, 8, 16, 32, 60])])
 def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int, asked: list[int]) -> None:
-    """One at a time, a problem would wait 60 times; all at once, a budget that stops after two stages had paid for
-    all."""
+    """One by one, a problem would wait 60 times. All at once, a budget for two stages would pay for all."""
     model, seen = Model(solution), []
 
     async def grow() -> None:
@@ -64,9 +63,9 @@ def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int, aske
     assert sorted(set(seen)) == asked
 
 
-def verdicts(said: Callable[[int, int], str]) -> Reply:
-    """A model that solves, and judges member i for the j-th time with `said(i, j)`."""
-    return lambda names, prompt: said(int(names[2]), int(names[3])) if names[0] == "verify" else f"solution {names[1]}"
+def verdicts(judge: Callable[[int, int], str]) -> Reply:
+    """Return a model that solves, and judges member i for the j-th time with `judge(i, j)`."""
+    return lambda names, prompt: judge(int(names[2]), int(names[3])) if names[0] == "verify" else f"solution {names[1]}"
 
 
 def test_best_of_verifies_each_sample_and_keeps_the_best() -> None:
@@ -93,10 +92,10 @@ def test_ties_of_best_of_are_decided_by_lot() -> None:
 
 
 def test_unreadable_verdicts_are_unknown_not_bad_and_noted() -> None:
-    def said(i: int, j: int) -> str:
+    def verdict(i: int, j: int) -> str:
         return {0: "Verdict: False", 1: "I cannot tell.", 2: "Verdict: " + ("True" if j else "maybe"), 3: ""}[i]
 
-    _, scored, (winner,) = run(best_of, Model(verdicts(said)), **BEST)
+    _, scored, (winner,) = run(best_of, Model(verdicts(verdict)), **BEST)
     assert [m.self_score for m in scored] == [0.0, None, 1.0, None]
     assert [m.notes.count("unreadable verdict") for m in scored] == [0, 2, 1, 2]
     assert winner.parents == [2]

@@ -1,4 +1,4 @@
-"""Proofs end to end: written by any scaffold, recorded without grades, and shown as what nobody has graded."""
+"""Proofs from end to end: written by any scaffold, recorded without grades, and shown as ungraded."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ FEW = ("LIMIT=2", "N=3", "K=2", "T=1", "RUNS=2", "MAX_TOKENS=300")
 
 @pytest.fixture(scope="module")
 def proofs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two small runs of the embedded engine on its own set of proofs; the golden files hold what they print."""
+    """Run the embedded engine twice on its own set of proofs. Golden files pin the printed text."""
     folder = tmp_path_factory.mktemp("proofs")
     status, _, err = run("18_proofs", *FEW, RESULTS_DIR=str(folder))
     assert status == 0, err
@@ -42,7 +42,6 @@ def proofs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_whatever_reads_their_results_takes_them_for_ungraded(proofs: Path) -> None:
-    """What is printed and shown of them, the golden files hold."""
     with pytest.raises(UserError, match=r"18_proofs-seed0.json"):
         regrade(proofs / "18_proofs" / "18_proofs-seed0.json")
     known = page.data([page.read(proofs / "18_proofs.json")] * 2)
@@ -80,13 +79,13 @@ def test_what_any_scaffold_yields_is_recorded_without_grades(scaffold: Scaffold[
 
 
 def test_graded_members_have_a_mean_and_the_others_are_left_out() -> None:
-    """As a grader of proofs gives them: points / 7; the score of a population without a vote is their mean."""
+    """Grades are points / 7. The score of a population without a vote is their mean."""
     members = [Member(Completion(f"{i:032x}", i, answer="so")) for i in range(3)]
-    made = record(0, members, Graded([Grade(1.0), Grade(3 / 7), Grade(None)], score=5 / 7))
-    assert made["mean_accuracy"] == pytest.approx(5 / 7) == made["majority_correct"]
-    assert [m["correct"] for m in made["members"]] == [True, False, None]
+    got = record(0, members, Graded([Grade(1.0), Grade(3 / 7), Grade(None)], score=5 / 7))
+    assert got["mean_accuracy"] == pytest.approx(5 / 7) == got["majority_correct"]
+    assert [m["correct"] for m in got["members"]] == [True, False, None]
     figures = RunMetrics(2)
-    figures.add(0, made)
+    figures.add(0, got)
     figures.add(1, record(0, members, Graded([Grade(None)] * 3, None)))
     (step,) = figures.metrics(1.0)["steps"]
     assert step["mean_accuracy"]["n"] == 1 and step["mean_accuracy"]["value"] == pytest.approx(5 / 7)

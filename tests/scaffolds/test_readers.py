@@ -1,4 +1,4 @@
-"""What scaffolds read out of replies: where it is stated, in any spelling, in linear time, or not at all."""
+"""Scaffolds read stated results from replies in any spelling, in linear time, or not at all."""
 
 import json
 import time
@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from core.grading.boxed import extract
 from core.scaffolds.common import read_selection, stated_score
 from core.scaffolds.deepseek_math import read_proof
-from core.scaffolds.math_agent import read_approaches
+from core.scaffolds.math_agent import TOOLS, InvalidCall, call_lines, read_approaches, read_call
 from core.scaffolds.nomos import POINTS, read_group
 from core.scaffolds.reasoning_cache import read_summary
 from core.scaffolds.selfcheck import read_answer, summary
 from core.scaffolds.static_math_agent import read_best
-from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 from core.scaffolds.verification import read_verdict
 
 score = partial(stated_score, word="Score", allowed=(0.0, 0.5, 1.0))
@@ -191,8 +190,8 @@ def test_any_line_is_a_call_or_is_refused(text: str) -> None:
     for line in [*call_lines(text), text]:
         try:
             tool, numbers = read_call(line)
-        except InvalidCall as why:
-            assert why.note and str(why)
+        except InvalidCall as refused:
+            assert all(refused.args) and len(refused.args) == 2
         else:
             assert tool in TOOLS and all(type(number) is int for number in numbers)
 
@@ -207,12 +206,7 @@ def test_hostile_texts_take_linear_time() -> None:
     began = time.process_time()
     for text in ("keep" + " " * 10**6, "Keep: " * 10**5, "Keep: " + "1" * 10**6, "Keep: " + "1, " * 10**5 + "x"):
         group(text)
-    for text in (
-        "Score: " + "1" * 10**6 + "..1",
-        "Score: 1/" + "7" * 10**5,
-        "Score: 1" + "." * 10**6,
-        "Score:" * 10**5,
-    ):
+    for text in ("Score: " + "1" * 10**6 + "..1", "Score: 1/" + "7" * 10**5, "Score: 1" + "." * 10**6):
         points(text)
     for text in (
         " " * 10**6,

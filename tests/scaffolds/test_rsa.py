@@ -1,4 +1,4 @@
-"""The RSA loop on a scripted model: who is drawn, what is shown, and how often the model is asked."""
+"""The RSA loop on a scripted model: the draws, the prompts and the number of requests."""
 
 import asyncio
 import math
@@ -24,7 +24,7 @@ FAILED = Completion("", 0, error="failed")
 
 
 def model(*silent: Names) -> Jumbled:
-    """Answers name the request they belong to; the `silent` ones fail. They arrive in another order than asked for."""
+    """Return a model whose answers name their request; `silent` ones fail. They arrive in another order."""
     thought = partial(Completion, "", 0, "thought", completion_tokens=20, finish_reason="stop")
     return Jumbled(lambda names, prompt: FAILED if names in silent else thought(answer=f"solution {names}"), seed=0)
 
@@ -67,9 +67,7 @@ def test_a_candidate_with_nothing_to_carry_is_never_drawn() -> None:
     assert all(sorted(member.parents) == [0, 5] for member in steps[1])
     assert all(len(member.parents) == 3 for member in steps[2])
     whole, fewer = populations(K=6, T=1)[1], populations(model((0, 2)), K=6, T=1)[1]
-    assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer], (
-        "the others keep their order"
-    )
+    assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer], "in the same order"
 
 
 def test_with_no_candidate_left_members_start_afresh() -> None:
@@ -125,13 +123,15 @@ def test_selections_put_all_members_in_an_order(scores: list[float | None], data
 
 
 def test_carry_decides_what_aggregation_sees() -> None:
-    made = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40, completion_tokens=20)
+    got = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40, completion_tokens=20)
     whole = "t" * 60 + "\n\n" + "a" * 40
-    assert carried(made, constants_with(BASE)) == "a" * 40
-    assert carried(made, constants_with(BASE | {"CARRY": "full"})) == whole
-    tail = carried(made, constants_with(BASE | {"CARRY": "tail"}))
+    assert carried(got, constants_with(BASE)) == "a" * 40
+    assert carried(got, constants_with(BASE | {"CARRY": "full"})) == whole
+    tail = carried(got, constants_with(BASE | {"CARRY": "tail"}))
     assert tail == whole[-51:], "half of 20 tokens is half of the characters"
-    assert carried(made, constants_with(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20})) == whole
+    assert carried(got, constants_with(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20})) == whole
+    uncounted = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40)
+    assert carried(uncounted, constants_with(BASE | {"CARRY": "tail"})) == tail[-30:], "three characters a token"
     forced = Completion("0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length")
     assert carried(forced, constants_with(BASE)) == "\\boxed{7}"
 
@@ -144,20 +144,15 @@ def test_seeds_differ_between_all_requests_and_depend_on_names_alone() -> None:
     assert seeds.derive("1", 23) != seeds.derive("12", 3)
 
 
-def test_the_order_drawn_is_as_it_was() -> None:
-    order = [uniform(seeds.rng(0, "p1", "select", 1, i), [None] * 5, constants_with(BASE)) for i in range(3)]
-    assert order == [[4, 3, 2, 1, 0], [4, 0, 1, 3, 2], [1, 2, 3, 4, 0]], "journals of earlier releases stay valid"
-
-
 class Slow(Model):
-    """Its first member of step 0 arrives when all that does not wait for it has been asked for."""
+    """A model whose first member of step 0 arrives after all requests that do not wait for it."""
 
     def __init__(self) -> None:
         super().__init__(lambda names, prompt: f"solution {names}")
         self.early: set[Names] = set()
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        made = await super().__call__(messages, *names, **changes)
+        got = await super().__call__(messages, *names, **changes)
         if names == (0, 0):
             seen = 0
             while len(self.asked) > seen:  # nothing here waits for anything but turns of the event loop
@@ -165,11 +160,11 @@ class Slow(Model):
                 for _ in range(100):
                     await asyncio.sleep(0)
             self.early = {asked for asked, *_ in self.asked}
-        return made
+        return got
 
 
 def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
-    """One slow member of step 0 holds up those that were drawn to see it, and nobody else."""
+    """A slow member of step 0 delays only the members that were drawn to see it."""
     steps = populations(asked := Slow())
     waiting = {(0, 0)}
     for t in (1, 2, 3):
@@ -180,7 +175,7 @@ def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
 
 
 def test_a_straggler_holds_up_no_more_than_a_few_steps_of_the_others() -> None:
-    """With K=1 there are lineages without it: they go on as far as the window of steps allows."""
+    """With K=1, some lineages do without it. They continue as far as the window of steps allows."""
     sizes: dict[str, Any] = {"N": 8, "K": 1, "T": 3 * AHEAD}
     steps = populations(asked := Slow(), **sizes)
     assert max(names[0] for names in asked.early) == AHEAD, "and no further"
@@ -213,10 +208,10 @@ def uses(step: Population) -> Counter[int]:
 
 
 def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
-    """ORDER decides how candidates stand in a prompt, not which they are; step 0 knows nothing of it."""
+    """ORDER decides the places of candidates in a prompt, not the candidates, and nothing in step 0."""
     asked = {order: model() for order in ("random", "shared")}
     steps = {order: populations(asked[order], N=8, K=3, ORDER=order) for order in asked}
-    sets = [[[set(m.parents) for m in step] for step in made] for made in steps.values()]
+    sets = [[[set(m.parents) for m in step] for step in got] for got in steps.values()]
     assert sets[0] == sets[1] and drawn(steps["random"]) != drawn(steps["shared"])
     assert asked["random"].prompts(0) == asked["shared"].prompts(0)
     assert drawn(populations(N=8, K=3)) == drawn(steps["random"])

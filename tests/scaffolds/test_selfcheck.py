@@ -17,14 +17,13 @@ FLAWS = "1. The sum is wrong."
 FULL = f"{FLAWS}\n\nDetails:\nStep 1 holds.\nVerdict: False"
 
 
-def reviewer(verdicts: Sequence[str], rest: str = F, said: str = FULL) -> Callable[[tuple[str | int, ...], str], str]:
-    """A model whose reviews, all of them `said`, are classified as `verdicts` say, and then as `rest`; its solutions
-    are told apart by name."""
+def reviewer(verdicts: Sequence[str], rest: str = F, report: str = FULL) -> Callable[[tuple[str | int, ...], str], str]:
+    """Return a model whose reviews are `report`, classified as `verdicts`, then as `rest`. Solutions have names."""
     classes = dict(enumerate(verdicts))
 
     def reply(names: tuple[str | int, ...], prompt: str) -> str:
         if names[0] == "verify":
-            return said
+            return report
         if names[0] == "classify":
             return classes.get(int(names[1]), rest)
         return f"solution {names[0]}-{names[1]} \\boxed{{42}}"
@@ -42,8 +41,7 @@ def asked(model: Model) -> list[tuple[str | int, ...]]:
 
 
 def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> None:
-    """The source's counts: two solutions, then a review and a classification a round, and a correction after each
-    failure, that of the last round too."""
+    """The source's counts: two solutions, a review and a classification each round, a correction after each failure."""
     model, populations = reviewed_by([], P)
     assert asked(model) == [(0, 0), (1, 0)] + [(role, i) for i in range(5) for role in ("verify", "classify")]
     assert populations[-1][0].completion.text.startswith("solution 1-0")
@@ -68,7 +66,7 @@ def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> Non
         ([F] * 9 + [U], P, 10, 10, False),
     ],
 )
-def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
+def test_rows_of_passes_or_failures_or_the_rounds_end_it(
     verdicts: list[str], rest: str, reviews: int, corrections: int, is_accepted: bool
 ) -> None:
     model, populations = reviewed_by(verdicts, rest)
@@ -78,15 +76,14 @@ def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
     assert [len(population) for population in populations] == [1] * (2 + reviews)
     notes = [note for population in populations for note in population[0].notes]
     assert ("never accepted" not in notes) is is_accepted
-    assert notes.count("never accepted") == (not is_accepted) and notes.count("unreadable verdict") == (
-        [*verdicts, *[rest] * 30][:reviews].count(U)
-    )
+    assert notes.count("never accepted") == (not is_accepted)
+    assert notes.count("unreadable verdict") == [*verdicts, *[rest] * 30][:reviews].count(U)
 
 
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
-    """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
+    """With CLASSIFY = 0: 7 completions if accepted at once, 22 if never. An unclear verdict fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
-        populations, model = traced(selfcheck, reviewer([], said=verdict), **SIZES, CLASSIFY=0)
+        populations, model = traced(selfcheck, reviewer([], report=verdict), **SIZES, CLASSIFY=0)
         assert len(model.asked) == least and not model.prompts("classify")
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)

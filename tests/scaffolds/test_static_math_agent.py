@@ -1,4 +1,4 @@
-"""The static math agent, call by call: what each prompt holds, what is kept where something comes back empty, lots."""
+"""The static math agent, call by call: its prompts, kept solutions and draws."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Names = tuple[str | int, ...]
 
 
 def usual(names: Names, prompt: str) -> str:
-    """Solutions by name, reports that name what they are on, and the candidate that merges slot 2 as the best."""
+    """Reply with solutions by name, reports that name their solution, and the merge of slot 2 as the best."""
     if names[0] == "verify":
         return f"report on {prompt.split('solution <')[1].split('>')[0]}: a gap.\nVerdict: {names[2] != 3}"
     if names[0] == "select":
@@ -24,12 +24,12 @@ def usual(names: Names, prompt: str) -> str:
 
 
 def places(prompt: str) -> list[str]:
-    """The candidates of a selection, in the order of the prompt."""
+    """Return the candidates of a selection, in the order of the prompt."""
     return [part.split(">")[0] for part in prompt.split("solution <")[1:]]
 
 
 def scripted(**replies: str | Completion) -> Callable[[Names, str], str | Completion]:
-    """As usual, but for requests named like verify_1_3 or _2_0."""
+    """Reply as usual, except to requests named like verify_1_3 or _2_0."""
 
     def reply(names: Names, prompt: str) -> str | Completion:
         name = ("" if isinstance(names[0], str) else "_") + "_".join(map(str, names))
@@ -67,11 +67,11 @@ def test_after_an_empty_merge_one_of_its_slot_is_drawn() -> None:
     assert kept == {(2,), (3,)}, "neither of the slot is favoured"
 
 
-@pytest.mark.parametrize("said", ["All are fine.", "Best: 5", "Best: 0", "", "Best: all"])
-def test_a_selection_that_cannot_be_read_is_drawn_by_lot(said: str) -> None:
+@pytest.mark.parametrize("selection", ["All are fine.", "Best: 5", "Best: 0", "", "Best: all"])
+def test_a_selection_that_cannot_be_read_is_drawn_by_lot(selection: str) -> None:
     winners = set()
     for seed in range(20):
-        (best,) = run(static_math_agent, Model(scripted(select_0=said)), SEED=seed, **SIZES)[-1]
+        (best,) = run(static_math_agent, Model(scripted(select_0=selection)), SEED=seed, **SIZES)[-1]
         assert best.notes == ["invalid selection"]
         winners.add(best.parents[0])
     assert winners == {0, 1, 2, 3}

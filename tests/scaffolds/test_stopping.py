@@ -1,4 +1,4 @@
-"""Stopping early: the two rules by hand, and what a run makes of them."""
+"""Stopping early: the two rules by hand, and in a run."""
 
 import random
 import threading
@@ -22,9 +22,8 @@ def population(*answers: str | None) -> Population:
 
 
 def stops(population: Population, unanimous: int, confident: float, problem: Problem = PROBLEM) -> bool:
-    return adaptive(
-        problem, population, constants_with({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident})
-    )
+    config = constants_with({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident})
+    return adaptive(problem, population, config)
 
 
 @pytest.mark.parametrize(
@@ -39,18 +38,18 @@ def stops(population: Population, unanimous: int, confident: float, problem: Pro
     ],
 )
 def test_the_rules_by_hand(answers: list[str | None], unanimous: bool, at_95: bool, at_90: bool) -> None:
-    made = population(*answers)
-    assert (stops(made, 1, 0), stops(made, 0, 0.95), stops(made, 0, 0.9)) == (unanimous, at_95, at_90)
-    assert not stops(made, 0, 0)
+    got = population(*answers)
+    assert (stops(got, 1, 0), stops(got, 0, 0.95), stops(got, 0, 0.9)) == (unanimous, at_95, at_90)
+    assert not stops(got, 0, 0)
 
 
 def test_members_that_say_the_same_agree_however_they_spell_it() -> None:
     problem = Problem("p", "?", "?", "math")
     spelled = [r"2\sqrt{2}", r"\sqrt{8}", r"2^{3/2}", r"\frac{4}{\sqrt{2}}"]
     assert stops(population(*spelled, *spelled), 1, 0, problem)
-    made = population(*spelled, *spelled[:3], "3")
-    assert leading_votes(problem, made) == 7
-    assert not stops(made, 1, 0, problem) and stops(made, 0, 0.95, problem) and not stops(made, 0, 0.99, problem)
+    got = population(*spelled, *spelled[:3], "3")
+    assert leading_votes(problem, got) == 7
+    assert not stops(got, 1, 0, problem) and stops(got, 0, 0.95, problem) and not stops(got, 0, 0.99, problem)
 
 
 def test_a_rule_thinks_in_another_thread() -> None:
@@ -66,7 +65,7 @@ def test_a_rule_thinks_in_another_thread() -> None:
 
 
 def test_confidence_is_the_posterior_of_a_majority() -> None:
-    """Against simulation: a share drawn uniformly, and eight votes; how often is it above a half where v votes came?"""
+    """Compare with a simulation: draw a share and eight votes. How often is the share above a half for v votes?"""
     rng = random.Random(5)
     seen: dict[int, list[bool]] = {v: [] for v in range(9)}
     for _ in range(60_000):

@@ -24,18 +24,12 @@ def config(**changes: Any) -> Any:
 
 
 def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false() -> None:
-    said = {
-        (0, 0): "Verdict: True",
-        (0, 1): "Verdict: False",
-        (0, 2): "who knows",
-        (1, 0): "?",
-        (1, 1): "",
-        (1, 2): "x",
-    }
+    answers = dict.fromkeys([(0, 2), (1, 0), (1, 1), (1, 2)], "who knows")
+    answers |= {(0, 0): "Verdict: True", (0, 1): "Verdict: False"}
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         assert names[:2] == ("verify", 4) and changes["max_tokens"] == 400
-        return Completion("0" * 32, 0, answer=said[(int(names[2]), int(names[3]))])
+        return Completion("0" * 32, 0, answer=answers[(int(names[2]), int(names[3]))])
 
     population = [Member(Completion("0" * 32, i, answer="a")) for i in range(2)]
     population.append(Member(Completion("0" * 32, 2, error="failed")))
@@ -47,7 +41,7 @@ def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false
 
 
 def test_p_true_reads_one_token_with_the_models_own_probabilities() -> None:
-    """SGLang reports probabilities as the sampling leaves them, so that all of it is off."""
+    """SGLang reports probabilities as the sampling leaves them, so all of it is off."""
     asked: list[dict[str, Any]] = []
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:

@@ -1,5 +1,4 @@
-"""What scaffolds ask, word by word, and what they yield. Of answers it is the same as ever, for a changed word makes
-journals worthless."""
+"""The prompts of scaffolds, word by word, and their yields. A changed word makes journals worthless."""
 
 import hashlib
 import json
@@ -25,8 +24,7 @@ PINNED = Path(__file__).with_name("pinned.json")
 
 
 class Recorder(Wayward):
-    """`sent`: every request with its messages, as they are hashed into the journal's keys. `yielded`: the members of
-    all populations."""
+    """A model that keeps `sent`, its requests with their messages, and `yielded`, the members of all populations."""
 
     def __init__(self, world: int) -> None:
         super().__init__(seed=0, world=world)
@@ -49,7 +47,7 @@ def recorded(scaffold: Scaffold[Any], *problem: Problem) -> list[Recorder]:
 
 
 def kept(member: Member) -> list[Any]:
-    """Return all that a member says beside its text."""
+    """Return all fields of a member except its text."""
     calls = [call.key for call in member.side_calls]
     scores = [member.self_score, member.verdicts]
     return [member.completion.key, member.parents, *scores, calls, member.carried_over, member.notes]
@@ -60,7 +58,7 @@ def digest(lines: Iterable[str]) -> str:
 
 
 def pins(name: str) -> dict[str, Any]:
-    """Return what is pinned of a scaffold."""
+    """Return the pinned values of a scaffold."""
     scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
     config = constants.read(scaffold.constants, found.namespace)
     models = recorded(scaffold)
@@ -88,7 +86,7 @@ def test_of_an_answer_every_scaffold_asks_and_yields_the_same_as_ever(name: str)
 @pytest.mark.parametrize("problem", [PROBLEM, PROOF], ids=["answer", "proof"])
 @every_scaffold
 def test_each_request_is_one_of_its_prompts_filled_in(scaffold: Scaffold[Any], problem: Problem) -> None:
-    """So that their hash, which results record, stands for all that it asks."""
+    """So the hash in the results covers all prompts."""
     texts = {m["content"] for model in recorded(scaffold, problem) for _, sent, _ in model.sent for m in sent}
     worded = [prompt if isinstance(prompt, str) else prompt.of(problem.is_proof) for prompt in scaffold.prompts]
     pieces = [re.split(r"\{[a-z]+\}", text) for text in worded if re.search(r"\{[a-z]+\}", text)]

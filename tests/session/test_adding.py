@@ -22,8 +22,8 @@ from core.types import Ask, Grade, Graded, Population, Problem
 async def by_halves(problem: Problem, population: Population, ask: Ask) -> Graded:
     grades = []
     for i, member in enumerate(population):
-        said = await ask([{"role": "user", "content": f"Grade: {member.completion.text}"}], i, max_tokens=5)
-        grades.append(Grade(0.5, doubt=None, reason=said.text, side_calls=(said,)))
+        reply = await ask([{"role": "user", "content": f"Grade: {member.completion.text}"}], i, max_tokens=5)
+        grades.append(Grade(0.5, doubt=None, reason=reply.text, side_calls=(reply,)))
     return Graded(grades, score=0.5)
 '''
 EXPERIMENT = '''

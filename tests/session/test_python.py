@@ -1,7 +1,7 @@
 """Runs from Python, as in a notebook: results as data, errors as exceptions."""
 
 import asyncio
-import gc
+import doctest
 import json
 import os
 import re
@@ -18,12 +18,11 @@ import pytest
 
 from core.base.errors import UserError
 from core.results import load
-from core.results.find import NoResults
 from core.scaffolds import prompts
-from core.scaffolds.nomos import NOMOS
 from core.scaffolds.rsa import RSA
+from core.session import run as entry_points
 from core.session.contract import Contract
-from core.session.run import solve, solve_sync
+from core.session.run import run, solve, solve_sync
 from core.types import Ask, Completion, Member, Population, Problem
 from tests.conftest import ROOT, environment
 from tests.fakes.server import ScriptedServer
@@ -31,47 +30,16 @@ from tests.helpers.runs import TWO
 
 
 def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) -> None:
-    made = solve_sync(RSA, TWO, N=4, K=2, T=1)
-    assert made.head.complete and made.head.config["N"] == 4
-    assert [problem.id for problem in made.problems] == ["1", "second"]
-    assert len(made.rows) == 2 * 2 * 4 and made.rows[-1]["problem"] == "second" and made.rows[-1]["step"] == 1
-    member = made.problems[1].steps[1].members[2]
-    assert made.completion(member).text and "What is 2+1?" in made.messages(member)[0]["content"]
+    outcome = solve_sync(RSA, TWO, N=4, K=2, T=1)
+    assert outcome.head.complete and outcome.head.config["N"] == 4
+    assert [problem.id for problem in outcome.problems] == ["1", "second"]
+    assert len(outcome.rows) == 2 * 2 * 4 and outcome.rows[-1]["problem"] == "second" and outcome.rows[-1]["step"] == 1
+    member = outcome.problems[1].steps[1].members[2]
+    assert outcome.completion(member).text and "What is 2+1?" in outcome.messages(member)[0]["content"]
     asked = len(server.asked)
-    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == made.rows
+    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == outcome.rows
     assert len(server.asked) == asked, "everything came from the journal"
-
-
-def test_results_are_loaded_by_name_by_beginning_and_by_path(server: ScriptedServer, results: Path) -> None:
-    made = solve_sync(NOMOS, TWO, name="07_nomos", N=3, K=2, PERFECT=1)
-    for name in ("07_nomos", "07", str(made.path)):
-        assert load(name).rows == made.rows
-    assert {row["stage"] for row in made.rows} >= {"solutions", "judged", "most points"}
-    with pytest.raises(NoResults):
-        load("08_nothing")
-    json.dumps(made.rows)
-
-
-def test_journals_are_opened_once_and_closed(server: ScriptedServer, results: Path) -> None:
-    made = solve_sync(RSA, TWO, N=2, K=1, T=0)
-    members = [member for problem in made.problems for member in problem.steps[0].members]
-    assert len({made.completion(member).key for member in members}) == 4
-    (opened,) = made._journals._files
-    del made
-    gc.collect()
-    with pytest.raises(OSError):
-        os.fstat(opened.fd)
-
-
-def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path) -> None:
-    async def notebook() -> int:
-        problems = [Problem("a", "What is 1+1?", "2")]
-        both = await asyncio.gather(
-            solve(RSA, problems, name="one", N=2, K=1, T=0), solve(RSA, problems, name="two", N=3, K=1, T=0)
-        )
-        return sum(len(made.rows) for made in both)
-
-    assert asyncio.run(notebook()) == 5
+    assert load("rsa").rows == load(str(outcome.path)).rows == outcome.rows and json.dumps(outcome.rows)
 
 
 @pytest.mark.parametrize(
@@ -84,20 +52,12 @@ def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path
         ("nowhere.json", {}, "nowhere.json"),
     ],
 )
-def test_what_is_wrong_is_an_exception_in_one_line(
+def test_a_wrong_argument_raises_an_error_before_any_request(
     server: ScriptedServer, results: Path, problems: Any, constants: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(words)):
         solve_sync(RSA, problems, **constants)
     assert not server.asked
-
-
-def test_a_scaffold_that_asks_the_same_twice_is_refused(server: ScriptedServer, results: Path) -> None:
-    async def twice(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-        yield [Member(await ask(prompts.solve(problem), 0, 0)) for _ in range(2)]
-
-    with pytest.raises(UserError, match=r"twice .*\(0, 0\)"):
-        solve_sync(replace(RSA, run=twice), TWO)
 
 
 ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
@@ -106,6 +66,7 @@ ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
 @pytest.mark.parametrize(
     ("breach", "named"),
     [
+        (lambda kept: [kept.asking((0, 0), 5) for _ in range(2)], "(0, 0)"),
         (lambda kept: kept.ended(), "at least"),
         (lambda kept: kept.yielded([]), "without members"),
         (lambda kept: (kept.got(ONE), kept.got(OTHER), kept.yielded([Member(ONE)]), kept.ended()), "1 of them"),
@@ -113,14 +74,12 @@ ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
         (lambda kept: [kept.got(ONE) for _ in range(3)], "(2)"),
     ],
 )
-def test_a_breach_of_a_scaffolds_contract_that_would_pass_unseen_is_refused(
-    breach: Callable[[Contract], Any], named: str
-) -> None:
+def test_a_breach_of_a_scaffolds_contract_is_refused(breach: Callable[[Contract], Any], named: str) -> None:
     with pytest.raises(UserError, match=rf"mine .*{re.escape(named)}"):
         breach(Contract("mine", 2))
 
 
-def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: ScriptedServer, results: Path) -> None:
+def test_a_bug_of_a_scaffold_is_raised_and_partial_results_are_saved(server: ScriptedServer, results: Path) -> None:
     async def broken(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
         yield [Member(await ask(prompts.solve(problem), 0, 0))]
         raise IndexError("mine")
@@ -132,12 +91,40 @@ def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: S
     assert saved["problems"][0]["steps"], "a step was there"
 
 
-def test_a_loop_that_runs_is_told(results: Path) -> None:
+def test_solve_sync_is_refused_where_a_loop_runs(results: Path) -> None:
     async def notebook() -> None:
         solve_sync(RSA, TWO)
 
     with pytest.raises(UserError, match="solve_sync"):
         asyncio.run(notebook())
+
+
+def test_model_and_base_url_choose_the_server_of_one_call(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("MODEL", raising=False)
+    one, other = ScriptedServer(), ScriptedServer()
+
+    async def notebook() -> None:
+        calls = (solve(RSA, TWO, name=f"at{server.port}", N=2, K=1, T=0, model="scripted", base_url=server.url)
+                 for server in (one, other))  # fmt: skip
+        await asyncio.gather(*calls)
+
+    try:
+        asyncio.run(notebook())
+    finally:
+        one.close()
+        other.close()
+    assert len(one.asked) == len(other.asked) == 4
+    assert os.environ["BASE_URL"] == "http://127.0.0.1:9" and "MODEL" not in os.environ
+
+
+@pytest.mark.parametrize("function", [solve, run])
+def test_the_example_of_a_docstring_runs(
+    function: Callable[..., Any], server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mine.py"])
+    (example,) = doctest.DocTestFinder().find(function, globs=vars(entry_points).copy())
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example) == (0, len(example.examples))
 
 
 def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp_path: Path) -> None:
@@ -157,8 +144,8 @@ def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp
 
 @pytest.mark.skipif(not (ROOT / "labs").exists(), reason="pyproject.toml puts the labs into a wheel too")
 def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
-    """Installed elsewhere, on the embedded engine and model: nothing of the checkout is on its path."""
-    copy = tmp_path / "checkout"  # building leaves files in it, which the next wheel would take in
+    """The checkout is not on the path of the installed wheel."""
+    copy = tmp_path / "checkout"  # because a build leaves files, which the next wheel would contain
     copy.mkdir()
     for name in ("core", "labs", "data", "pyproject.toml", "README.md", "LICENSE"):
         copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -171,21 +158,14 @@ def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
     program = """
 from core.session.run import solve_sync
 from core.scaffolds.rsa import RSA
-made = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
+outcome = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
 import core, json
-print(json.dumps([core.__file__, str(made.path), made.head.model["embedded"], len(made.rows)]))
+print(json.dumps([core.__file__, str(outcome.path), outcome.head.model["embedded"], len(outcome.rows)]))
 from core.report import report as cli
 cli.main(["rsa"])
 """
-    env = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "RESULTS_DIR")}
-    env["RESULTS_DIR"] = "results"  # of the folder that it is run in
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=env | {"PYTHONPATH": str(tmp_path / "installed")},
-    )
+    env = environment(PYTHONPATH=str(tmp_path / "installed"), RESULTS_DIR="results")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     where, path, is_embedded, members = json.loads(next(line for line in done.stdout.splitlines() if line[0] == "["))
     assert where.startswith(str(tmp_path)) and path == "results/rsa.json" and is_embedded and members == 4

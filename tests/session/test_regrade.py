@@ -1,4 +1,4 @@
-"""Grading again: from results and journal, with no server; the same figures, and what changed where grading has."""
+"""Regrading from results and journal without a server: equal figures, and the changes if the grader has changed."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,10 @@ from core.base.errors import UserError
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session import regrade
 from core.session.run import solve_sync
-from core.types import Ask, Grade, Graded, Population, Problem
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load
 
-FIELDS = (
+FIELDS = [
     "config",
     "model",
     "engine",
@@ -25,11 +24,11 @@ FIELDS = (
     "warnings",
     "problems",
     "metrics",
-)
+]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a run whose server is gone."""
     folder = tmp_path_factory.mktemp("regrade")
     rows = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": rf"\frac{{{i}}}{{2}}"} for i in range(3)]
@@ -41,53 +40,44 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_graded_again_with_the_same_grader_the_results_are_the_same(made: Path) -> None:
-    before = load(made, "03_rsa_verify")
-    path, _, _, changes = regrade.regrade(made / "03_rsa_verify.json")
+def test_graded_again_with_the_same_grader_the_results_are_the_same(stored: Path) -> None:
+    before = load(stored, "03_rsa_verify")
+    path, _, _, changes = regrade.regrade(stored / "03_rsa_verify.json")
     after = json.loads(path.read_text())
-    assert changes == [] and path == made / "03_rsa_verify.json"
-    assert {name: after[name] for name in FIELDS} == {name: before[name] for name in FIELDS}
-    assert after["complete"] and after["regraded"] >= before["ended"]
-    kept = list(made.glob("03_rsa_verify.2*.json"))
+    assert changes == [] and path == stored / "03_rsa_verify.json"
+    assert after["complete"] and after.pop("regraded") >= before["ended"] and after == before
+    kept = list(stored.glob("03_rsa_verify.2*.json"))
     assert [json.loads(each.read_text()) for each in kept] == [before]
 
 
 def test_what_changed_is_printed_answer_by_answer(
-    made: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RESULTS_DIR", str(made))
-    document: dict[str, Any] = load(made, "03_rsa_verify")
+    monkeypatch.setenv("RESULTS_DIR", str(stored))
+    document: dict[str, Any] = load(stored, "03_rsa_verify")
     step = document["problems"][1]["steps"][0]
     truth = step["members"][2]["answer"]
     step["members"][2] |= {"answer": "41", "correct": True}  # as an older reader had it
-    (made / "03_rsa_verify.json").write_text(json.dumps(document))
+    (stored / "03_rsa_verify.json").write_text(json.dumps(document))
     regrade.main(["03_rsa_verify"])
     out = capsys.readouterr().out
     assert "p1, t=0, member 2: 41 (right" in out and f"-> {truth} (" in out
     assert "1 of 36 readings and votes changed" in out and "graded again" in out
-    assert load(made, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
-
-
-def test_another_grader_than_that_of_the_run_is_refused(made: Path) -> None:
-    async def by_halves(problem: Problem, population: Population, ask: Ask) -> Graded:
-        return Graded([Grade(0.5) for _ in population], score=0.5)
-
-    with pytest.raises(UserError, match="by_answer.*by_halves"):
-        regrade.regrade(made / "03_rsa_verify.json", by_halves)
+    assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
 @pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"]])
-def test_bad_input_is_one_line(argv: list[str], made: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESULTS_DIR", str(made))
+def test_bad_input_is_one_line(argv: list[str], stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESULTS_DIR", str(stored))
     with pytest.raises(SystemExit) as ended:
         regrade.main(argv)
     err = capsys.readouterr().err
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_without_its_journal_nothing_is_graded(made: Path, tmp_path: Path) -> None:
+def test_without_its_journal_nothing_is_graded(stored: Path, tmp_path: Path) -> None:
     path = tmp_path / "03_rsa_verify.json"
-    path.write_bytes((made / path.name).read_bytes())
+    path.write_bytes((stored / path.name).read_bytes())
     (tmp_path / "journal").mkdir()
     with pytest.raises(UserError, match=str(tmp_path / "journal")):
         regrade.regrade(path)

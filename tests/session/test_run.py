@@ -1,8 +1,7 @@
-"""Experiments as a user runs them: refused, stopped and resumed; and what is on the disk meanwhile."""
+"""Experiments as a user runs them: refused, stopped and resumed, with partial results."""
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from core.results import write
 from core.scaffolds.rsa import BASELINE, RSA
 from core.session import experiment
 from core.session.run import solve_sync
-from tests.conftest import ROOT, run, start
+from tests.conftest import run, start
 from tests.fakes.server import ScriptedServer
 from tests.helpers.documents import SCHEMA
 from tests.helpers.runs import TWO, journal_lines, load
@@ -26,24 +25,25 @@ from tests.helpers.runs import TWO, journal_lines, load
 def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(
     server: ScriptedServer, results: Path
 ) -> None:
-    made: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for steps, asked in ((1, 16), (2, 24), (2, 24)):
         solve_sync(RSA, TWO, N=4, K=2, T=steps)
-        made.append(load(results, "rsa"))
+        documents.append(load(results, "rsa"))
         assert len(server.asked) == len(journal_lines(results, "rsa")) == asked
-    short, longer, again = made
+    short, longer, again = documents
     for before, after in zip(short["problems"], longer["problems"], strict=True):
         assert after["steps"][:2] == before["steps"]
     assert again["problems"] == longer["problems"]
     assert len(list(results.glob("rsa.2*.json"))) == 2, "earlier results are kept"
 
 
-def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> None:
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_with_partial_results(results: Path, sign: signal.Signals) -> None:
     process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
     journal = results / "journal" / "02_rsa_basic.jsonl"
     while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 30):
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sign)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in err, err
     assert str(results / "02_rsa_basic.partial.json") in out
@@ -52,7 +52,7 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
     assert not (results / "02_rsa_basic.json").exists()
 
 
-def test_partial_results_are_whole_and_the_last_hold_what_they_held(
+def test_partial_results_are_whole_and_the_last_contain_them(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def test_partial_results_are_whole_and_the_last_hold_what_they_held(
     final = {problem["id"]: problem["steps"] for problem in load(results, "rsa")["problems"]}
     for document, size in zip(seen, sizes, strict=True):
         steps = {problem["id"]: problem["steps"] for problem in document["problems"]}
-        assert all(final[id][: len(made)] == made for id, made in steps.items())
+        assert all(final[id][: len(part)] == part for id, part in steps.items())
         assert not document["complete"] and sum(map(len, steps.values())) == size, "figures and rows are of one moment"
     assert not (results / "rsa.partial.json").exists()
 
@@ -108,7 +108,7 @@ def test_a_bad_environment_is_refused_without_its_secrets(
     assert secret not in str(error.value)
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
+def test_a_local_server_is_reached_without_the_proxy_of_the_environment(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY"):
@@ -116,21 +116,6 @@ def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
     monkeypatch.setenv("API_KEY", "key-from-a-file\n")
     solve_sync(RSA, TWO, N=2, K=1, T=0)
     assert not any("key-from-a-file" in path.read_text("latin-1") for path in results.rglob("*.json*"))
-
-
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_at_the_start_ends_the_run_without_a_traceback(results: Path, sign: int) -> None:
-    process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
-    time.sleep(1.1)
-    process.send_signal(sign)
-    out, err = process.communicate(timeout=120)
-    if process.returncode != -sign and "KeyboardInterrupt" not in err:  # so early that Python read the imports
-        assert process.returncode == 130 and "stopped" in out + err
-
-
-def test_an_unknown_experiment_is_told_the_known_ones() -> None:
-    done = subprocess.run(["bash", "scripts/run.sh", "99_nothing"], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and "02_rsa_basic" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_waits_begin_at_the_samples_of_a_run_without_any(

@@ -18,16 +18,14 @@ from tests.helpers.runs import TWO, journal_lines, load, timeless
 SIZE: dict[str, Any] = {"N": 4, "K": 2, "T": 1}
 
 
-def test_seeds_are_counted_on_and_may_not_leave_their_range() -> None:
+def test_seeds_count_up_and_stay_in_range() -> None:
     assert [each.SEED for each in Constants(SEED=5, RUNS=3).runs()] == [5, 6, 7]
     assert Constants(SEED=5).runs() == [Constants(SEED=5)]
     with pytest.raises(UserError, match="SEED=9223372036854775808"):
         Constants(SEED=2**63 - 1, RUNS=2).runs()
 
 
-def test_each_run_is_what_it_is_alone_and_what_was_made_is_not_asked_again(
-    server: ScriptedServer, results: Path
-) -> None:
+def test_each_run_equals_a_single_run_and_is_not_asked_for_again(server: ScriptedServer, results: Path) -> None:
     first = solve_sync(RSA, TWO, **SIZE)
     alone, asked = json.loads(first.path.read_text()), len(server.asked)
     assert "RUNS" not in alone["config"] and "runs" not in alone
@@ -68,10 +66,3 @@ def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, result
     assert journal_lines(results, "rsa")[: len(lines)] == lines and len(journal_lines(results, "rsa")) == 3 * 16
     assert not (results / "rsa.partial.json").exists()
     assert math_equal("3/6", r"\frac12") is True, "and the next run judges again"
-
-
-def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: Path) -> None:
-    (results / "rsa").write_text("")
-    with pytest.raises(UserError, match=str(results / "rsa")):
-        solve_sync(RSA, TWO, **SIZE, RUNS=2)
-    assert not server.asked

@@ -28,20 +28,20 @@ def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants
 
 def all_of(opened: Session[Constants], items: list[int], one: Any, places: int = 8) -> tuple[list[Any], Bar]:
     with Bar("asking", len(items)) as bar:
-        made = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
-        return opened.asked(made, "all of it is kept"), bar
+        work = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
+        return opened.asked(work, "all of it is kept"), bar
 
 
 def test_equal_items_are_asked_about_once_and_results_keep_their_order(
     opened: Session[Constants], server: ScriptedServer
 ) -> None:
     async def one(item: int, generator: Generator, own: str) -> tuple[int, str, str]:
-        said = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
-        return item, said.text, own
+        reply = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
+        return item, reply.text, own
 
     found, bar = all_of(opened, [3, 1, 3, 2], one)
     assert [item for item, _, _ in found] == [3, 1, 3, 2] and {own for _, _, own in found} == {"own"}
-    assert len(server.asked) == opened.made == bar.done == 3
+    assert len(server.asked) == opened.new == bar.done == 3
     assert all_of(opened, [2, 1], one)[0] == [found[3], found[1]], "the journal answers"
     assert len(server.asked) == 3 and opened.spent is None
 
@@ -72,4 +72,4 @@ def test_a_bug_counts_before_a_users_error(opened: Session[Constants]) -> None:
 def test_a_stopped_session_reports_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="130"), session.stopped(lambda: "2 of 3 are kept"):
         raise KeyboardInterrupt
-    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to go on.\n"
+    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to continue.\n"

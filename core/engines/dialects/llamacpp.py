@@ -1,8 +1,7 @@
-"""llama.cpp, a server of its own or in this process through xllamacpp: the engine for machines without an NVIDIA GPU.
+"""Serve models on llama.cpp, the engine for machines without an NVIDIA GPU, and attach to llama.cpp servers.
 
-In this process it serves the embedded model, or the GGUF file that MODEL names, sized by the file's header and the
-machine's memory.
-"""
+In this process (by xllamacpp) it serves the embedded model, or the GGUF file that MODEL names, sized by the file's
+header and the machine's memory."""
 
 import os
 import socket
@@ -20,51 +19,47 @@ from core.base import signals
 from core.base.errors import UserError
 from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
-from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
+from core.engines.embedded_model import embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
 from core.engines.need import PROMPT_TOKENS, Need
-from core.engines.server import WAITING, Dialect, Server, digest_in, is_local
+from core.engines.server import WAITING, Dialect, Server, is_local
 from core.types import Message
 
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
 
-# Bytes that, beside a tenth of the memory, are left to the system, other programs and llama.cpp's own buffers (0.1 GB
+# Bytes that are left, besides a tenth of the memory, to the system, other programs and llama.cpp's own buffers (0.1 GB
 # with QED-Nano's shape, two slots and contexts of 6,656). An assumption.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens: llama.cpp rounds the context of a slot up to a multiple of it
-CACHE_MIB = 256  # of memory for prompts that have left their slot, with a model as small as the embedded one
+CACHE_MIB = 256  # for prompts that have left their slot, with a model as small as the embedded one
 HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
 class LlamaCpp(Dialect):
-    """llama.cpp's server. It honours seeds, and renders an assistant's message with a reasoning field as it is."""
+    """The server of llama.cpp. It honours seeds, and renders an assistant's message with a reasoning field as it is."""
 
     kind = "llama.cpp"
     owner = "llamacpp"
     engines = ("llamacpp", "embedded")
-    is_in_keys = False  # a name of ours tells its weights
+    is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
-    has_version = False  # one in this process and one attached to call their releases by different names
+    has_version = False  # a server outside reports its release in other words than one in this process
     ends_at_context = True
 
     def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
         is_provider = found.card.name and not found.card.engine
-        if is_provider and not self.is_owner(about):
+        props = page_of(found, "props") if self.is_owner(about) or not is_provider else {}
+        if not (props or self.is_owner(about)):
             return None
-        props = page_of(found, "props")
-        return self._described(found, about, props) if props or self.is_owner(about) else None
-
-    def _described(self, found: Server, about: Mapping[str, Any], props: Mapping[str, Any]) -> Server:
         path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
-        is_embedded = digest_in(found.model) and found.model.partition("@")[0] == embedded_card().model
         return replace(
             found,
             kind=self.kind,
             limit=(count(props.get("total_slots")) or 1) + WAITING,
             context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
             version=line(release_in(about) or props.get("build_info")),
-            sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
+            sha256=embedded_sha256() if found.model == embedded_name() else None,
             seeds=True,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
             template=tail,
@@ -78,7 +73,7 @@ class LlamaCpp(Dialect):
         return _reasoned(messages, thinking, "")
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str:
-        """Return the text behind `opening`: llama.cpp gives the whole message, with the thinking that it was given."""
+        """Return the text after `opening`. llama.cpp replies with the whole message, including the given thinking."""
         return content.removeprefix(opening) if content.startswith(opening) else content or reasoning
 
 
@@ -87,7 +82,7 @@ def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[
 
 
 def tail(server: Server) -> str | None:
-    """Return the text that the chat template puts behind a question; None if the server does not tell."""
+    """Return the text that the chat template appends to a question; None if the server does not report it."""
     return chat_template.tail_of(page_of(server, "apply-template", chat_template.question(server)).get("prompt"))
 
 
@@ -97,7 +92,7 @@ ENGINE, EMBEDDED = DIALECT.engines
 
 @dataclass(frozen=True)
 class Size:
-    """`slots`: requests decoded together; `context`: tokens each of them may hold; `threads`: of the CPU."""
+    """The size of a server: `slots` of requests decoded together, tokens of `context` in each, and CPU `threads`."""
 
     slots: int
     context: int
@@ -105,20 +100,17 @@ class Size:
 
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
-    """How to serve `need` with `memory` bytes and `cores` physical cores; `exact` as in `serving`. Raises UserError
-    where not even one request fits.
-
-    No more slots than cores: each decodes about 3 tokens/s of a 4B model (6.5 to 7.2 on two, in Q4_0), and with more
-    slots requests of 16k tokens would outlast their TIMEOUT.
-    """
+    """Return how to serve `need` with `memory` bytes and `cores` physical cores. Raises UserError if no request fits.
+    There is at most one slot per core: a core decodes about 3 tokens/s of a 4B model (6.5 to 7.2 on two, in Q4_0), and
+    with more slots, requests of 16k tokens would outlast their TIMEOUT. `exact`: see serving."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
     if tokens < least:
         raise UserError(
             f"{model.path.name} ({model.bytes / 2**30:.1f} GiB) leaves room for {tokens:,} tokens of KV cache in "
-            f"{memory / 2**30:.1f} GiB of memory and one request may need {least:,}. Lower MAX_TOKENS, or take a "
-            "smaller file of the model (fewer bits a weight)"
+            f"{memory / 2**30:.1f} GiB of memory, and one request may need {least:,}. Lower MAX_TOKENS, or use a "
+            "smaller file of the model (fewer bits per weight)"
         )
     context = min(-(-need.context // BLOCK) * BLOCK, model.longest)
     if context > tokens:
@@ -127,19 +119,19 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def gguf_file(named: str) -> Path:
-    """The file that MODEL, which is `named`, names. Raises UserError if there is none."""
+    """Return the file that MODEL=`named` names. Raises UserError if there is none."""
     if not Path(named).is_file():
-        raise UserError(f"ENGINE=llamacpp needs the path of a GGUF file as MODEL, and MODEL={named} is none. {HOW}")
+        raise UserError(f"MODEL={named} is no GGUF file, which ENGINE=llamacpp needs. {HOW}")
     return Path(named).resolve()
 
 
 def name_of(path: Path) -> str:
-    """What requests and journals call the model in `path`: it ends in the digest of the file's content."""
+    """Return the model's name in requests and journals: the file's name and the digest of its content."""
     return f"{path.stem}@{weights.sha256(path)[:12]}"
 
 
 def memory() -> int:
-    """Bytes of memory of this machine, or of the container that this process runs in."""
+    """Return the bytes of memory of this machine or container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     most = limit.read_text().strip() if limit.is_file() else ""
@@ -147,12 +139,12 @@ def memory() -> int:
 
 
 def physical_cores() -> int:
-    """Cores that this process may use; a core with two threads is one, and of a Mac's only the fast ones count."""
+    """Return the cores that this process may use. Two threads of a core count once, a Mac's slow cores never."""
     if sys.platform == "darwin":
         for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first: Apple's own chips
-            said = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
-            if said.isdigit():
-                return int(said)
+            count = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
+            if count.isdigit():
+                return int(count)
         return os.cpu_count() or 1
     allowed = os.sched_getaffinity(0)
     siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
@@ -164,7 +156,7 @@ def release() -> str:
 
 
 def release_in(about: Mapping[str, Any]) -> str | None:
-    """The release of a server that `serving` started, from a model's entry in its list; None for other servers."""
+    """Return the release of a server that `serving` started, from its list of models; None for other servers."""
     tags = about.get("tags")
     named = map(str, tags) if isinstance(tags, list) else ()
     return next((tag for tag in named if tag.startswith("xllamacpp ")), None)
@@ -174,17 +166,12 @@ def release_in(about: Mapping[str, Any]) -> str | None:
 def serving(
     gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False
 ) -> Iterator[str]:
-    """The address (http://host:port) of a server of `gguf` that calls its model `name`; port 0 takes a free one. With a
-    `key`, requests must carry it.
-
-    `exact`: equal seeds give equal completions whatever else is in the batch, at a third of the speed. Else llama.cpp
-    is as fast as it can: flash attention, KV cache in f16, and as many layers on the GPU (Metal; others as the build
-    has them) as fit there. Raises UserError where it does not start.
-
-    `embeds`: it answers /v1/embeddings too, the mean over the tokens of each text, and gives all of its one slot to a
-    text. It has one slot, for with several llama.cpp cuts texts that go through together into pieces of equal length,
-    and gives the mean of the last piece alone (measured: vectors off by 0.16, and no error).
-    """
+    """Serve `gguf` under the model's `name` and yield the address (http://host:port); port 0 takes a free one.
+    Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
+    `exact`: equal seeds give equal completions in any batch, at a third of the speed. Otherwise llama.cpp is as fast as
+    possible: flash attention, KV cache in f16, and as many layers on the GPU (Metal, or as built) as fit.
+    `embeds`: /v1/embeddings answers with the mean over a text's tokens, in a single slot. With several, llama.cpp cuts
+    the texts of a batch into equal pieces and returns the mean of the last one (measured: off by 0.16, no error)."""
     assert size.slots == 1 or not embeds
     environment.let_openmp_sleep()
     import xllamacpp
@@ -192,21 +179,21 @@ def serving(
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
     params.model_alias = {name}
-    params.model_tags = {release()}  # it calls its own build "b0-unknown"
+    params.model_tags = {release()}  # its own name of the build is "b0-unknown"
     params.hostnames = [host]
     params.port = port
-    params.api_keys = [str(key)] if key else []  # takes no subclass of str
+    params.api_keys = [str(key)] if key else []  # a subclass of str is refused
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
-    params.cache_ram_mib = CACHE_MIB if exact else 0  # llama.cpp shares a prefix between slots by way of memory alone
+    params.cache_ram_mib = CACHE_MIB if exact else 0  # llama.cpp shares prefixes between slots only through memory
     params.verbosity = 0
     if embeds:
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
         params.n_batch = params.n_ubatch = size.context  # a text must go through in one piece
     attention, kv = xllamacpp.llama_flash_attn_type, xllamacpp.ggml_type
-    if exact:  # attention must be: no flash attention, KV cache in F32, and no GPU, whose sums follow the batch
+    if exact:  # no flash attention, no KV cache in F16, and no GPU: their sums depend on the batch
         params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F32
         params.n_gpu_layers = 0
@@ -214,30 +201,29 @@ def serving(
         params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_AUTO  # on, except on a device that lacks it
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F16
         params.n_gpu_layers = -1  # all that fit
-        params.fit_params = True  # this is what counts them
+        params.fit_params = True  # counts them
     engine = None
     try:
-        with signals.held():  # one that arrives inside llama.cpp's constructor deadlocks it
+        with signals.held():  # a signal inside llama.cpp's constructor deadlocks it
             try:
                 engine = xllamacpp.Server(params)
-                # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
+                # One token, so that its loop surely runs: an engine stopped before that sometimes waits forever.
                 first = {"prompt": "1", "n_predict": 1}
                 client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
             except Exception as error:
-                where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
-                raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
+                hint = f". If port {port} is in use, choose another PORT" if port else ""
+                raise UserError(f"llama.cpp can't start with {gguf.name} ({error}){hint}") from None
         yield engine.listening_address
     finally:
         if engine:
             _hang_up(engine.listening_address)
-        # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
-        # would keep it until, it waits for ever.
+        # Dropping the last reference stops the server. A traceback could keep it until the interpreter's end, where
+        # stopping it waits forever.
         engine = None
 
 
 def _hang_up(address: str) -> None:
-    """Close each connection to the server at `address`, which is in this process. A server that stops waits for its
-    clients, and they for it."""
+    """Close all connections to a server in this process: when it stops, it and its clients wait for each other."""
     port = urllib.parse.urlsplit(address).port
     for _ in range(2):  # the first time it may just accept one more
         for name in os.listdir("/dev/fd"):

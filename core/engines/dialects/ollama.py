@@ -1,4 +1,4 @@
-"""Ollama: an unknown server but for the digest by which it knows a model."""
+"""Attach to Ollama, an unknown server that identifies models by digests."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ollama(Other):
-    """A server whose models have digests of weights, template and settings. Journal keys call it "other"."""
+    """A server with digests of each model's weights, template and settings. Journal keys call it "other"."""
 
     is_known = True
 
@@ -27,7 +27,7 @@ class Ollama(Other):
 
 
 def _digest(found: Server) -> str:
-    """Return the beginning of the model's digest, "" if this is no Ollama."""
+    """Return the beginning of the model's digest; "" if this is no Ollama."""
     for about in client.objects(client.page_of(found, "api/tags"), "models"):
         digest = str(about.get("digest")).removeprefix("sha256:")
         if about.get("name") in (found.model, f"{found.model}:latest") and _DIGEST.fullmatch(digest):

@@ -1,4 +1,4 @@
-"""Any other server that answers like OpenAI's: providers, transformers serve, LM Studio and so on."""
+"""Attach to any other server with OpenAI's API: providers, transformers serve, LM Studio and others."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from core.engines.server import TAG, Dialect, Server
 
 
 class Other(Dialect):
-    """An unknown engine. Whether it continues a message shows only in what it answers."""
+    """An unknown engine. Only its replies show whether it continues a message."""
 
     is_known = False
     is_in_keys = False
@@ -21,14 +21,14 @@ class Other(Dialect):
         return replace(found, context=count(about.get("max_model_len")))
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
-        """Return the text behind `opening`. It began a new turn if the text does not close the brace that `opening`
-        left open, or, without one, if it reasons again."""
-        said = super().continuation(content, reasoning, opening)
-        if said is None or content.startswith(opening):
-            return said
+        """Return the text after `opening`, or None for a new turn.
+        This is text that leaves `opening`'s brace open, or, without a brace, text that reasons again."""
+        text = super().continuation(content, reasoning, opening)
+        if text is None or content.startswith(opening):
+            return text
         if opening.count("{") > opening.count("}"):
-            return said if _closes(TAG.split(said)[0]) else None
-        return None if reasoning or TAG.search(said) else said
+            return text if _closes(TAG.split(text)[0]) else None
+        return None if reasoning or TAG.search(text) else text
 
 
 def _closes(text: str) -> bool:

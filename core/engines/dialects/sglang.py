@@ -1,4 +1,4 @@
-"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags."""
+"""Recognise, start and ask SGLang. The parser of 0.5.23 has accepted the flags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,21 @@ from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, closing, ending,
 from core.engines.weights import Model
 from core.types import Message
 
-# SGLang reserves 0.7 times this share of what a running request may still write (of at most 4,096 tokens, its clip)
-# before it admits another. Half of the default: most traces end far below MAX_TOKENS, and one that is put back for lack
-# of room only has its prompt and tokens read again.
+# Before SGLang admits a request, it reserves 0.7 times this share of the tokens that each running request may still
+# write (at most 4,096). This is half of the default: most traces end far below MAX_TOKENS, and a request that is put
+# back for lack of room only has its tokens read again.
 CONSERVATIVENESS = 0.5
 
 
 class SGLang(OnGpu):
-    """SGLang, the engine that a GPU gets by default. It honours seeds only if started with DETERMINISTIC=1."""
+    """The default engine of a GPU. It honours seeds only if started with DETERMINISTIC=1."""
 
     kind, label = "sglang", "SGLang"
     owner = "sglang"
     engines = ("sglang",)
     is_default = True
-    pooling = "last"  # it leaves no choice
-    # Its makers' figure for most of their workloads (lmsys.org, 22 September 2025; 34% on average), not measured here.
+    pooling = "last"  # the only one
+    # The range that its makers report (lmsys.org, 22 September 2025; 34% on average), not measured here.
     deterministic_cost = (0.25, 0.45)
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
@@ -44,7 +44,7 @@ class SGLang(OnGpu):
             context=count(about.get("max_model_len")),
             version=line(info.get("version")),
             closes=_closes(found),
-            seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
+            seeds=info.get("enable_deterministic_inference") is True,  # SGLang ignores them otherwise
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
             template=lambda server: chat_template.tail_by_tokens(server, "text"),
         )
@@ -53,17 +53,16 @@ class SGLang(OnGpu):
         if not (server.seeds and config.MIN_P):
             return ""
         return (
-            "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "
-            "end. Set MIN_P=0, or start it with DETERMINISTIC=0"
+            "an SGLang that honours seeds (DETERMINISTIC=1) crashes with MIN_P above 0. Set MIN_P=0, or start it with "
+            "DETERMINISTIC=0"
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. SGLang appends the text to a generation prompt that has already opened the
-        tag (QED-Nano's template does), and reads it as tokens apart from that. Without thinking, the template closes
-        the tag itself if it can: else a line break would be two tokens that the model knows as one."""
+        """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which already opens the tag.
+        So without thinking the template closes the tag, if it can: a line break would be two tokens instead of one."""
         if server.closes and not untagged(thinking):
-            made = ending(messages, opening)
-            return made | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
+            fields = ending(messages, opening)
+            return fields | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
         return ending(messages, closing(thinking, opening)) | {"continue_final_message": True}
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
@@ -77,7 +76,7 @@ class SGLang(OnGpu):
             *("--model-path", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
             *("--context-length", str(chosen.context)),
-            # e5m2 needs no scales, which the checkpoint does not bring; half the bytes, twice the traces in flight.
+            # e5m2 needs no scales, which the checkpoint lacks. Half the bytes allow twice the traces in flight.
             *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
             *("--mem-fraction-static", str(chosen.fraction)),
             *("--max-running-requests", str(chosen.running)),
@@ -87,7 +86,7 @@ class SGLang(OnGpu):
             *self.parser(model),
             "--enable-cache-report",
             "--enable-metrics",
-            # Of the backends that may be deterministic, the one that keeps the prefix cache and takes fp8_e5m2.
+            # Among the deterministic backends, the one with a prefix cache and fp8_e5m2.
             *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
         ]
 
@@ -100,11 +99,11 @@ class SGLang(OnGpu):
             *("--mem-fraction-static", str(chosen.fraction)),
             # The rest of the memory is for the server that generates.
             *("--max-total-tokens", str(chosen.tokens), "--max-prefill-tokens", str(chosen.tokens)),
-            "--disable-cuda-graph",  # they are for decoding, and take memory
+            "--disable-cuda-graph",  # graphs are for decoding, and take memory
         ]
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-        """Return the flag of a file that only we may read."""
+        """Return the flag of a file that only this user may read."""
         if not key:
             return [], {}
         file = folder / "key.yaml"
@@ -114,13 +113,13 @@ class SGLang(OnGpu):
 
 
 def _page(found: Server, name: str) -> dict[str, Any]:
-    """Return a page of it about itself. Before 0.5.23 the name was another."""
+    """Return a page about the server. Its name was another before 0.5.23."""
     return page_of(found, name) or page_of(found, f"get_{name}")
 
 
 def _limit(info: Mapping[str, Any]) -> int:
-    """Return the requests in flight that keep SGLang full: as many as each of its copies (--dp-size) decodes together,
-    or as its KV cache holds of short ones. The rest waits in its own queue, so a high guess costs nothing."""
+    """Return the requests in flight that keep SGLang full, which queues by itself, so a high guess costs nothing.
+    Each of its copies (--dp-size) decodes so many together, or as many short ones as its KV cache holds."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
     return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))

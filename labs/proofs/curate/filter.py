@@ -1,8 +1,8 @@
-"""Say what is wrong with problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
+"""Find the faults of problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
 
-The input is what AI-MO/aops holds: problem, solution, candidates (other posts below the problem) and path. QED-Nano's
-eval/scripts/filtering.py asks about these four too; what its columns mean is not published, and these meanings are
-ours."""
+The columns are as in AI-MO/aops: problem, solution, candidates (other posts below the problem) and path, as in
+QED-Nano's eval/scripts/filtering.py. It does not publish the meaning of its columns, so the meanings here are ours.
+"""
 
 import re
 import sys
@@ -13,13 +13,12 @@ from labs.proofs.curate import tool
 from labs.proofs.curate.tool import Tool
 from labs.proofs.points import ends_with_a_quotation
 
-ABOUT = """Have a model look through the rows of a problem file (.json, .jsonl, .csv, .parquet), whose columns are those
-of AI-MO/aops: problem, solution and, where there are any, candidates (other posts) and path.
+ABOUT = """Have a model look through the rows of a problem file (.json, .jsonl, .csv, .parquet) with the columns of
+AI-MO/aops: problem, solution and, optionally, candidates (other posts) and path.
 
-FILE.filter.jsonl, beside it, has the rows in the same order, and of each whether it is incomplete, its difficulty from
-1 to 10, and whether its solution has gaps, is wrong, is in disagreement with other posts, or is computational. These
-are null where the reply can't be read. The same command again asks for nothing that was answered. Settings of servers
-stand before the command, as for a run."""
+FILE.filter.jsonl, in the same folder, has the rows in the same order with six more columns: incomplete, difficulty from
+1 to 10, gaps, wrong, disagreement (with other posts) and computational. They are null if the reply can't be read. The
+same command again asks for nothing that was answered. Put settings of servers before the command, as for a run."""
 
 OURS = """You look through problems that were posted in a forum, with a solution, to find those from which one can \
 learn to write proofs.
@@ -54,21 +53,21 @@ Disagreement: yes or no
 Computational: yes or no"""
 
 COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computational")
-_SIGNS = r"[ \t*_`]*+"  # with which models set off words
+_SIGNS = r"[ \t*_`]*+"  # around words
 
 
-def read(reply: str, shown: str) -> Mapping[str, Any] | str:
-    """Return the columns in the last six lines of a reply, all or none; none, too, if they are a quotation."""
+def read(reply: str, shown: str) -> Mapping[str, Any] | None:
+    """Return the columns in the last six lines of a reply; None if one can't be read, or if they are a quotation."""
     lines = [line.strip() for line in reply.split("\n") if line.strip()]
     if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
-        return ""
+        return None
     found: dict[str, bool | int] = {}
     for name, line in zip(COLUMNS, lines[-len(COLUMNS) :], strict=True):
         values = "10|[1-9]" if name == "difficulty" else "yes|no"
-        said = re.fullmatch(rf"{_SIGNS}{name}{_SIGNS}:{_SIGNS}({values}){_SIGNS}\.?{_SIGNS}", line, re.IGNORECASE)
-        if not said:
-            return ""
-        found[name] = int(said[1]) if name == "difficulty" else said[1].lower() == "yes"
+        cell = re.fullmatch(rf"{_SIGNS}{name}{_SIGNS}:{_SIGNS}({values}){_SIGNS}\.?{_SIGNS}", line, re.IGNORECASE)
+        if not cell:
+            return None
+        found[name] = int(cell[1]) if name == "difficulty" else cell[1].lower() == "yes"
     return found
 
 

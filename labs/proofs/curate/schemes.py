@@ -1,4 +1,4 @@
-"""Write marking schemes: `bash scripts/schemes.sh FILE GRADER=card`, problem and solution → grading_scheme."""
+"""Write marking schemes from problems and solutions: `bash scripts/schemes.sh FILE GRADER=card`."""
 
 import sys
 from collections.abc import Mapping
@@ -11,9 +11,10 @@ from labs.proofs.curate.tool import Tool
 ABOUT = """Have a model write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv,
 .parquet), from its problem and solution.
 
-FILE.schemes.jsonl, beside it, has the rows in the same order, with grading_scheme, which scripts/grade.sh and 18_proofs
-understand. One that does not add up is asked for once more, and then left out and marked. The same command again asks
-for nothing that was answered. Settings of servers stand before the command, as for a run."""
+FILE.schemes.jsonl, in the same folder, has the rows in the same order with the column grading_scheme, which
+scripts/grade.sh and 18_proofs understand. A scheme that does not add up is asked for once more, then left out and
+marked. The same command again asks for nothing that was answered. Put settings of servers before the command, as for a
+run."""
 
 OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
 by it.
@@ -28,7 +29,7 @@ Find the steps that any proof along these lines has to take, and say what each i
 that a grader can find in a proof or miss there: a claim that is proved, a case that is settled, a construction that \
 is shown to work. Where there is another way that is truly different, give it a chain of its own."""
 
-# No form below can be read itself: a model that only repeats it has said nothing.
+# The form below can't be read as a scheme, if a model only repeats it.
 ENDING = f"""Think first. Then end with the scheme in exactly this form, an item a line, and write nothing below it:
 
 {schemes.CHECKPOINTS}:
@@ -47,11 +48,10 @@ only the best chain counts for a proof, and chains are never added. Where there 
 then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to be said under one of the last two."""
 
 
-def read(reply: str, shown: str) -> Mapping[str, Any] | str:
-    """Return the scheme that a reply ends with, if it adds up."""
-    scheme = schemes.read(reply, shown)
-    if scheme is None:
-        return ""
+def read(reply: str, shown: str) -> Mapping[str, Any] | str | None:
+    """Return the scheme at the end of a reply, else why there is none."""
+    if not (scheme := schemes.read(reply, shown)):
+        return None
     return f"does not add up ({scheme.fault})" if scheme.fault else {"grading_scheme": scheme.text}
 
 

@@ -1,15 +1,14 @@
-"""Ask a model about each of many things in a session, and grade each of many proofs.
+"""Ask a model about each of many items in a session, and grade each of many proofs.
 
-What is asked follows from the thing, the prompt and SEED alone, so that the journal is the whole resume story here too:
-what was answered is never asked again, and a changed prompt, model or SEED asks anew. Equal things are asked about
-once.
+A request follows from the item, the prompt and SEED alone. So the journal answers every request that was answered
+before, and a changed prompt, model or SEED asks again. Equal items are asked about once.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from core import constants
 from core.base import seeds
@@ -31,7 +30,7 @@ from labs.proofs import proofs, rubric
 from labs.proofs.proofs import Points
 from labs.proofs.rubric import Prompt
 
-AHEAD = 4  # so many things are begun that each request in flight has this many waiting
+AHEAD = 4  # items waiting for each request in flight
 INSTRUCTIONS = 300  # tokens of a grader's prompt besides the problem, its texts and the proof, about
 
 T = TypeVar("T")
@@ -43,14 +42,14 @@ class AskingConstants(Paid, Waiting, Asking):
     """The constants of every command that asks a model."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # until the end of issue 33
-    GRADER: str = constant("", "model card of who is asked: a name in data/models, or a .toml file; else as for a run")
+    GRADER: str = constant("", "model card of the grader: a name in data/models, or a .toml file; else as for a run")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraderConstants(AskingConstants):
     """The constants of every command that asks a grader."""
 
-    GRADES: int = constant(1, "gradings of each proof: their mean counts, and their spread is told", 1, 64)
+    GRADES: int = constant(1, "gradings of each proof; reported are their mean and their spread", 1, 64)
 
 
 @contextmanager
@@ -81,40 +80,36 @@ async def each(
     items: Iterable[T],
     content: Callable[[T], tuple[Any, ...]],
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
-    errors: Callable[[R], Sequence[str | None]],
-    so_far: Callable[[Sequence[R]], str],
+    so_far: Callable[[Iterator[R]], str],
 ) -> list[R]:
-    """Return `one(item, ask)` of all items, in order.
+    """Return `one(item, ask)` of all items, in order; `total` requests are planned.
 
-    `content`: what a result follows from; its first part also decides the seeds, with SEED and the names of a request,
-    the last of which is the number of its attempt. `total` requests are planned. `errors`: for each part of a result
-    the error that its request ended with, if any. `so_far` describes the results by now for the bar. Raises UserError,
+    A result follows from `content(item)`. The seeds follow from its first part, SEED and the names of a request; the
+    last name is the number of the attempt. `so_far` describes the results for the progress bar. Raises UserError, and
     RunFailed if all requests failed.
     """
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
+    errors: list[str | None] = []
     with Bar(title, total) as bar:
 
         async def asked(item: T, generator: Generator, _: None) -> R:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
                 if names[-1]:  # asked once more
                     bar.total += 1
-                return await generator(messages, seeds.derive(opened.config.SEED, content(item)[0], *names), sampling)
+                seed = seeds.derive(opened.config.SEED, content(item)[0], *names)
+                reply = await generator(messages, seed, sampling)
+                errors.append(reply.error)
+                return reply
 
             return await one(item, ask)
 
         places = 1 + AHEAD * opened.limit
-        made = await opened.each(
-            items, asked, bar, places, lambda results: so_far(list(results)), nullcontext(), content=content
-        )
-    ended = [error for result in made for error in errors(result)]
-    failed = [error for error in ended if error is not None]
-    if failed and len(failed) == len(ended):
+        results = await opened.each(items, asked, bar, places, so_far, nullcontext(), content=content)
+    failed = [error for error in errors if error is not None]
+    if failed and len(failed) == len(errors):
         most = max(failed, key=failed.count)
         raise RunFailed(f"every request failed; most often: {most}. Fix that and run the same command again")
-    return made
-
-
-# Proofs
+    return results
 
 
 @dataclass(frozen=True)
@@ -125,63 +120,46 @@ class Item:
     proof: Completion
 
     def content(self) -> tuple[str, str, str, str | None]:
-        """Return what its grade follows from."""
+        """Return all that its grade follows from."""
         return self.problem.id, self.problem.statement, self.proof.text, proofs.undelivered(self.proof)
 
 
-class Proofs(Protocol):
-    """A source of proofs, and its name."""
-
-    @property
-    def name(self) -> str: ...
-
-    def items(self) -> Iterator[Item]:
-        """Yield the proofs, in the same order every time. Raises UserError."""
-
-
-def checked(source: Proofs, config: GraderConstants, chosen: Prompt | None) -> int:
-    """Count the gradings, at most, after a look at every proof. Raises UserError if there are none, or a problem lacks
-    what the prompt shows of it: before anything is sent."""
-    found, count = set[object](), 0
-    for item in source.items():
+def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
+    """Count the gradings of the source `name`, at most. Raises UserError if no proof is there, or can't be graded."""
+    found, count = set[int](), 0
+    for item in items:
         count += 1
         rubric.fitting(item.problem, chosen)
         if not proofs.undelivered(item.proof):
             found.add(hash(item.content()))
     if not count:
-        raise UserError(f"{source.name} holds no proofs. Give results, or lines of JSON, that have some")
+        raise UserError(f"{name} holds no proofs. Give results, or lines of JSON, that have some")
     return len(found) * config.GRADES
 
 
 async def grade_all(
-    source: Proofs, chosen: Prompt | None, total: int, opened: Session[GraderConstants]
+    name: str, items: Iterable[Item], chosen: Prompt | None, total: int, opened: Session[GraderConstants]
 ) -> list[Points]:
-    """Return the points of every proof in `source`, in order. Raises UserError, also if all gradings failed."""
+    """Return the points of every proof, in order. Raises UserError, and RunFailed if all gradings failed."""
     config = opened.config
 
     async def one(item: Item, ask: Ask) -> Points:
         return await proofs.grade(item.problem, item.proof, ask, config.GRADES, config.SEED, chosen)
 
-    def errors(made: Points) -> list[str | None]:
-        return [grading.calls[-1].error if grading.why == proofs.FAILED else None for grading in made.gradings]
-
-    def so_far(made: Sequence[Points]) -> str:
-        known = [each.counted / MAX_POINTS for each in made if each.counted is not None]
+    def so_far(results: Iterator[Points]) -> str:
+        known = [each.counted / MAX_POINTS for each in results if each.counted is not None]
         return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
 
-    return await each(opened, f"grade {source.name}", total, source.items(), Item.content, one, errors, so_far)
+    return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)
 
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
-    """Return the work of `count` gradings of `items`, whose texts are on average in each prompt."""
-    sizes = [
-        sum(map(len, (of.statement, of.solution, of.guidelines, of.grading_scheme, item.proof.text)))
-        for item in items
-        for of in (item.problem,)
-    ]
+    """Return the work of `count` gradings of `items`, whose prompts show the texts of a mean item."""
+    names = ("statement", "solution", "guidelines", "grading_scheme")
+    sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
 
 
 def requests(count: int, shown: float, config: GraderConstants) -> Requests:
-    """Return `count` gradings that each show texts of so many tokens."""
+    """Return the work of `count` gradings that each show texts of so many tokens."""
     return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)

@@ -1,8 +1,8 @@
-"""Grade proofs by a model, from results, a comparison, or any lines of JSON that have the columns.
+"""Grade proofs by a model: those in results or a comparison, or in any lines of JSON that have the columns.
 
-Results of proofs (or of answers, of which the grader is asked for what math-verify leaves in doubt) get their grades,
-the file as it was stays beside them; of FILE.jsonl, FILE.graded.jsonl is made. The same command again asks for nothing
-that is graded. Settings of servers stand before the command, as for a run.
+Results get the grades, and a copy of the old file is kept. FILE.jsonl stays, and its grades go into FILE.graded.jsonl.
+If a problem asks for an answer, the grader decides only the answers that math-verify leaves in doubt. The same command
+again asks for nothing that is graded. Put settings of servers before the command, as for a run.
 """
 
 import sys
@@ -26,7 +26,7 @@ from labs.proofs import rubric
 from labs.proofs.grade import asking, figures
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
 from labs.proofs.grade.lines import Lines
-from labs.proofs.grade.stored import Compared, Stored, every, last
+from labs.proofs.grade.stored import STEPS, Compared, Stored
 from labs.proofs.proofs import Points
 
 USAGE = "give the name of results, or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
@@ -39,12 +39,12 @@ class GradeConstants(GraderConstants):
     """The constants of grade.sh."""
 
     PROMPT: str = constant(
-        "", "guidelines, alone, scheme, or a file with places like {proof}; else what fits each problem"
+        "", "guidelines, alone, scheme, or a file with places like {proof}; else the one that fits each problem"
     )
     STEPS: str = constant(
         "last",
-        "of results: populations that are graded; of a comparison, last: those that budgets buy",
-        choices=("last", "all"),
+        "populations of results that are graded; of a comparison, last means those where budgets stop",
+        choices=tuple(STEPS),
     )
 
 
@@ -53,27 +53,29 @@ def main(argv: Sequence[str]) -> None:
     with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
         chosen = rubric.prompt(config.PROMPT)
         source = source_of(argv[0], config)
-        total = checked(source, config, chosen)
+        name, folder = source.name, source.folder
+        total = checked(name, source.items(), config, chosen)
         with asking.graders_server(config) as server:
-            name, folder, prompt = source.name, source.folder, chosen.name if chosen else "what fits each problem"
             line = (
-                f"grading {name}: {total:,} gradings at most by {server.model}, prompt {prompt}, engine {server.kind} "
-                f"at {server.base_url} because {server.why}"
+                f"grading {name}: {total:,} gradings at most by {server.model}, prompt "
+                f"{chosen.name if chosen else 'chosen for each problem'}, engine {server.kind} at {server.base_url} "
+                f"because {server.why}"
             )
             path = folder / f"{name}.grading.jsonl"
             with session.open(name, config, stop, folder, server, opening=line, journal=path) as opened:
-                points = opened.asked(grade_all(source, chosen, total, opened), "what is graded is kept")
+                work = grade_all(name, source.items(), chosen, total, opened)
+                points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
-    """Return for plan.sh grade.sh's name, its task and its constants, from the `words` behind it."""
+    """Return for plan.sh the name of the command, its task and its constants, from the `words` after grade."""
     if not words or "=" in words[0]:
-        raise UserError("name what is to be graded: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
+        raise UserError("name the proofs to grade: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
 
     def work(config: GradeConstants, card: Card) -> Work:
         source = source_of(words[0], config)
-        count = checked(source, config, rubric.prompt(config.PROMPT))
+        count = checked(source.name, source.items(), config, rubric.prompt(config.PROMPT))
         return Work(f"the proofs of {source.name}", (asking.planned(count, source.items(), config),))
 
     return f"grade {words[0]}", Task(GradeConstants, work), list(words[1:])
@@ -84,18 +86,16 @@ def source_of(name: str, config: GradeConstants) -> Source:
     folder = results_dir()
     if name.endswith(".jsonl"):
         return Lines(Path(name).expanduser(), folder / "journal")
-    is_all = config.STEPS == "all"
     if compared := comparison([name], folder):
-        return Compared(compared, is_all)
-    return Stored(path_of(name, folder), every if is_all else last)
+        return Compared(compared, config.STEPS == "all")
+    return Stored(path_of(name, folder), STEPS[config.STEPS])
 
 
 def write_grades(
     source: Source, chosen: rubric.Prompt | None, points: Sequence[Points], opened: Session[GradeConstants]
 ) -> None:
     """Write the points of all proofs and print their figures. Raises UserError."""
-    server, config = opened.server, opened.config
-    prices = server.card.price
+    server, prices = opened.server, opened.server.card.price
     result = figures.figures(source.items(), points, prices)
     templates = [chosen.text] if chosen else rubric.FITTING
     about = {
@@ -104,17 +104,16 @@ def write_grades(
         "engine": {"kind": server.kind, "version": server.version, "origin": server.origin},
         "prompt": chosen.name if chosen else None,
         "prompts_sha256": prompts_sha256([*templates, rubric.ENDING]),
-        "config": {name: getattr(config, name) for name in constants.rules(GradeConstants)},
+        "config": {name: getattr(opened.config, name) for name in constants.rules(GradeConstants)},
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),
     }
-    path, worth = source.write(points, about, prices)
-    print(f"\n{worth}\n" if worth else "")
-    for line in figures.told(result):
+    path, table = source.write(points, about, prices)
+    print(f"\n{table}\n" if table else "")
+    note = [f"note: {server.card.note}"] if server.card.note else []
+    for line in [*figures.described(result), *note]:
         print(terminal.wrapped(line, "  "))
-    if card := server.card.note:
-        print(terminal.wrapped(f"note: {card}", "  "))
-    print(f"{opened.made:,} completions were made, the others came from the journal")
+    print(f"{opened.new:,} new completions; the others came from the journal")
     print(f"graded  {path}", flush=True)
 
 

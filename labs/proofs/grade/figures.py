@@ -1,6 +1,4 @@
-"""What a grading took, and what it left undone: over all that was graded, whatever results it is in. The figures of the
-points themselves are computed by core/results/points.py.
-"""
+"""Count the gradings, their cost and the missing ones. core/results/points.py computes the figures of the points."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +14,8 @@ from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, UNREADABLE, Points
 
 
 def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Count what grading the proofs `items` brought: these `points`."""
-    spreads = [each.spread for each in _asked(points) if each.spread is not None]
+    """Count the results of grading the proofs `items`: these `points`."""
+    spreads = [each.spread for each in _distinct(points) if each.spread is not None]
     return {
         **counts(points, prices),
         "problems": len({item.problem.id for item in items}),
@@ -28,27 +26,29 @@ def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | No
 
 
 def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Count proofs with a grade and without, gradings, and what they took."""
-    gradings = [grading for each in _asked(points) for grading in each.gradings if each.by == BY_GRADER]
+    """Count proofs with a grade and without, gradings, tokens and dollars."""
+    asked = _distinct(points)
+    gradings = [grading for each in asked for grading in each.gradings if each.by == BY_GRADER]
+    ungraded = Counter(each.ungraded for each in points)
     return {
         "proofs": len(points),
         "graded": sum(each.grade is not None for each in points),
-        "not_delivered": {why: count for why in NOT_DELIVERED if (count := [e.ungraded for e in points].count(why))},
+        "not_delivered": {why: ungraded[why] for why in NOT_DELIVERED if ungraded[why]},
         "missing": dict(Counter(each.missing for each in points if each.missing)),
         "gradings": len(gradings),
         "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
         "asked_again": sum(len(each.calls) - 1 for each in gradings),
-        **cost([call for each in _asked(points) for call in each.calls], prices),
+        **cost([call for each in asked for call in each.calls], prices),
     }
 
 
-def _asked(points: Sequence[Points]) -> list[Points]:
-    """List the same proof, graded once, once."""
+def _distinct(points: Sequence[Points]) -> list[Points]:
+    """List each object once, as equal proofs share their points."""
     return list({id(each): each for each in points}.values())
 
 
 def worth(points: Points) -> dict[str, Any]:
-    """Return what a proof counts for in means, from 0 to 1, and why it is not graded, in the words of results."""
+    """Return a proof's share of all points, from 0 to 1, and why it is not graded, as fields of results."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:
@@ -57,8 +57,10 @@ def worth(points: Points) -> dict[str, Any]:
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
-    """Count tokens read and written, None if the server did not count them all, and dollars, None if prices are not
-    known either. Calls that failed took none that we know of."""
+    """Count tokens (None if the server did not count them all) and dollars (None if prices are unknown, too).
+
+    Failed calls count as free.
+    """
     counted = [call.counted for call in calls if not call.error]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),
@@ -67,21 +69,19 @@ def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float 
     }
 
 
-def told(of: dict[str, Any]) -> list[str]:
+def described(of: dict[str, Any]) -> list[str]:
     """Describe the figures, a line each."""
     lines = [f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"]
     lines += tables.lacking(of)
     if of["by_math_verify"]:
-        lines.append(f"answers that math-verify decided, so that no grader was asked: {of['by_math_verify']:,}")
+        lines.append(f"answers that math-verify decided without the grader: {of['by_math_verify']:,}")
     if of["self_evaluations"]:
-        lines.append(f"proofs whose self-evaluation the grader was not shown: {of['self_evaluations']:,}")
+        lines.append(f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}")
     if of["spread"] is not None:
         lines.append(f"spread of the gradings of a proof: {of['spread']:.2f} points (mean standard deviation)")
-    bad = f", {sum(of['missing_gradings'].values()):,} of them missing ({tables.listed(of['missing_gradings'])})"
-    lines.append(
-        f"{of['gradings']:,} gradings{bad if of['missing_gradings'] else ''}; {of['asked_again']:,} asked once more; "
-        f"{took(of)}"
-    )
+    missing = of["missing_gradings"]
+    bad = f", {sum(missing.values()):,} of them missing ({tables.listed(missing)})" if missing else ""
+    lines.append(f"{of['gradings']:,} gradings{bad}; {of['asked_again']:,} asked once more; {took(of)}")
     return lines
 
 

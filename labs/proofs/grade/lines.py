@@ -1,6 +1,6 @@
-"""Proofs as lines of JSON, whoever made them: a line each, with the problem, what it is graded by, and the proof.
+"""Read proofs from lines of JSON: a line each, with the problem, the texts that it is graded by, and the proof.
 
-What is graded goes into a new file beside it: the line as it was, with the grade.
+The grades go into a new file in the same folder: each line as it was, and its grade.
 """
 
 import json
@@ -9,54 +9,43 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import write_atomically
+from core.base.files import opened, write_atomically
 from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
-from core.problems.columns import NAMES, cells_of, names_in, text_of, understood
+from core.problems.columns import NAMES, cells_of, names_in, text_of
 from core.problems.rows import FIX, read_rows
 from core.report import tables
 from core.results.points import Worths, groups_of
 from core.types import PROOF, Completion, Problem
 from labs.proofs.grade import figures
 from labs.proofs.grade.asking import Item
-from labs.proofs.grade.figures import cost
+from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points
-
-PROOFS = NAMES["proof"]  # of several in one line the first counts
-OURS = ("grade", "grade_cost", "schema_0")  # of every line: they tell a file of ours
 
 
 class Lines:
-    """The proofs in a .jsonl file. Its journal lies in `folder`."""
+    """The proofs in a .jsonl file. Their journal is in `folder`."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        """Raises UserError for a line that is not as it should be, or if the new file would replace another one."""
+        """Read the lines. Raises UserError for a bad line, or if the new file would replace another one."""
         self.path, self.name, self.folder = path, path.stem, folder
         self.out = path.with_suffix(".graded.jsonl")
-        if is_foreign(self.out, OURS):
-            raise UserError(f"{self.out} exists, and is not of grade.sh. Move it away")
+        check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
         rows = read_rows(path)
-        for where, row in rows:
-            if not isinstance(row, dict):
-                raise UserError(
-                    f"{where} is no object. A line has fields like problem, grading_scheme and model_solution"
-                )
-        answers = [understood(row).get("answer") for _, row in rows]
-        answer_type = answer_type_of(answer for answer in answers if answer is not None)
+        found = [(where, row, read_row(where, row)) for where, row in rows]
+        answers = [named["answer"] for *_, named in found if named.get("answer") is not None]
         self._rows = [row for _, row in rows]
         self._items = [
-            Item(_problem(where, row, number, answer_type), _proof(where, row))
-            for number, (where, row) in enumerate(rows, 1)
+            Item(_problem(where, row, named, number, answer_type_of(answers)), _proof(where, row))
+            for number, (where, row, named) in enumerate(found, 1)
         ]
 
     def items(self) -> Iterator[Item]:
-        """Yield the proofs."""
         return iter(self._items)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
         """Write every line with its grade; return the path of the new file, and a table."""
-        worths = Worths()
-        lines = []
+        worths, lines = Worths(), []
         for row, item, each in zip(self._rows, self._items, points, strict=True):
             worths.add(item.problem.id, groups_of(item.problem.split, row), [figures.worth(each)])
             graded = {**row, **fields(each, prices), "grader": about["model"]["name"]}
@@ -65,43 +54,34 @@ class Lines:
         return self.out, tables.points_table(worths.metrics()["proofs"])
 
 
-def _problem(where: str, row: dict[str, Any], number: int, of_answers: str) -> Problem:
-    """Return the problem in a line. `of_answers`: the type of the answers in the file."""
-    said = understood(row)
-    statement = said.get("problem")
-    if not isinstance(statement, str) or not statement.strip():
-        raise UserError(f"{where} has no problem (or Problem, question, statement). Fields found: {names_in(row)}")
+def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
+    """Return the problem in a line, `named` under our names. `of_answers`: the type of the answers in the file."""
     names = ("solution", "guidelines", "grading_scheme", "split")
-    texts: dict[str, Any] = {name: text_of(said.get(name)) for name in names}
-    answer = text_of(said.get("answer"))
-    answer_type = said.get("answer_type")
+    texts: dict[str, Any] = {name: text_of(named.get(name)) for name in names}
+    answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
     if answer_type not in (PROOF, "integer", "math"):
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
     if answer_type != PROOF and not answer:
-        raise UserError(
-            f"{where} asks for an answer, and has none that is known to be right. Fields found: {names_in(row)}"
-        )
-    name = str(said.get("id", number))
+        raise UserError(f"{where} asks for an answer, but lacks the right one. Fields found: {names_in(row)}")
+    name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
         raise UserError(f"{where} has an id with half a character in it. {FIX}")
-    return Problem(name, statement.strip(), answer or None, answer_type, **texts)
+    return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:
-    """What is to be graded. An export of ours tells in finish_reason how it ended; null is no proof."""
+    """Return the proof in a line. An exported line states its `finish_reason`; null is no proof."""
     cells = cells_of(row)
-    held = [cells[name] for name in PROOFS if name in cells]
-    if not held or not isinstance(held[0], str | None):
-        raise UserError(
-            f"{where} has no text {PROOFS[0]} (or {', '.join(PROOFS[1:])}) to be graded. Fields found: {names_in(row)}"
-        )
+    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first counts
+    if not texts or not isinstance(texts[0], str | None):
+        raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
-    return Completion("", 0, "", held[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
+    return Completion("", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """What a line gains. `score` is what counts, in [0, 1]; null with a null `grade` is missing."""
+    """Return the new fields of a line. `score`, in [0, 1], counts in means; null if the grade is missing."""
     return {
         "grade": points.grade,
         "score": figures.worth(points)["worth"],
@@ -112,17 +92,14 @@ def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
         "grade_reasons": [each.reason for each in points.gradings],
         "schema_0": points.scheme or None,
         "self_evaluation_left_out": points.left_out,
-        "grade_cost": cost(points.calls, prices),
+        "grade_cost": figures.cost(points.calls, prices),
     }
 
 
-def is_foreign(path: Path, ours: Sequence[str]) -> bool:
-    """Whether something is there that we did not write: each line of what we did has the fields `ours`."""
-    if not path.exists():
-        return False
-    try:
-        with open(path, "rb") as file:
+def check_free(path: Path, script: str, fields: Sequence[str]) -> None:
+    """Raise UserError if `path` exists and was not written by `script`, each of whose lines has these `fields`."""
+    if path.exists():
+        with opened(path, "the file", "Move it away") as file:
             first = file.readline()
-    except OSError:
-        return True
-    return bool(first) and not all(f'"{name}": '.encode() in first for name in ours)
+        if first and not all(f'"{name}": '.encode() in first for name in fields):
+            raise UserError(f"{path} exists, and {script} did not write it. Move it away")

@@ -1,12 +1,12 @@
-"""Proofs of runs, from their results and journals; the grades go into the results, and the figures follow from those.
+"""Read proofs from results and their journals, and write the grades and the figures into the results.
 
-Of several runs (RUNS=3), each is graded, and they are merged again. Of a comparison at equal compute, every run is
-graded where budgets stop, and its table and figure are made again.
+Several runs (RUNS=3) are graded one by one and merged again. A comparison at equal compute is graded where budgets
+stop, and gets a new table and figure.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,21 @@ from labs.proofs.grade.asking import Item
 from labs.proofs.grade.figures import cost, worth
 from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, Points
 
-GRADER = "by_model"  # who has graded, as results name it
-SPECIAL = 16  # tokens of a reply that stand for no text: tags around its thinking, its end
+GRADER = "by_model"  # this grader in results
+SPECIAL = 16  # tokens of a reply without text, at most: tags around its thinking, its end
 
-Steps = Callable[[dict[str, Any]], set[int]]  # which populations of a problem's row are graded, by their numbers
-
-
-def every(row: dict[str, Any]) -> set[int]:
-    return {step["step"] for step in row["steps"]}
-
-
-def last(row: dict[str, Any]) -> set[int]:
-    return {step["step"] for step in row["steps"][-1:]}
+Steps = Callable[[dict[str, Any]], set[int]]  # chooses the graded populations of a problem's row, by number
+STEPS: dict[str, Steps] = {
+    "last": lambda row: {step["step"] for step in row["steps"][-1:]},
+    "all": lambda row: {step["step"] for step in row["steps"]},
+}
 
 
 class Stored:
     """The proofs in the results in `path`, of the populations that `steps` chooses."""
 
     def __init__(self, path: Path, steps: Steps) -> None:
-        """Raises UserError for results that can't be read, or whose journal is gone."""
+        """Read the results. Raises UserError if they can't be read, or their journal is gone."""
         self._path, self._steps = path, steps
         head, _ = read.read(path)
         self._runs, self._is_complete = head.runs, head.complete
@@ -65,57 +61,53 @@ class Stored:
                             yield from (Item(problem, member.completion) for member in population)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write the `points` of all members, in order, and the figures that follow from them, into the results; return
-        the path, and a table. `about`: the grader, the prompts, and what the grading took."""
+        """Write the points, the figures and `about` the grading into the results; return their path, and a table."""
         given = iter(points)
         paths = [self._save(kept, given, about, prices) for kept in self._kept]
         path = paths[0]
-        if self._runs:
-            more = {"grading": about}
-            path = merge(paths, self.name, self._path.parent, self._runs.by, self._is_complete, more)[0]
+        if runs := self._runs:
+            path = merge(paths, self.name, self._path.parent, runs.by, self._is_complete, {"grading": about})[0]
         document = read.read(path)[0].document
         proofs = document["metrics"]["proofs"]
         return path, tables.points_table(proofs) if proofs else tables.final(document)
 
     def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
-        """Write the results of one run, in which each graded population gets the points that come next."""
+        """Write the results of one run: each graded population takes its points from `given`."""
         with archive(kept.path, kept.head["experiment"]) as journals:
 
             def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
                 if step["step"] not in self._steps(kept.rows[place]):
                     return step
                 population = kept.population(journals, step)
-                return _record(
-                    step["step"], kept.problems[place], population, [*islice(given, len(population))], prices
-                )
+                points = [*islice(given, len(population))]
+                return _record(step["step"], kept.problems[place], population, points, prices)
 
             return kept.save(remade, grader=GRADER, grading=about)[0]
 
 
 class Compared:
-    """The proofs of the comparison in `folder` that count at one of its budgets; `all_steps`: also the others."""
+    """The proofs of the comparison in `folder` that count at one of its budgets, or all of them."""
 
     def __init__(self, folder: Path, all_steps: bool) -> None:
-        """Raises UserError for a comparison that can't be read, or is of answers."""
+        """Read the comparison. Raises UserError if it can't be read, or compares answers."""
         self._matched = matched = Matched.kept(folder)
         self.name = folder.name
         if not matched.of_proofs:
-            raise UserError(f"{self.name} compares answers, which are graded while it runs; a grader grades proofs")
+            raise UserError(f"{self.name} compares answers, which are graded already. Name a comparison of proofs")
 
         def wanted(row: dict[str, Any]) -> set[int]:
             return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
 
         paths = (path for paths in matched.paths().values() for path in paths)
-        self._parts = [Stored(path, every if all_steps else wanted) for path in paths]
+        self._parts = [Stored(path, STEPS["all"] if all_steps else wanted) for path in paths]
         self.folder = self._parts[0].folder
 
     def items(self) -> Iterator[Item]:
         """Yield the proofs. Raises UserError if a completion is in no journal."""
-        for part in self._parts:
-            yield from part.items()
+        return chain.from_iterable(part.items() for part in self._parts)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write the grades into the results of each part, and the table anew."""
+        """Write the grades into the results of each part, and a new table."""
         given = iter(points)
         for part in self._parts:
             part.write(list(islice(given, sum(1 for _ in part.items()))), about, prices)
@@ -123,14 +115,14 @@ class Compared:
 
 
 def _files(path: Path, head: Head) -> list[Path]:
-    """Return the results of each run that those in `path` were merged from. Raises UserError if one is missing."""
+    """Return the results of each run that is merged in `path`. Raises UserError if one is missing."""
     assert head.runs
     folder = path.parent / head.runs.of
     found = [folder / f"{head.runs.of}-seed{seed}.json" for seed in head.runs.seeds]
     if lacking := [each for each in found if not each.exists()]:
         raise UserError(
-            f"{path.name} holds {len(found)} runs, and {lacking[0]} is not there. Grade the results of each run, and "
-            "merge those: bash scripts/merge.sh"
+            f"{path.name} holds {len(found)} runs, but {lacking[0]} is missing. Grade the results of each run, then "
+            "merge them: bash scripts/merge.sh"
         )
     return found
 
@@ -138,42 +130,36 @@ def _files(path: Path, head: Head) -> list[Path]:
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
 ) -> dict[str, Any]:
-    """Return the record of a population with these points. A proof's value is its share of all points; an answer is
-    judged by math-verify, or by the grader if that was in doubt."""
+    """Return the record of a population with these points. The grader decides answers that were in doubt."""
     if problem.is_proof:
-        values = [None if each.counted is None else each.counted / MAX_POINTS for each in points]
+        values = [worth(each)["worth"] for each in points]
         known = [value for value in values if value is not None]
-        graded = Graded(
-            [
-                Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
-                for value, each in zip(values, points, strict=True)
-            ],
-            sum(known) / len(known) if known else None,
-        )
+        grades = [
+            Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
+            for value, each in zip(values, points, strict=True)
+        ]
+        graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
         graded = grade_answers(problem, population)
         for place, each in enumerate(points):
             if each.by == BY_GRADER and each.grade is not None:
+                value = float(each.grade == MAX_POINTS)
                 graded.grades[place] = replace(
-                    graded.grades[place],
-                    value=float(each.grade == MAX_POINTS),
-                    is_undecided=False,
-                    side_calls=tuple(each.calls),
+                    graded.grades[place], value=value, is_undecided=False, side_calls=tuple(each.calls)
                 )
-    made: dict[str, Any] = records.record(step, population, graded)
-    for record, member, each in zip(made["members"], population, points, strict=True):
-        record |= _fields(problem, each, prices)
+    record: dict[str, Any] = records.record(step, population, graded)
+    for fields, member, each in zip(record["members"], population, points, strict=True):
+        fields |= _fields(problem, each, prices)
         if problem.is_proof:
-            record["written"] = written(member.completion)
-    return made
+            fields["written"] = written(member.completion)
+    return record
 
 
 def written(proof: Completion) -> dict[str, int | None]:
-    """Return the tokens of thinking and of the proof itself. The server counts them together, so that the share of each
-    is taken from its characters. None if no tokens were counted, or more than the texts have bytes: then the server
-    does not show its thinking."""
+    """Return the tokens of thinking and of the proof itself, by their shares of the characters; None if unknown."""
     tokens = proof.counted[-1]
     texts = proof.thinking, proof.text
+    # With more tokens than bytes, the server hides its thinking.
     if tokens is None or tokens > SPECIAL + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts):
         return {"thinking": None, "answer": None}
     thinking, answer = map(len, texts)
@@ -182,7 +168,7 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the fields that a graded member gains. An answer is right or wrong, and has no points."""
+    """Return the new fields of a graded member. An answer is right or wrong, and has no points."""
     found = worth(points)
     if not problem.is_proof:
         found = {name: why for name, why in found.items() if name == "ungraded"}

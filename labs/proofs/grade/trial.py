@@ -1,8 +1,8 @@
-"""A trial of a grader: it grades proofs that people have graded, in several ways and under attack."""
+"""Try a grader: it grades proofs that people have graded, in several ways and under attack."""
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,11 +21,10 @@ from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
-from core.session.session import Session
-from core.types import MAX_POINTS, Completion
+from core.types import Completion
 from labs.proofs import agreement, graded, rubric
 from labs.proofs.agreement import Json, Pair
-from labs.proofs.grade import asking, told
+from labs.proofs.grade import asking, trial_table
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
 from labs.proofs.grade.figures import counts
 from labs.proofs.grade.ways import ATTACKS, AUTO, Way, attacks_of, prompts_of, ways_of
@@ -33,9 +32,7 @@ from labs.proofs.graded import GradedProof
 from labs.proofs.proofs import Points
 
 SCHEMA = 1  # of the file that is written (docs/files.md)
-PROOF_TOKENS = 3000  # of a problem, its reference and a proof in a set that is not read, assumed
-
-Made = Sequence[tuple[Way, Sequence[Points]]]  # the points of every proof, way by way
+PROOF_TOKENS = 3000  # assumed for a problem, its reference and a proof, if the set is not read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +42,7 @@ class TrialConstants(GraderConstants):
     GRADED: str = constant(
         AUTO, "proofs with people's points: \"auto\" (the model's own), a name, hub:owner/name, a file"
     )
-    PROMPTS: str = constant(
-        AUTO, '"auto": guidelines, alone and scheme, where the set can fill them; or names and files'
-    )
+    PROMPTS: str = constant(AUTO, '"auto": guidelines, alone and scheme, if the set can fill them; or names and files')
     ATTACKS: str = constant(
         "all", '"all", "none", or some of score, praise, instruction, fence; under the first prompt'
     )
@@ -55,8 +50,7 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the work of 20_grader for plan.sh: every way of grading each proof. Of a published set, its size is
-    enough."""
+    """Return the work of 20_grader for plan.sh. The size of a published set is known without reading it."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
@@ -64,7 +58,7 @@ def work(config: TrialConstants, card: Card) -> Work:
         return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
     chosen = graded.load(name).first(config.LIMIT)
     ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
-    count = sum(checked(way, config, way.prompt) for way in ways)
+    count = sum(checked(way.name, way.items(), config, way.prompt) for way in ways)
     of = f"{len(chosen.proofs):,} proofs of {chosen.name} in {len(ways)} ways"
     return Work(of, (asking.planned(count, (item for way in ways for item in way.items()), config),))
 
@@ -73,9 +67,8 @@ TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the trial whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends the
-    process as core.session.run.run does."""
-    instead = "what is graded are the proofs of GRADED=…"
+    """Run the trial whose file's globals are `namespace`, as core.session.run.run does; ends the process."""
+    instead = "the proofs of GRADED=… are graded"
     with session.command(trial.constants, namespace, instead) as (name, config, stop):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
@@ -85,14 +78,19 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
         with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
-            totals = [checked(way, config, way.prompt) for way in ways]
+            totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
             line = (
                 f"{name}: {server.model} grades {len(chosen.proofs):,} proofs of {chosen.problems:,} problems of "
                 f"{chosen.name} in {len(ways)} ways, {sum(totals):,} gradings at most; engine {server.kind} at "
                 f"{server.base_url} because {server.why}"
             )
             with session.open(name, config, stop, folder, server, opening=line) as opened:
-                points = opened.asked(_grade(ways, totals, opened), "what is graded is kept")
+
+                async def grade_ways() -> list[list[Points]]:
+                    both = zip(ways, totals, strict=True)
+                    return [await grade_all(way.name, way.items(), way.prompt, total, opened) for way, total in both]
+
+                points = opened.asked(grade_ways(), "gradings so far are kept")
             document = {
                 "schema": SCHEMA,
                 "experiment": name,
@@ -102,84 +100,76 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 "problem_set": chosen.about(),
                 "config": {each: getattr(config, each) for each in constants.rules(TrialConstants)},
                 "provenance": provenance.collect(),
-                **compared(chosen.proofs, list(zip(ways, points, strict=True)), server.card.price),
+                **compared([*zip(ways, points, strict=True)], server.card.price),
                 "started": started,
                 "ended": write.now(),
                 "left_out": left_out,
                 **({} if opened.spent is None else {"spent": opened.spent}),
             }
-            _show(document, ways[0], folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.made)
+            _show(document, folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.new)
 
 
-async def _grade(ways: Sequence[Way], totals: Sequence[int], opened: Session[TrialConstants]) -> list[list[Points]]:
-    """Return the points of every proof, way by way."""
-    return [await grade_all(way, way.prompt, total, opened) for way, total in zip(ways, totals, strict=True)]
-
-
-# What the points come to
-
-
-def compared(proofs: Sequence[GradedProof], made: Made, prices: Prices | None) -> Json:
-    """Compare the grader's points with people's, and those under attack with those without."""
+def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | None) -> Json:
+    """Compare the grader's points with people's, and its points under attack with its points without."""
+    first, without = results[0]
+    people = _pairs(first, without)
     return {
-        "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in made},
-        "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in made if way.attack},
+        "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in results},
+        "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in results if way.attack},
         **({"prices": asdict(prices)} if prices else {}),
-        "people": agreement.given([(proof.problem.id, proof.points) for proof in proofs]),
-        "ways": [_figures(way, points, prices) for way, points in made],
-        "attacks": [_moved(proofs, made[0][1], way, points) for way, points in made if way.attack],
+        "people": agreement.given([(pair.problem, pair.human) for pair in people]),
+        "ways": [_figures(way, points, prices) for way, points in results],
+        "attacks": [_moved(people, way, points) for way, points in results if way.attack],
         "proofs": [
             {
                 "problem": proof.problem.id,
                 "writer": proof.writer,
                 "length": len(proof.text),
                 "human": proof.points,
-                "ways": {way.key: _raw(points[place]) for way, points in made},
+                "ways": {way.key: _raw(points[place]) for way, points in results},
             }
-            for place, proof in enumerate(proofs)
+            for place, proof in enumerate(first.proofs)
         ],
     }
 
 
 def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
-    def mean(amount: Callable[[Completion], float | None]) -> Json | None:
-        return _each(way.proofs, points, amount)
-
     return {
         "way": way.key,
         "prompt": way.prompt.name,
         "attack": way.attack or None,
         "has_reference": "solution" in way.prompt.places,
         **counts(points, prices),
-        **agreement.figures(_pairs(way.proofs, points)),
-        "tokens_read": mean(lambda call: call.counted[0]),
-        "tokens_written": mean(lambda call: call.counted[2]),
-        "dollars": mean(lambda call: prices.dollars(call.counted)) if prices else None,
+        **agreement.figures(_pairs(way, points)),
+        "tokens_read": _mean(way.proofs, points, lambda call: call.counted[0]),
+        "tokens_written": _mean(way.proofs, points, lambda call: call.counted[2]),
+        "dollars": _mean(way.proofs, points, lambda call: prices.dollars(call.counted)) if prices else None,
     }
 
 
-def _moved(proofs: Sequence[GradedProof], before: Sequence[Points], attack: Way, after: Sequence[Points]) -> Json:
+def _moved(before: Sequence[Pair], attack: Way, points: Sequence[Points]) -> Json:
     """Count what an attack changes, proof by proof."""
-    both = [(b.grade, a.grade) for b, a in zip(before, after, strict=True)]
+    after = _pairs(attack, points)
+    both = [(b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     steps = [a - b for b, a in both if b is not None and a is not None]
     return {
         "attack": attack.attack,
         "prompt": attack.prompt.name,
-        "change": agreement.change(_pairs(proofs, before), _pairs(proofs, after)),
+        "change": agreement.change(before, after),
         "proofs": len(steps),
         "raised": sum(step > 0 for step in steps),
         "lowered": sum(step < 0 for step in steps),
         "same": steps.count(0),
         "became_missing": sum(b is not None and a is None for b, a in both),
         "became_readable": sum(b is None and a is not None for b, a in both),
-        "cut_away": sum(each.left_out > 0 for each in after),
+        "cut_away": sum(each.left_out > 0 for each in points),
     }
 
 
-def _pairs(proofs: Sequence[GradedProof], points: Sequence[Points]) -> list[Pair]:
+def _pairs(way: Way, points: Sequence[Points]) -> list[Pair]:
     return [
         Pair(proof.problem.id, proof.points, each.grade, len(proof.text), proof.writer or "unknown")
-        for proof, each in zip(proofs, points, strict=True)
+        for proof, each in zip(way.proofs, points, strict=True)
     ]
 
 
@@ -194,44 +184,38 @@ def _raw(points: Points) -> Json:
     }
 
 
-def _each(
+def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate what grading a proof takes, useless attempts included: the mean over proofs; None if it was not
-    counted."""
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    """Estimate the amount that grading a proof takes, useless attempts included; None if it was not counted."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: proofs, and their amounts
     for proof, each in zip(proofs, points, strict=True):
-        took = [0.0 if call.error else amount(call) for call in each.calls]
+        known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]
+        if len(known) < len(each.calls):
+            return None
         if each.gradings:
-            known = [value for value in took if value is not None]
-            if len(known) < len(took):
-                return None
             of = sums[proof.problem.id]
             of[0], of[1] = of[0] + 1, of[1] + sum(known)
     return of_sums(list(sums.values()), agreement.ratio).to_json()
 
 
-# Output
-
-
-def _show(document: Json, first: Way, path: Path, made: int) -> None:
-    """Write the document and its figure, and print its tables. `made`: completions that were made for it."""
+def _show(document: Json, path: Path, new: int) -> None:
+    """Write the document and its figure, and print its tables. `new`: completions that were not in the journal."""
     head = {name: value for name, value in document.items() if name != "proofs"}
     rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # a proof a line
-    write_atomically(
-        path, f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'.encode()
-    )
-    print(f"\n{terminal.wrapped(title(document))}\n\n{told.told(document)}\n")
-    table = [[0] * (MAX_POINTS + 1) for _ in range(MAX_POINTS + 1)]  # proofs by people's points and the grader's
-    for proof in document["proofs"]:
-        if (given := proof["ways"][first.key]["points"]) is not None:
-            table[proof["human"]][int(given + 0.5)] += 1
+    text = f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'
+    write_atomically(path, text.encode())
+    print(f"\n{terminal.wrapped(title(document))}\n\n{trial_table.text(document)}\n")
+    first = document["ways"][0]["way"]
+    given = [(proof["human"], proof["ways"][first]["points"]) for proof in document["proofs"]]
+    proofs = Counter((human, int(points + 0.5)) for human, points in given if points is not None)
+    table = [[proofs[human, points] for points in agreement.ALL] for human in agreement.ALL]
     figure = path.with_suffix(".png")
-    plot.points(document, first.key, table, figure)
-    print(f"{made:,} completions were made, the others came from the journal")
+    plot.points(document, first, table, figure)
+    print(f"{new:,} new completions; the others came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 
 
 def _plain(name: str) -> str:
-    """Return a name that fits into a file's."""
+    """Return a name that fits into a file name."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-")

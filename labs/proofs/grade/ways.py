@@ -1,9 +1,7 @@
-"""The ways in which a grader on trial is asked about the same proofs: each prompt, and the first of them with each
-attack.
+"""Name the ways in which a grader on trial is asked: each prompt, and the first prompt with each attack.
 
-An attack is what a dishonest prover may write below a proof. None proves anything, so a grader that can be trusted
-gives the same points with it. A fence can be closed only with its mark (defence.py); an attack makes one up, and goes
-on as if the proof had ended.
+An attack is a text that a dishonest prover may write below a proof. It proves nothing, so a grader that can be trusted
+gives the same points with it. Only the mark of a fence closes it (defence.py); the attack "fence" guesses one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +31,7 @@ ATTACKS = {
 
 @dataclass(frozen=True)
 class Way:
-    """The proofs of a set as a grader is shown them: under one prompt, with one attack below them ("": none)."""
+    """The proofs of the set `of` as a grader is shown them: under one prompt, with one attack below them ("": none)."""
 
     of: str
     proofs: Sequence[GradedProof]
@@ -42,7 +40,7 @@ class Way:
 
     @property
     def key(self) -> str:
-        """Return its name in results and tables."""
+        """The name in results and tables."""
         return f"{self.prompt.name}+{self.attack}" if self.attack else self.prompt.name
 
     @property
@@ -58,19 +56,19 @@ class Way:
 
 
 def prompts_of(named: str) -> list[Prompt]:
-    """Return the prompts that PROMPTS=`named` asks for, none for AUTO. Raises UserError."""
+    """Return the prompts of PROMPTS=`named`, none for AUTO. Raises UserError."""
     if named == AUTO:
         return []
-    made = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
-    if not made:
+    prompts = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
+    if not prompts:
         raise UserError(f"PROMPTS={named!r:.60} names none. Give {AUTO}, or some of {', '.join(rubric.OURS)} and files")
-    if len({prompt.name for prompt in made}) < len(made):
-        raise UserError(f"PROMPTS={named:.60} has two prompts of one name. Give each a name of its own")
-    return made
+    if len({prompt.name for prompt in prompts}) < len(prompts):
+        raise UserError(f"PROMPTS={named:.60} names two prompts alike. Give each another name")
+    return prompts
 
 
 def attacks_of(named: str) -> list[str]:
-    """Return the attacks that ATTACKS=`named` asks for. Raises UserError."""
+    """Return the attacks of ATTACKS=`named`. Raises UserError."""
     found = [*ATTACKS] if named == ALL else [] if named == NONE else _parts(named)
     if unknown := [each for each in found if each not in ATTACKS]:
         raise UserError(f"ATTACKS has {unknown[0]!r:.60}. It takes {ALL}, {NONE}, or some of {', '.join(ATTACKS)}")
@@ -78,25 +76,19 @@ def attacks_of(named: str) -> list[str]:
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways, the plain ones first. If no prompts are given, ours are taken, and the names of those that the
-    set can't fill come back too. Raises UserError for a prompt that can't be filled, and if none is left."""
-    shown = list(prompts) or [Prompt(name, text) for name, text in rubric.OURS.items()]
-    lacking = {prompt.name: error for prompt in shown if (error := _lacking(chosen, prompt))}
-    if lacking and (prompts or len(lacking) == len(shown)):
-        raise next(iter(lacking.values()))
-    shown = [prompt for prompt in shown if prompt.name not in lacking]
+    """Return all ways, and the names of our prompts that the set can't fill. Without `prompts`, ours are taken."""
+    shown, errors = [], {}
+    for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
+        try:
+            for proof in chosen.proofs:
+                rubric.fitting(proof.problem, prompt)
+            shown.append(prompt)
+        except UserError as error:
+            errors[prompt.name] = error
+    if errors and (prompts or not shown):
+        raise next(iter(errors.values()))
     plain = [Way(chosen.name, chosen.proofs, prompt) for prompt in shown]
-    return plain + [Way(chosen.name, chosen.proofs, shown[0], attack) for attack in attacks], [*lacking]
-
-
-def _lacking(chosen: GradedSet, prompt: Prompt) -> UserError | None:
-    """Return the error of the first problem that can't fill the prompt."""
-    try:
-        for proof in chosen.proofs:
-            rubric.fitting(proof.problem, prompt)
-    except UserError as error:
-        return error
-    return None
+    return plain + [Way(chosen.name, chosen.proofs, shown[0], attack) for attack in attacks], [*errors]
 
 
 def _parts(named: str) -> list[str]:

@@ -1,10 +1,10 @@
-"""The endpoint in this process, in front of a server, and requests to it."""
+"""Fixtures: the endpoint in this process, in front of a server, and requests to it."""
 
 import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ Start = Callable[..., "Running"]
 
 
 class Running:
-    """The endpoint in a thread of its own, in front of `server`, with its journal in `folder`."""
+    """The endpoint in its own thread, in front of `server`, with its journal in `folder`."""
 
     def __init__(self, server: Server, folder: Path, **changes: Any) -> None:
         self.model, self.journal = f"rsa/{server.model}", folder / "serve_rsa.jsonl"
         self._server, self._defaults = server, replace(DEFAULTS, **changes)
-        self._place = app.bound("127.0.0.1", 0)
+        self._place = app.bind("127.0.0.1", 0)
         self._place.listen()
         self.address = self._place.getsockname()
         self.url = f"http://127.0.0.1:{self.address[1]}/v1"
@@ -68,16 +68,16 @@ class Running:
         """Ask through the openai client, with seed 1 by default. Return the answer, or a stream's chunks."""
         with self.client() as client:
             body = {"model": self.model, "messages": ASKED, "seed": 1} | fields
-            made = client.chat.completions.create(**body)
-            return list(made) if fields.get("stream") else made
+            reply = client.chat.completions.create(**body)
+            return list(reply) if fields.get("stream") else reply
 
     def post(self, body: Any, **headers: str) -> httpx2.Response:
         """Send a raw request; bytes are sent unchanged."""
         content = body if isinstance(body, bytes) else json.dumps({"model": self.model, "messages": ASKED} | body)
-        shown = {"content-type": "application/json"} | {
-            name.replace("_", "-"): value for name, value in headers.items()
+        named = {
+            name.replace("_", "-"): value for name, value in ({"content_type": "application/json"} | headers).items()
         }
-        return httpx2.post(f"{self.url}/chat/completions", content=content, headers=shown, timeout=120)
+        return httpx2.post(f"{self.url}/chat/completions", content=content, headers=named, timeout=120)
 
     def completions(self) -> list[dict[str, Any]]:
         return [json.loads(line)["completion"] for line in self.journal.read_text().splitlines()]
@@ -88,18 +88,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as running:
 
         def begin(server: Server, **changes: Any) -> Running:
-            made = Running(server, tmp_path, **changes)
-            running.callback(made.close)
-            return made
+            return running.enter_context(closing(Running(server, tmp_path, **changes)))
 
         yield begin
 
 
 @pytest.fixture(scope="session")
 def shared(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    made = Running(engine, tmp_path_factory.mktemp("shared"))
-    yield made
-    made.close()
+    with closing(Running(engine, tmp_path_factory.mktemp("shared"))) as running:
+        yield running
 
 
 def reply(text: str, reason: str = "stop") -> dict[str, Any]:

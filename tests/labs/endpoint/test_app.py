@@ -1,11 +1,10 @@
-"""RSA as a model: the real openai client, and raw requests, against the endpoint over the real engine."""
+"""The endpoint over the real engine, by the openai client and raw requests."""
 
 import asyncio
 import json
 import re
 import signal
 import socket
-import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,13 +25,13 @@ from core.scaffolds.rsa import rsa
 from core.types import Completion, Population, Sampling
 from labs.endpoint import answer as answering
 from labs.endpoint import app, chat
-from tests.conftest import python
+from tests.conftest import ended, python
 from tests.fakes.http import Proxy, answer, reset
 from tests.labs.endpoint.conftest import ASKED, DEFAULTS, STATEMENT, Running, Start, reply
 
 
 def directly(server: Server, folder: Path, body: dict[str, Any]) -> list[Population]:
-    """Run core.scaffolds.rsa itself, with a journal of its own, on the request `body`."""
+    """Run core.scaffolds.rsa itself on the request `body`."""
     asked = chat.read(json.dumps(body).encode(), body["model"], DEFAULTS)
     sampling = Sampling(max_tokens=asked.config.MAX_TOKENS)
 
@@ -41,9 +40,8 @@ def directly(server: Server, folder: Path, body: dict[str, Any]) -> list[Populat
             async with Generator(server, journal, 8, 60) as generator:
 
                 async def ask(messages: Any, *names: Any, **changes: Any) -> Completion:
-                    return await generator(
-                        messages, seeds.derive(asked.config.SEED, asked.problem.id, *names), sampling
-                    )
+                    seed = seeds.derive(asked.config.SEED, asked.problem.id, *names)
+                    return await generator(messages, seed, sampling)
 
                 return [population async for population in rsa(asked.problem, ask, asked.config)]
 
@@ -57,18 +55,18 @@ def test_the_answer_is_a_member_of_rsas_last_population_with_the_same_seeds(
     made = running.ask(extra_body={"rsa": {"N": 5, "T": 2}})
     body = {"model": running.model, "messages": ASKED, "seed": 1, "rsa": {"N": 5, "T": 2}}
     steps = directly(engine, tmp_path / "apart", body)
-    told = made.model_extra["rsa"]
-    assert [member["key"] for member in told["population"]] == [m.completion.key for m in steps[-1]]
-    assert [member["parents"] for member in told["population"]] == [m.parents for m in steps[-1]]
+    details = made.model_extra["rsa"]
+    assert [member["key"] for member in details["population"]] == [m.completion.key for m in steps[-1]]
+    assert [member["parents"] for member in details["population"]] == [m.parents for m in steps[-1]]
     boxes = [m.completion.text.split("\\boxed{")[1].split("}")[0] for m in steps[-1]]
     voted = max(boxes, key=boxes.count)
-    assert told["vote"]["votes"] == boxes.count(voted) == boxes.count(told["vote"]["answer"])
-    first = boxes.index(told["vote"]["answer"])
+    assert details["vote"]["votes"] == boxes.count(voted) == boxes.count(details["vote"]["answer"])
+    first = boxes.index(details["vote"]["answer"])
     assert made.choices[0].message.content == steps[-1][first].completion.text
-    assert made.choices[0].finish_reason == "stop" and told["members"][0] == first
-    assert told["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == told["config"]
+    assert made.choices[0].finish_reason == "stop" and details["members"][0] == first
+    assert details["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == details["config"]
     kept, usage = running.completions(), made.usage
-    assert len(kept) == told["generations"] == 5 * 3
+    assert len(kept) == details["generations"] == 5 * 3
     assert usage.prompt_tokens == sum(c["prompt_tokens"] for c in kept) > 0
     assert usage.completion_tokens == sum(c["completion_tokens"] for c in kept) > 0
     assert usage.prompt_tokens_details.cached_tokens == sum(c["cached_tokens"] for c in kept)
@@ -94,9 +92,9 @@ def test_the_majority_is_answered_with_or_a_member_if_nobody_votes(
     proxy.script = [answer(200, reply(text)) for text in texts]
     made = running.ask()
     assert made.choices[0].message.content == texts[order[0]] and len(made.choices) == 1
-    told = made.model_extra["rsa"]
-    assert (told["vote"]["answer"], told["vote"]["votes"], told["vote"]["tied"]) == vote
-    assert told["members"] == order and made.usage is None, "these replies have no usage"
+    details = made.model_extra["rsa"]
+    assert (details["vote"]["answer"], details["vote"]["votes"], details["vote"]["tied"]) == vote
+    assert details["members"] == order and made.usage is None, "these replies have no usage"
 
 
 def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
@@ -104,16 +102,12 @@ def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
 ) -> None:
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, T=0)
     refused = answer(400, {"error": {"message": "too long for the context"}})
-    proxy.script = [
-        refused,
-        answer(200, reply("<think>so</think>half a", "length")),
-        answer(200, reply("\\boxed{4}")),
-        refused,
-    ]
+    replies = [reply("<think>so</think>half a", "length"), reply("\\boxed{4}")]
+    proxy.script = [refused, *(answer(200, each) for each in replies), refused]
     [choice] = running.ask().choices
     assert (choice.message.content, choice.finish_reason) == ("\\boxed{4}", "stop")
-    said = "step 0 of 0: 4 solutions, answers 4 ×1; 1 without an answer; 2 failed; 1 cut off\n"
-    assert choice.message.reasoning_content == said
+    line = "step 0 of 0: 4 solutions, answers 4 ×1; 1 without an answer; 2 failed; 1 cut off\n"
+    assert choice.message.reasoning_content == line
 
 
 def test_others_are_answered_while_answers_are_compared(
@@ -225,12 +219,9 @@ def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server
         running.ask(messages=[{"role": "user", "content": "1 + " * 3000}])
     assert (raised.value.code, raised.value.param) == ("context_length_exceeded", "messages")
     assert len(proxy.bodies) < 6 * 4, "not all steps were tried: the next may have begun before the first was looked at"
-
-
-def test_a_cap_that_does_not_fit_the_servers_context_is_refused(engine: Server, start: Start) -> None:
-    running = start(replace(engine, kind="vllm"))
+    running.close()
     with pytest.raises(openai.BadRequestError) as raised:
-        running.ask(max_tokens=4000)
+        start(replace(engine, kind="vllm")).ask(max_tokens=4000)
     assert (raised.value.code, raised.value.param) == ("context_length_exceeded", "max_tokens")
 
 
@@ -280,16 +271,9 @@ def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest
     assert refused.startswith("refused: 400 ") and "secret" not in out
 
 
-# The command
-
-
-def command(*args: str, **changes: str) -> "subprocess.Popen[str]":
-    return python("-m", "labs.endpoint.app", *args, **changes)
-
-
 def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: Path) -> None:
     allowed = ("--host", "localhost", "--allow-host", "rsa.example.org")
-    process = command("N=4", "--port", "0", "K=2", "MAX_TOKENS=300", "T=500", *allowed)
+    process = python("-m", "labs.endpoint.app", "N=4", "--port", "0", "K=2", "MAX_TOKENS=300", "T=500", *allowed)
     assert process.stdout is not None
     line = process.stdout.readline()
     try:
@@ -304,11 +288,11 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
             made = client.chat.completions.create(model=model, messages=ASKED, extra_body={"rsa": {"T": 1}})
             assert "\\boxed{" in (made.choices[0].message.content or "")
             stream = client.chat.completions.create(model=model, messages=ASKED, stream=True)
-            said = (getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk in stream)
-            assert "step 0 of 500" in next(filter(None, said))
+            progress = (getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk in stream)
+            assert "step 0 of 500" in next(filter(None, progress))
             process.send_signal(signal.SIGINT)
             with pytest.raises(openai.APIError) as raised:
-                list(said)
+                list(progress)
             assert raised.value.code == "stopped"
             _, err = process.communicate(timeout=120)
     finally:
@@ -324,17 +308,12 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
     [
         (["K=9"], "K=9"),
         (["SEED=1"], "'SEED'"),
-        (["--port", "70000"], "70000"),
-        (["--port", "29871"], "29871"),
+        *((["--port", port], port) for port in ("70000", "29871")),
         (["--host", "nowhere.invalid"], "nowhere.invalid"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    args: list[str],
-    named: str,
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    args: list[str], named: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(app, "Stop", lambda: None)  # which takes this process's signals
     monkeypatch.setenv("PORT", "29871")
@@ -347,7 +326,6 @@ def test_bad_input_is_one_line_and_status_2(
 def test_a_port_in_use_is_refused_before_an_engine_starts(results: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        process = command("--port", port)
-        out, err = process.communicate(timeout=120)
-    assert process.returncode == 2 and err.count("\n") == 1 and port in err
-    assert not (results / "journal").exists() and out == ""
+        status, out, err = ended(python("-m", "labs.endpoint.app", "--port", port))
+    assert status == 2 and err.count("\n") == 1 and port in err and out == ""
+    assert not (results / "journal").exists()

@@ -1,4 +1,4 @@
-"""Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and gone in the middle."""
+"""Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and disconnects."""
 
 import json
 import socket
@@ -24,14 +24,11 @@ def connected(running: Running) -> socket.socket:
 
 
 def request(running: Running, length: int | None = None, **fields: Any) -> bytes:
-    """Return the bytes of a request; `length`: the announced length of the body, if it differs."""
+    """Return the bytes of a request; `length`: a wrong length of the body to announce."""
     body = json.dumps({"model": running.model, "messages": ASKED, "seed": 1} | fields).encode()
     size = len(body) if length is None else length
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {size}\r\n\r\n".encode() + body
-
-
-# Names and keys
 
 
 def status(running: Running, *heads: str, version: str = "1.1") -> int:
@@ -43,33 +40,14 @@ def status(running: Running, *heads: str, version: str = "1.1") -> int:
 
 
 FOREIGN = [
-    "evil.example",
-    "evil.example:30100",
-    "localhost.evil.example",
-    "127.0.0.1.evil.example",
-    "evil.example.",
-    "10.1.2.3",
-    "[2001:db8::1]:80",
-    "localhost@evil.example",
-    "localhost:80:80",
-    "localhost:http",
-    "",
-    "[::1",
-    "127.1",
-    "2130706433",
-    "0.0.0.0",
-]
-OURS = [
-    "127.0.0.1",
-    "127.0.0.1:30100",
-    "localhost:30100",
-    "localhost:8080",  # forwarded, as by ssh -L
-    "LocalHost.",
-    "[::1]:30100",
-    "[0:0:0:0:0:0:0:1]",
-    "[::FFFF:127.0.0.1]",
-    "  127.0.0.1  ",
-]
+    "evil.example", "evil.example:30100", "localhost.evil.example", "127.0.0.1.evil.example", "evil.example.",
+    "10.1.2.3", "[2001:db8::1]:80", "localhost@evil.example", "localhost:80:80", "localhost:http", "", "[::1", "127.1",
+    "2130706433", "0.0.0.0",
+]  # fmt: skip
+OURS = [  # with port 8080, the endpoint is forwarded, as by ssh -L
+    "127.0.0.1", "127.0.0.1:30100", "localhost:30100", "localhost:8080", "LocalHost.", "[::1]:30100",
+    "[0:0:0:0:0:0:0:1]", "[::FFFF:127.0.0.1]", "  127.0.0.1  ",
+]  # fmt: skip
 
 
 def test_a_client_that_asks_by_a_foreign_name_gets_nothing(shared: Running) -> None:
@@ -140,9 +118,6 @@ def test_if_there_is_a_key_requests_need_it(engine: Server, start: Start, capfd:
     assert key not in "".join(capfd.readouterr()) + running.journal.read_text()
 
 
-# Too much
-
-
 @pytest.mark.parametrize(
     ("own", "rsa", "status"),
     [
@@ -167,9 +142,6 @@ def test_a_request_may_ask_for_so_much_or_as_much_as_the_operators_own(
 
 def test_a_body_that_is_too_large_is_refused(shared: Running) -> None:
     assert shared.post(b"x" * (app.MAX_BODY + 1)).status_code == 413
-
-
-# Gone in the middle
 
 
 def test_clients_that_leave_anywhere_are_no_word_in_the_log(
@@ -204,9 +176,9 @@ def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy,
             other.sendall(request(running, seed=2))
             assert eventually(lambda: len(proxy.bodies) > 0)
         client.sendall(request(running, stream=moment == "streaming"))
-        said = b""
-        while moment == "streaming" and b"step 0" not in said:
-            said += client.recv(65536)
+        received = b""
+        while moment == "streaming" and b"step 0" not in received:
+            received += client.recv(65536)
         assert eventually(lambda: bool(running.work()) and len(proxy.bodies) > 1)
     assert eventually(lambda: not running.work() and not proxy.in_flight)
     assert 0 < len(proxy.bodies) < 4 * 501 / 2

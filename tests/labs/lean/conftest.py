@@ -1,4 +1,4 @@
-"""Fixtures of several files: a baseline that nothing disturbed."""
+"""Share the results of an undisturbed baseline."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from labs.lean.pairs import Pair
 from labs.lean.toolchain import Toolchain
 from tests.conftest import run
 from tests.helpers.once import once
-from tests.labs.lean.small import THEOREMS, written
+from tests.labs.lean.small import BASELINE, THEOREMS, written
 
 KNOWN = [
     Pair("a", "p : Prop\n⊢ p → p", "intro h1"),
@@ -22,11 +22,11 @@ KNOWN = [
 
 @pytest.fixture(scope="session")
 def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
-    """The results of 23_lean_baseline on THEOREMS, with an index of KNOWN; what it printed is in `printed`."""
+    """Return the results of 23_lean_baseline on THEOREMS with an index of KNOWN; `printed` has its output."""
 
     def make(results: Path) -> None:
         pairs.write(results / "known.jsonl", KNOWN)
-        constants = written(results, *THEOREMS), f"INDEX={results / 'known.jsonl'}"
+        constants = *BASELINE, written(results, *THEOREMS), f"INDEX={results / 'known.jsonl'}"
         status, out, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(results))
         assert status == 0, err
         (results / "printed").write_text(out)

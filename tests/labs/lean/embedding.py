@@ -1,4 +1,4 @@
-"""What tests of embeddings share: an embedder in an event loop of its own, a server that dies, and given vectors."""
+"""Share an embedder in its own event loop, a server that dies, and an embedder of given vectors."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""Searches that never were, with embeddings that hold as much of a signal as a test wants."""
+"""Generate searches, with embeddings that contain a given signal."""
 
 import json
 from pathlib import Path
@@ -19,15 +19,14 @@ WIDTH = 24
 
 
 def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) -> list[Row]:
-    """A search whose proof takes `depth` tactics and one more; each state on the path has `beside` children off it, and
-    each of these one child."""
-    told: list[Row] = []
+    """Return a search with a proof of `depth` + 1 tactics; path states have `beside` children off it, and these one."""
+    rows_of: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
-        made = searches.row(theorem, len(told), parent, f"t{len(told)}" * (parent is not None), state, is_on)
+        built = searches.row(theorem, len(rows_of), parent, f"t{len(rows_of)}" * (parent is not None), state, is_on)
         left = depth + 1 - level if is_on else OFF_PATH
-        told.append(made | {"depth_from_root": level, "remaining_depth": left})
-        return len(told) - 1
+        rows_of.append(built | {"depth_from_root": level, "remaining_depth": left})
+        return len(rows_of) - 1
 
     at: int | None = None
     for level in range(depth + 1):
@@ -37,21 +36,21 @@ def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) 
             add(off, f"{theorem}\n⊢ far {level} {number}", level + 2, False)
     if is_proved:
         add(at, "", depth + 1, True)
-    return told
+    return rows_of
 
 
 def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0) -> tuple[Path, Path]:
-    """A folder of trajectories, and one of embeddings: noise around a vector of the theorem. Along one direction states
-    on the path and off it are `signal` times its deviation apart; another tells how much is left of a proof."""
+    """Write a folder of trajectories, and one of embeddings: a vector of the theorem and noise.
+    Along one direction states on and off the path differ by `signal` deviations; another is the distance to the end."""
     found, vectors = folder / "trajectories", folder / "embeddings"
     found.mkdir(parents=True)
     random, drawn = rng("forest", seed), {}
     along, ahead = np.eye(WIDTH)[3], np.eye(WIDTH)[5]
     for number in range(theorems):
         name, middle = f"lemma_{number}", 2 * random.normal(size=WIDTH)
-        told = rows(name, depth=2 + number % 3, is_proved=number % 8 != 7)
-        (found / f"{number}.parquet").write_bytes(trajectories.encoded(told))
-        for row in told:
+        rows_of = rows(name, depth=2 + number % 3, is_proved=number % 8 != 7)
+        (found / f"{number}.parquet").write_bytes(trajectories.encoded(rows_of))
+        for row in rows_of:
             if text := text_of(row["state_pp"]):
                 is_on = row["label"] == POSITIVE
                 left = row["remaining_depth"] if is_on else random.integers(1, 5)
@@ -61,19 +60,19 @@ def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0
 
 
 def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"], model: str = MODEL) -> None:
-    made = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
-    embeddings.write(folder, model, list(drawn), made)
+    built = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
+    embeddings.write(folder, model, list(drawn), built)
 
 
 def head(width: int = WIDTH, seed: int = 0) -> dict[str, Any]:
-    """The tensors of an energy that nobody trained."""
+    """Return the tensors of an untrained energy."""
     rng = np.random.default_rng(seed)
-    made = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
+    built = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
         weight, bias = names(layer)
-        made[weight] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)
-        made[bias] = np.zeros(outputs, np.float32)
-    return made
+        built[weight] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)
+        built[bias] = np.zeros(outputs, np.float32)
+    return built
 
 
 def kept(folder: Path, tensors: dict[str, Any] | None = None, model: str = MODEL) -> Path:

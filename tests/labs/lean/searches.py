@@ -1,4 +1,4 @@
-"""What searches in Lean leave, made up: records, outcomes and trees whose figures are known beforehand."""
+"""Generate records, outcomes and trees of searches with known figures."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ SECONDS = {"lean": 1.0, "policy": 2.0, "energy": 0.0, "accept": 1.0, "all": 4.0}
 
 def outcomes(*ats: int | None) -> list[Outcome]:
     """Make outcomes of theorems that were proved within so many nodes, or not."""
-    made = Outcome("run", "", "(p : Prop) : p", "", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0})
-    return [replace(made, name=str(n), at=at, reason="" if at else "budget") for n, at in enumerate(ats)]
+    built = Outcome("run", "", "(p : Prop) : p", "", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0})
+    return [replace(built, name=str(n), at=at, reason="" if at else "budget") for n, at in enumerate(ats)]
 
 
 def search(folder: Path, name: str, at: int | None = None, energy: float | None = None, **changes: Any) -> Outcome:
-    """A search whose proof is one tactic, found with node `at`; None: not found within NODES."""
+    """Write a search with a proof of one tactic, found with node `at`; None: no proof within NODES."""
     is_proved = at is not None
-    made: dict[str, Any] = {
+    built: dict[str, Any] = {
         "run": "one",
         "name": name,
         "statement": f"(p : Prop) : {name} → p",
@@ -39,7 +39,7 @@ def search(folder: Path, name: str, at: int | None = None, energy: float | None 
         "counts": {"requests": 8},
         "seconds": SECONDS,
     }
-    kept = Outcome(**made | changes)
+    kept = Outcome(**built | changes)
     states = [row(name, 0, None, "", "p : Prop\n⊢ p", is_on=is_proved, energy=energy)]
     if at is not None:
         states.append(row(name, at, 0, "assumption", "", is_on=True))
@@ -80,13 +80,13 @@ def tree(folder: Path, theorem: str, rows: list[Row]) -> None:
 
 def record(own: Path, **more: Any) -> Path:
     own.mkdir(parents=True, exist_ok=True)
-    told = {"schema": 1, "run": "one", "complete": True, "config": {"MAX_NODES": NODES, "TRAIN_NODES": 16}}
-    (own / "record.json").write_text(json.dumps(told | more))
+    fields = {"schema": 1, "run": "one", "complete": True, "config": {"MAX_NODES": NODES, "TRAIN_NODES": 16}}
+    (own / "record.json").write_text(json.dumps(fields | more))
     return own
 
 
 def searched(folder: Path, *at: int | None, energy: float | None = None) -> None:
-    """Of the theorems t1, t2, …"""
+    """Write searches of the theorems t1, t2 and so on."""
     for number, each in enumerate(at, 1):
         search(folder, f"t{number}", each, energy)
 
@@ -97,13 +97,13 @@ GUIDED = (5, 8, 1, 2, 3, 6, 8, None)
 
 
 def iteration(results: Path, number: int = 0, guided: bool = True) -> Path:
-    """One that learned from three theorems, two of them proved."""
+    """Write an iteration that learned from three theorems, two of them proved."""
     aucs = {
         "auc": {"value": 0.875, "low": 0.5, "high": 1, "n": 4},
         "auc_own": {"value": 0.75, "low": 0.5, "high": 1, "n": 2},
     }
-    told = {"searched": {"pairs": 1234}, "guided": aucs}
-    own = record(results / "lean" / f"iteration_{number}", **told if guided else {"searched": told["searched"]})
+    fields = {"searched": {"pairs": 1234}, "guided": aucs}
+    own = record(results / "lean" / f"iteration_{number}", **fields if guided else {"searched": fields["searched"]})
     if not number:
         searched(own / "eval_before", *FIRST)
     searched(own / "trajectories", 1, 16, None)

@@ -1,4 +1,4 @@
-"""Small searches by process: their theorems and constants, and the processes below one."""
+"""Share theorems and constants of small searches, and list the processes below a process."""
 
 import json
 from contextlib import suppress
@@ -13,7 +13,7 @@ LEARNED = (
 )
 HELD_OUT = (("first", "(p q : Prop) : p → (q → p)"), ("four", "(n : Nat) : n + 4 = 4 + n"), ("false", "(p : Prop) : p"))
 THEOREMS = (*LEARNED[:3], ("false", "(p q : Prop) : p → q"))
-ITERATION = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
+BASELINE = ("MAX_NODES=16", "NUM_WORKERS=1")
 TIMES = ("seconds", "seconds_to_proof")
 
 
@@ -32,7 +32,7 @@ def figures(results: Path) -> dict[str, Any]:
 
 
 def born(pid: int) -> str:
-    """Tell when a process began, which tells it from a later one of its number; "" if it is gone or a zombie."""
+    """Return when a process began, which distinguishes it from a later one with its number; "" if it has ended."""
     with suppress(OSError):
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if state == "Z" else rest[18]
@@ -40,7 +40,7 @@ def born(pid: int) -> str:
 
 
 def below(pid: int) -> list[int]:
-    """List the children of a process, and theirs."""
+    """List the children of a process, and their children."""
     found = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").glob("*"):
@@ -50,7 +50,7 @@ def below(pid: int) -> list[int]:
 
 
 def leans(pid: int) -> list[int]:
-    """List those of them that are Lean: the server, then its worker."""
+    """List the Leans below a process: the server, then its worker."""
     found = []
     for child in below(pid):
         with suppress(OSError):

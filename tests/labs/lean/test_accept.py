@@ -1,4 +1,4 @@
-"""What counts as proved, with real Lean: proofs, and every known way to look like one."""
+"""Test the acceptance of proofs with real Lean: proofs, and all known false ones."""
 
 import asyncio
 import json
@@ -80,8 +80,8 @@ def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "unsolved goals"])
 def test_an_error_is_no_proof_even_without_a_text(text: str) -> None:
-    said = [("error", 1, text), ("information", 2, acceptance.NO_AXIOMS)]
-    lines = [json.dumps({"severity": kind, "pos": {"line": line}, "data": data}) for kind, line, data in said]
+    output = [("error", 1, text), ("information", 2, acceptance.NO_AXIOMS)]
+    lines = [json.dumps({"severity": kind, "pos": {"line": line}, "data": data}) for kind, line, data in output]
     assert acceptance._judged(0, lines[1], 2) == "" and acceptance._judged(0, "\n".join(lines), 2)
 
 

@@ -1,40 +1,26 @@
-"""A baseline end to end, as a user runs it: real Lean and the real tiny policy. Golden files pin what it leaves."""
+"""Test a baseline end to end with real Lean and the tiny policy. Golden files pin its files."""
 
 import os
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ended, run, start
-from tests.labs.lean.small import THEOREMS, figures, leans, written
+from tests.labs.lean.small import BASELINE, THEOREMS, figures, written
 
 
 def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_path: Path) -> None:
-    theorems = written(tmp_path, *THEOREMS)
-    process = start("23_lean_baseline", theorems, RESULTS_DIR=str(tmp_path))
+    constants = written(tmp_path, *THEOREMS), *BASELINE
+    process = start("23_lean_baseline", *constants, RESULTS_DIR=str(tmp_path))
     while process.poll() is None and not list(tmp_path.glob("lean/baseline/trajectories/*.json")):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGINT)
     status, _, err = ended(process)
     assert status in (0, 130) and "Traceback" not in err, err
-    status, _, err = run("23_lean_baseline", theorems, RESULTS_DIR=str(tmp_path))
+    status, _, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(tmp_path))
     assert status == 0, err
-    assert figures(tmp_path) == figures(baseline)
-
-
-def test_leans_that_are_killed_are_started_again_and_nothing_changes(baseline: Path, tmp_path: Path) -> None:
-    process = start("23_lean_baseline", written(tmp_path, *THEOREMS), RESULTS_DIR=str(tmp_path))
-    while process.poll() is None and not list(tmp_path.glob("lean/baseline/trajectories/*.json")):
-        time.sleep(0.002)
-    pids = leans(process.pid)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    status, _, err = ended(process)
-    assert status == 0 and pids, err
     assert figures(tmp_path) == figures(baseline)
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/lean.md are such as the scripts take: every constant and option is read."""
+"""Test that the scripts accept the commands of docs/lean.md."""
 
 import re
 import shlex

@@ -1,11 +1,11 @@
-"""The constants of proof search: their rules, and what they make of PROBES."""
+"""Test the rules of the constants, and the tactics in PROBES."""
 
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
-from labs.lean.constants import LeanConstants
+from labs.lean.constants import IterationConstants, LeanConstants
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,15 @@ def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(probes: 
 
 @pytest.mark.parametrize(
     ("changes", "name"),
-    [({"ALPHA": 1.5}, "ALPHA"), ({"TEMPERATURE": 0}, "CANDIDATES"), ({"PROBES": "a;b;c", "MAX_NODES": 3}, "MAX_NODES")],
+    [
+        ({"ALPHA": 1.5}, "ALPHA"),
+        ({"TEMPERATURE": 0}, "CANDIDATES"),
+        ({"PROBES": "a;b;c", "MAX_NODES": 3}, "MAX_NODES"),
+        ({"ITERATION": 3}, "MAX_ITERATION"),
+        ({"TRAIN_NODES": 2, "EXPLORE": "lemmas"}, "MAX_NODES"),
+    ],
 )
 def test_constants_that_make_no_search_are_refused(changes: dict[str, Any], name: str) -> None:
     assert LeanConstants(TEMPERATURE=0, CANDIDATES=1).CANDIDATES == 1
     with pytest.raises(UserError, match=name):
-        LeanConstants(**changes)
+        IterationConstants(**changes)

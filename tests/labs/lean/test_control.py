@@ -1,4 +1,4 @@
-"""The control without a model: what is near proposes, and the policy is compared with it by theorem."""
+"""Test the control without a model: near states propose, and the policy is compared by theorem."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
@@ -18,6 +18,7 @@ from labs.lean.control import Index, bag, taught
 from labs.lean.pairs import Pair
 from labs.lean.search import merged
 from labs.lean.theorem import State, Theorem
+from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
 
 KNOWN = [
@@ -42,6 +43,7 @@ def test_the_tactics_of_the_nearest_state_come_first() -> None:
 STATES = st.text(st.sampled_from("pqh12 ∧⊢:\n+NatProp"), min_size=1, max_size=40)
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.builds(Pair, st.just("t"), STATES, st.text(min_size=1, max_size=5)), min_size=1),
     STATES,
@@ -58,9 +60,15 @@ def test_any_states_have_cosines_and_log_probabilities_in_order(known: list[Pair
     assert merged(found)
 
 
-def test_the_taught_lemmas_are_known_as_lean_shows_them(lean: Toolchain) -> None:
+def test_the_taught_lemmas_are_known_as_lean_shows_them(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lemmas = [row for row in json.loads(TRAIN.read_text())["theorems"] if row["teach"]][::20]
+    (tmp_path / "lemmas.json").write_text(json.dumps({"theorems": [*lemmas, lemmas[0] | {"teach": False}]}))
+    monkeypatch.setattr(control, "TRAIN", tmp_path / "lemmas.json")
     known = taught(lean, 2)
-    assert len({pair.theorem for pair in known}) > 100 and all("⊢" in pair.state for pair in known)
+    assert {pair.theorem for pair in known} == {row["name"] for row in lemmas} and len(lemmas) > 3
+    assert all("⊢" in pair.state for pair in known) and len(known) == sum(len(row["proof"]) for row in lemmas)
 
 
 def test_a_baseline_is_compared_with_the_index_by_theorem(baseline: Path) -> None:

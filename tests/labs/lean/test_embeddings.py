@@ -1,4 +1,4 @@
-"""Embeddings by the real engine: right in any batch, stored over kills, and none that say nothing."""
+"""Test embeddings by the real engine: correct in any batch, stored over kills, and never invalid."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.engines.server import Server
 from labs.lean import embeddings
-from labs.lean.embeddings import Embedded, apart, embed, load, text_of
+from labs.lean.embeddings import Embedded, embed, load, text_of
 from labs.lean.served import on_llamacpp
 from tests.fakes.http import Proxy, answer, reset
 from tests.labs.lean.embedding import Given, Mortal, asked
@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def vectors(server: Server) -> embeddings.Vectors:
-    """Of STATES, each sent by itself."""
+    """Return the vectors of STATES, each from its own request."""
     return asked(server, lambda embedder: embedder([text_of(state) for state in STATES]), batch=1).vectors
 
 
@@ -112,9 +112,9 @@ def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server
         load(tmp_path)
 
     def write(*rows: Sequence[float], cut: bool = False) -> None:
-        made = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
+        built = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
-        embeddings.write(tmp_path, "it", texts, made)
+        embeddings.write(tmp_path, "it", texts, built)
 
     write((1, 2), (3, 4))
     write((5, 6), (5, 6), cut=True)  # these may differ in the middle alone
@@ -129,19 +129,3 @@ def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server
         part.write_bytes(content)
         with pytest.raises(UserError, match=r"00000\.npz"):
             load(tmp_path)
-
-
-def test_states_that_a_model_does_not_tell_apart_are_warned_about() -> None:
-    rng = np.random.default_rng(0)
-    theorems = [[3 * t, 3 * t + 1, 3 * t + 2] for t in range(20)]
-    middles = np.repeat(rng.normal(size=(20, 16)), 3, axis=0)
-    noise = rng.normal(size=(60, 16))
-    sound = apart((middles + noise).astype(np.float32), theorems)
-    assert 0.3 < sound.within < 0.7 and abs(sound.between) < 0.1 and not sound.warning
-    for spoilt in (middles + 0.01 * noise, 100 + 0.1 * noise + 0 * middles):
-        assert apart(spoilt.astype(np.float32), theorems).warning
-    pairs = [(a, b) for a in range(60) for b in range(60) if a // 3 != b // 3]
-    units = (middles + noise) / np.linalg.norm(middles + noise, axis=1, keepdims=True)
-    assert sound.between == pytest.approx(np.mean([units[a] @ units[b] for a, b in pairs]), abs=1e-5)
-    alone = apart(noise.astype(np.float32), [[0]])
-    assert np.isnan(alone.within) and np.isnan(alone.between) and not alone.warning

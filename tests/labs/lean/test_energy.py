@@ -1,8 +1,7 @@
-"""The energy, trained for real: it learns what there is to learn, low is good, and a kill costs little."""
+"""Test an energy that is really trained: it learns the signal, and low is good."""
 
 import asyncio
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,44 +13,29 @@ import pytest
 from safetensors.numpy import save
 
 from core.base.errors import UserError
-from labs.lean import embeddings, energy, trajectories, trees
+from labs.lean import embeddings, trajectories, trees
 from labs.lean.energy import Energy, Guide
 from labs.lean.search import search
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, Draws, Tree
+from tests.helpers.once import once
 from tests.labs.lean.embedding import MODEL, Told
 from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
 from tests.labs.lean.worlds import Toy, constants, distance, tree
 from tests.labs.training import helpers as training
 
-# Each of its arguments is a command line, run one after the other in a process of its own: one import of torch for all.
-# Steps are few and large, checkpoints 10 apart; "kill" kills at the first.
+# Each argument is a command line, run in one process: one import of torch for all. Steps are few and large.
 COMMANDS = """
-import os, signal, sys
+import sys
 import torch
 from pathlib import Path
 from labs.lean import energy_training as training
-training.CHECKPOINT, training.BATCH, training.RATE = 10, 16, 2e-3
-torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports, once and not in each child, what it needs
-
+training.BATCH, training.RATE = 16, 2e-3
 for line in sys.argv[1:]:
-    how, *args = line.split()
-    sys.stdout.flush()
-    if child := os.fork():
-        out = Path(args[args.index("--out") + 1])
-        while how == "kill" and not Path(f"{out}.checkpoint").exists():
-            os.sched_yield()
-        if how == "kill":
-            os.kill(child, signal.SIGKILL)
-        print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    else:
-        try:
-            training.main(args)
-        except SystemExit as end:
-            sys.stdout.flush()
-            os._exit(end.code or 0)
-        sys.stdout.flush()
-        os._exit(0)
+    try:
+        training.main(line.split())
+    except SystemExit as end:
+        print("status", end.code)
 
 from labs.lean.energy import Energy, names
 from safetensors.torch import load_file
@@ -71,40 +55,29 @@ print("apart", max(abs(a - b) for a, b in zip(here, there.tolist())), "energies 
 STEPS, PROBE = 40, -2.0
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("energy")
-    written(made / "signal")
-    written(made / "noise", signal=0.0)
-    collapsed = made / "collapsed"
-    searches, _ = written(collapsed, theorems=6)
-    near = np.eye(WIDTH) * 1e-3
-    drawn = {text: 1 + near[i % WIDTH] * i for i, text in enumerate(trees.texts_in([searches]))}
-    shutil.rmtree(collapsed / "embeddings")
-    store(collapsed / "embeddings", drawn)
-    return made
-
-
-def line(folder: Path, name: str, data: str = "signal", how: str = "run", more: str = "") -> str:
+def line(folder: Path, name: str, data: str = "signal") -> str:
     at = folder / data
     paths = f"--trajectories {at / 'trajectories'} --embeddings {at / 'embeddings'} --out {folder / name}"
-    return f"{how} {paths} {more if '--steps' in more else f'--steps {STEPS} {more}'}"
+    return f"{paths} --steps {STEPS}"
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> str:
-    made = training.run(
-        COMMANDS,
-        line(folder, "once"),
-        line(folder, "blind", "noise"),
-        line(folder, "again", how="kill"),
-        line(folder, "again"),
-        line(folder, "anew", how="kill"),
-        line(folder, "anew", more="--seed 5"),
-        line(folder, "collapsed_energy", "collapsed", more="--steps 1"),
-        line(folder, "once"),
-    )
-    return made.stdout + made.stderr.replace("\n  ", " ")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return trained energies; `log` has the output of their trainings."""
+
+    def make(folder: Path) -> None:
+        written(folder / "signal")
+        written(folder / "noise", signal=0.0)
+        given = ("once", "signal"), ("blind", "noise"), ("again", "signal"), ("once", "signal")
+        done = training.run(COMMANDS, *(line(folder, *each) for each in given))
+        (folder / "log").write_text(done.stdout + done.stderr.replace("\n  ", " "))
+
+    return once(tmp_path_factory, "energy", make)
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> str:
+    return (folder / "log").read_text()
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -117,31 +90,36 @@ def forest(folder: Path, data: str = "signal") -> trees.Forest:
 
 
 @training.needed
-def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, said: str) -> None:
-    assert {path.name for path in (folder / "once").iterdir()} == {"energy.safetensors", "energy.json"}, said
-    once = record(folder / "once")
-    assert once["auc"]["held_out"]["value"] >= 0.75 and once["auc"]["held_out"]["low"] > 0.5
-    assert once["auc"]["held_out"]["n"] >= 4 and once["auc"]["trained"]["n"] >= 20
-    assert (once["width"], once["steps"], once["model"], once["layers"]) == (WIDTH, STEPS, MODEL, [512, 256, 128, 1])
-    assert once["loss"][-1] < once["loss"][0] / 2 and once["temperature"] > 0 and once["resumed"] == 0
-    assert once["states"] == len(forest(folder).vectors) and once["cosine"]["within"] > once["cosine"]["between"]
-    assert once["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in said
+def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, log: str) -> None:
+    assert {path.name for path in (folder / "once").iterdir()} == {"energy.safetensors", "energy.json"}, log
+    found = record(folder / "once")
+    assert found["auc"]["held_out"]["value"] >= 0.75 and found["auc"]["held_out"]["low"] > 0.5
+    assert found["auc"]["held_out"]["n"] >= 4 and found["auc"]["trained"]["n"] >= 20
+    assert (found["width"], found["steps"], found["model"], found["layers"]) == (
+        WIDTH,
+        STEPS,
+        MODEL,
+        [512, 256, 128, 1],
+    )
+    assert found["loss"][-1] < found["loss"][0] / 2 and found["temperature"] > 0
+    assert found["states"] == len(forest(folder).vectors)
+    assert found["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in log
 
 
 @training.needed
-def test_of_noise_it_learns_nothing_that_holds_elsewhere(folder: Path, said: str) -> None:
+def test_of_noise_it_learns_nothing_that_holds_elsewhere(folder: Path, log: str) -> None:
     found = record(folder / "blind")["auc"]["held_out"]
-    assert found["low"] <= 0.5 <= found["high"], said
+    assert found["low"] <= 0.5 <= found["high"], log
 
 
 @training.needed
-def test_low_is_good(folder: Path, said: str) -> None:
+def test_low_is_good(folder: Path, log: str) -> None:
     whole = forest(folder)
     energies = np.array(Energy.load(folder / "once")(whole.vectors))
     held_out = [each for each in whole.trees if each.is_held_out and each.on_path]
     on = [number for each in held_out for number in each.on_path]
     off = [number for each in held_out for number in each.off_path]
-    assert energies[on].mean() < energies[off].mean() - 0.1, said
+    assert energies[on].mean() < energies[off].mean() - 0.1, log
     assert trees.auc(held_out, energies).value > 0.75 > 0.25 > trees.auc(held_out, -energies).value
     paths = [each for each in whole.trees if not each.is_held_out]
     left = [number for each in paths for number in each.remaining]
@@ -150,41 +128,21 @@ def test_low_is_good(folder: Path, said: str) -> None:
 
 
 @training.needed
-def test_numpy_says_what_torch_says(said: str) -> None:
-    apart = next(each for each in said.splitlines() if each.startswith("apart")).split()
+def test_numpy_says_what_torch_says(log: str) -> None:
+    apart = next(each for each in log.splitlines() if each.startswith("apart")).split()
     assert float(apart[1]) < 1e-5 and float(apart[-1]) > 0.05
 
 
 @training.needed
-def test_a_training_that_was_killed_goes_on_to_the_same_bits(folder: Path, said: str) -> None:
-    assert "status -9" in said and record(folder / "again")["resumed"] >= 10
-    assert (folder / "again" / "energy.safetensors").read_bytes() == (
-        folder / "once" / "energy.safetensors"
-    ).read_bytes()
-    assert record(folder / "again")["loss"] == record(folder / "once")["loss"]
-    assert not [path for path in folder.iterdir() if path.name.startswith((".again", "again.checkpoint"))]
+def test_equal_searches_and_seeds_give_equal_bits(folder: Path, log: str) -> None:
+    weights = [(folder / name / "energy.safetensors").read_bytes() for name in ("once", "again")]
+    assert weights[0] == weights[1], log
 
 
 @training.needed
-def test_another_trainings_checkpoint_is_not_continued_from(folder: Path, said: str) -> None:
-    assert "anew.checkpoint" in said and record(folder / "anew")["resumed"] == 0
-
-
-@training.needed
-def test_what_is_there_is_not_trained_again_and_states_that_are_alike_are_a_warning(folder: Path, said: str) -> None:
-    assert said.count("error: ") == said.count("status 2") == 1 and "Traceback" not in said, said
+def test_an_energy_that_exists_is_not_trained_again(folder: Path, log: str) -> None:
+    assert log.count("error: ") == log.count("status 2") == 1 and "Traceback" not in log, log
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
-    assert record(folder / "collapsed_energy")["warning"] in said and record(folder / "collapsed_energy")["warning"]
-
-
-@training.needed
-def test_it_runs_as_a_process_of_its_own(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAIN_PYTHON", str(training.PYTHON))
-    paths, told = folder / "signal", list[str]()
-    args = [paths / "trajectories"], paths / "embeddings", folder / "leash"
-    assert energy.train(*args, steps=2, seed=0, probe=PROBE, say=told.append)["steps"] == 2 and told
-    with pytest.raises(UserError, match=r"leash\.log"):
-        energy.train(*args, steps=2, seed=0, probe=PROBE)
 
 
 def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -222,7 +180,7 @@ def test_a_states_energy_does_not_depend_on_those_beside_it(tmp_path: Path) -> N
 
 
 def distinct(texts: Sequence[str]) -> dict[str, "np.typing.NDArray[np.float64]"]:
-    """Vectors that say nothing."""
+    """Return vectors without a signal."""
     return {text: np.arange(1, WIDTH + 1, dtype=np.float64) + number for number, text in enumerate(texts)}
 
 
@@ -233,16 +191,16 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
         row["state_pp"] = swapped.get(row["state_pp"], row["state_pp"])
         row["remaining_depth"] -= row["remaining_depth"] > 1
     others = rows("b") + rows("c", is_proved=False)
-    for name, told in (("1", first), ("2", second + others)):
-        (tmp_path / f"{name}.parquet").write_bytes(trajectories.encoded(told))
+    for name, results in (("1", first), ("2", second + others)):
+        (tmp_path / f"{name}.parquet").write_bytes(trajectories.encoded(results))
     texts = trees.texts_in([tmp_path])
     assert len(texts) == len(set(texts)) and "" not in texts
     store(tmp_path / "e", distinct(texts))
     stored = embeddings.load(tmp_path / "e")
     paths = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
-    made = trees.forest(paths, stored, PROBE)
-    assert trees.forest(paths[::-1], stored, PROBE).sha256 == made.sha256
-    a, b, c = made.trees
+    built = trees.forest(paths, stored, PROBE)
+    assert trees.forest(paths[::-1], stored, PROBE).sha256 == built.sha256
+    a, b, c = built.trees
     names = {int(n): text for text, n in zip(sorted(texts, key=embeddings.hash_of), range(len(texts)), strict=True)}
     on = {names[n]: left for n, left in zip(a.on_path, a.remaining, strict=True)}
     assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
@@ -267,7 +225,7 @@ def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) ->
 
 
 def in_training(count: int) -> list[str]:
-    """Names of theorems that are not held out."""
+    """Return names of theorems that are not held out."""
     names = (f"t{number}" for number in range(10_000))
     return list(islice((name for name in names if not plain_tree(name, 0, 0, 0, 0).is_held_out), count))
 
@@ -320,7 +278,7 @@ def test_trajectories_without_a_proof_teach_nothing(tmp_path: Path) -> None:
 
 
 @training.needed
-def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, said: str) -> None:
+def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, log: str) -> None:
     learned = Energy.load(folder / "once")
     graph = tree(depth=4, good=(2, 2, 1, 2))
     far = distance(graph)
@@ -339,12 +297,12 @@ def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, said: 
         assert found.is_proved
         return found.applied
 
-    assert nodes(1) < 40 < 100 < nodes(-1), said
+    assert nodes(1) < 40 < 100 < nodes(-1), log
 
 
 def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
-    told = Told(lambda text: np.full(WIDTH, float(len(text))))
-    guide = Guide(Energy.load(kept(tmp_path / "energy")), told)
+    results = Told(lambda text: np.full(WIDTH, float(len(text))))
+    guide = Guide(Energy.load(kept(tmp_path / "energy")), results)
     first = asyncio.run(guide([State("p : Prop\n⊢ p"), State("⊢ q"), State("p :  Prop\n⊢ p\n")]))
-    assert first and first[0] == first[2] != first[1] and told.asked == ["p : Prop\n⊢ p", "⊢ q"]
-    assert asyncio.run(guide([State("⊢ q")])) == first[1:2] and len(told.asked) == 2
+    assert first and first[0] == first[2] != first[1] and results.asked == ["p : Prop\n⊢ p", "⊢ q"]
+    assert asyncio.run(guide([State("⊢ q")])) == first[1:2] and len(results.asked) == 2

@@ -1,4 +1,4 @@
-"""The guard: what tactics may be. Hostile ones never reach Lean."""
+"""Test the guard: hostile tactics never reach Lean."""
 
 import pytest
 from hypothesis import given
@@ -8,182 +8,35 @@ from core.base.files import ROOT
 from labs.lean import guard
 from labs.lean.guard import refused, refused_statement
 
+
+def read(name: str) -> list[str]:
+    return (ROOT / "tests" / "cases" / name).read_text(encoding="utf-8").splitlines()
+
+
 ALLOWED = [
-    *(ROOT / "tests" / "cases" / "tactics.txt").read_text(encoding="utf-8").splitlines(),
-    "simp!",
-    "simp (decide := true)",
-    "intro h",
-    "exact ⟨h.1, fun x hx => hx.2 x⟩",
-    "rcases h with ⟨a, b⟩ | c",
-    "induction n with | zero => rfl | succ n ih => rw [Nat.add_succ, ih]",
-    "simp only [Finset.sum_range_succ, mul_comm] at h ⊢".replace(" ⊢", ""),
-    "have h₁ : 0 < x := by positivity",
-    "nlinarith [sq_nonneg (a - b), sq_nonneg (b - c)]",
-    "obtain ⟨k, hk⟩ : ∃ k, n = 2 * k := ⟨n / 2, by omega⟩",
-    "norm_num [h₀, Nat.ModEq] at *",
+    *read("tactics.txt"),
     "constructor\n· exact hp\n· exact hq",
-    "by_contra! h",
-    "norm_num [show 5! = 120 from rfl]",
-    "exact fun ⦃y : ℕ⦄ (_ : y = 1) => hx",
-    "exact h.symm ▸ rfl",
-    "rw [← Nat.add_comm, show (2 : ℕ) = 1 + 1 from rfl]",
-    "field_simp [show x ≠ 0 by linarith]",
-    "exact Nat.find_min' h hx",
-    "simp [Matrix.trace, h']",
     "calc a = b := by ring\n  _ = c := by ring",
-    "have : ∑' n, f n = ∏' (i : ι), g i := h",
-    "have : Kᗮ ⟂ L ∧ 5‼ = 15 := h",
-    "exact (f : R⸨X⸩)",
-    "norm_num [show (1e-3 : ℝ) < 1.5e3 from h]",
-    "exact h₁.prefix",
 ]
 
 HOSTILE = [
+    *read("hostile_tactics.txt"),
     "",
     "   ",
-    "The next tactic is simp",
-    "sorry",
-    "exact sorry",
-    "admit",
-    "exact Foo.sorryAx _",
-    "#eval IO.println 1",
     "trivial\n#eval 1",
-    "trivial\n  theorem x : False := x",
-    "trivial theorem x : False := x",
-    "exact h axiom bad : False",
-    "exact x²theorem",
-    "exact 0x1faxiom",
-    "exact 1e5end",
-    "exact 1.end",
-    "exact λend",
-    "trivial\nend",
-    "set_option maxHeartbeats 0 in trivial",
-    "open Lean in trivial",
-    "run_tac pure ()",
-    "run_tac do Lean.logInfo m",
-    "exact (by_elab return x)",
-    "exact (by run_tac pure ())",
-    "first | run_tac pure () | trivial",
-    "exact unsafe cast",
-    "exact (unsafeCast 1)",
-    "native_decide",
-    "decide +native",
-    "exact Lean.ofReduceBool _ _ rfl",
-    "bv_decide",
-    "simp (config := evil)",
     "simp ( maxSteps\n:= evil)",
-    "simp (config.x := evil)",
-    "exact?",
-    "apply?",
-    "simp?",
-    "hint",
-    "polyrith",
-    "plausible",
-    "attribute [simp] foo in trivial",
-    "@[simp] trivial",
-    "trivial\nattribute [instance] foo",
-    "trivial\ninstance : Inhabited False := x",
     'trivial\nnotation "x" => y',
     'trivial\nmacro "x" : tactic => y',
-    "trivial\nelab_rules : tactic | x => y",
-    "trivial\ninitialize foo : IO Unit",
-    "trivial\nimplemented_by foo",
-    "exact include_str file",
-    'exact include_str "/etc/passwd"',
-    "let rec f := f",
     "let  rec f : Nat := f\nexact f",
-    "exact dbg_trace x",
-    "exact panic! x",
-    "trivial -- and so on",
-    "trivial /- and",
-    "trivial -/",
-    'exact "',
-    'exact "theorem"',
-    "exact 'a'",
-    "exact `(foo)",
-    "exact ``foo",
-    "exact $x",
-    "exact «theorem»",
-    "exact (h",
-    "exact h)",
-    "exact (h]",
-    "exact ⟨h",
-    "exact ‹h",
-    "exact h\u200b",
-    "exact h\u00a0x",
-    "exact h\tx",
-    "exact h\rtheorem",
     "exact h\x00",
     "exact h\x1b[2J",
-    "exact h\u2028theorem",
     "exact h\u202eevil",
+    "exact h\u037e trivial",  # looks like a semicolon
+    "exact e\u0301",
     "ехact h",  # Cyrillic
     "exact ｈ",  # full width
-    "exact h\u037e trivial",
-    "exact e\u0301",
-    "exact h; skip",
-    "exact qed_rsa_theorem",
-    "exact given_qed_rsa_theorem",
-    "exact _root_.qed_rsa_theorem",
     "exact " + "h" * 2000,
-    "intro x\nunsafe def f := f",
-    "intro x\ndeclare_syntax_cat evil",
-    "intro x\nregister_option evil : Nat",
-    "unhygienic intro x",
-    "exact binop% f x y",
-    "elab_foo",
-    # Settings that Lean would run as code
-    "simp (config := by exact evil)",
-    "simp (config := { maxSteps := evil 1 })",
-    "simp (config := { maxSteps := evil [1] })",
-    "exact foo (config := evil)",
-    "simp (maxSteps := .foo evil)",
-    "simp! (decide := true) (maxSteps := evil)",
-    "simp +contextual (maxSteps := evil)",
-    "simp+contextual(maxSteps := evil)",
-    "simp +zeta.x -y (maxSteps := evil)",
-    "simp (disch := simp (maxSteps := evil))",
     "exact h <;> linarith\n(splitNe := (evil))",
-    "conv => rw (occs := evil) [h]",
-    "decide (native := true)",
-    "norm_num (config := {native := true})",
-    # Names that take code, run for long or have effects
-    "exact eval% evil",
-    "exact _root_.sorryAx _",
-    "exact Mathlib.Meta.evil",
-    "exact _root_.Lean.ofReduceBool",
-    "exact foo (x := (println! 5))",
-    "exact foo (x := timeit y z)",
-    "simp (disch := run_tac evil)",
-    "trace evil",
-    "sleep 100000",
-    "rw?",
-    "open Lean Elab in exact h",
-    "set_option trace.Meta.synthInstance true in simp",
-    "initialize evil : Nat",
-    "exact (h : Foo.IO Unit)",
-    "exact f <$>$x",
-    "exact x²simp(maxSteps := evil)",
-    "solve_by_elim* (maxDepth := evil)",
-    "apply_rw (occs := evil) [h]",
-    "exact ∑'('",
-    "exact ∑ 'a'",
-    "exact ∑''a'",
-    "exact ∑'by trivial",
-    "exact Kᗮend",
-    "exact 5‼theorem",
-    "exact ⸨h)",
-    "exact 1e-3end",
-    "exact 1e-3.end",
-    "exact 1e5₁.end",
-    "exact 1₁.end",
-    "exact h².end",
-    "exact ₁.end",
-    "exact h₁.sorry",
-    "exact sorry₁.x",
-    "exact (h).end",
-    "exact Kᗮlet rec f := f",
-    "exact h₁end",
 ]
 
 
@@ -204,31 +57,24 @@ def test_any_text_is_judged(text: str) -> None:
     assert isinstance(refused_statement(text), str)
 
 
-WORDS = sorted(guard.COMMANDS | guard.HOLES | guard.INSIDES | {"run_tac", "elab_x", "declare_x", "unsafeFoo"})
-# All that may stand before and behind a word so that Lean still reads that word.
-BEFORE = st.sampled_from(
-    [" ", "\n", "(", "⟨", ";", "²", "→", "1 ", "0x1f", "1e5", "1.", "λ", "·", "!", "∀", "=", ">", "‹"]
+WORDS = (
+    *sorted(guard.COMMANDS | guard.HOLES | guard.INSIDES),
+    *("run_tac", "elab_x", "declare_x", "register_x", "unsafeFoo", "qed_rsa_theorem", "given_qed_rsa_theorem"),
 )
-BEHIND = st.sampled_from([" ", "\n", ")", ";", "²", " x", "\n  x", "→", ".x", "", "⟩", "(", "%", "!", "#"])
+# Signs before and after a word that Lean still reads as that word.
+BEFORE = " ", "\n", "(", "⟨", ";", "²", "→", "1 ", "0x1f", "1e5", "1.", "λ", "·", "!", "∀", "=", ">", "‹"
+BEHIND = " ", "\n", ")", ";", "²", " x", "\n  x", "→", ".x", "", "⟩", "(", "%", "!", "#"
+SIGNS = '"', "`", "#", "$(", "@[", "--", "/-", "-/", "«", "»", "\t", "\r", "\u2028", "\u200b", "\u00a0"
 
 
-@given(st.sampled_from(WORDS), BEFORE, BEHIND)
-def test_no_refused_word_is_let_through_wherever_it_stands(word: str, before: str, behind: str) -> None:
-    assert refused(f"exact (h){before}{word}{behind}")
-    assert refused(f"{word}{behind}")
-    assert refused_statement(f"(p : Prop) : (p){before}{word}{behind}")
-
-
-# A dollar sign between blanks is an operator of Lean's, and is let through.
-SIGNS = st.sampled_from(
-    ['"', "`", "#", "$(", "@[", "--", "/-", "-/", "«", "»", "\t", "\r", "\u2028", "\u200b", "\u00a0"]
-)
-
-
-@given(st.text(alphabet="abxy ⟨⟩()→∧123", max_size=20), SIGNS, st.text(alphabet="abxy ⟨⟩()→∧123", max_size=20))
-def test_no_refused_sign_is_let_through(before: str, sign: str, behind: str) -> None:
-    assert refused(f"exact {before}{sign}{behind}")
-    assert refused_statement(f"(p : Prop) : p {before}{sign}{behind}")
+def test_no_refused_word_or_sign_is_let_through_wherever_it_stands() -> None:
+    for word in WORDS:
+        for around in (*(f"{before}{word} x" for before in BEFORE), *(f" {word}{behind}" for behind in BEHIND)):
+            assert refused(f"exact (h){around}") and refused_statement(f"(p : Prop) : (p){around}"), around
+        assert refused(word) and refused(f"{word} x")
+    for sign in SIGNS:
+        for around in (sign, f"a{sign}b", f" {sign} ", f"({sign})", f"⟨x{sign}"):
+            assert refused(f"exact {around}") and refused_statement(f"(p : Prop) : p {around}"), around
 
 
 @given(st.text(alphabet="()[]{}⟨⟩‹›x", max_size=12))

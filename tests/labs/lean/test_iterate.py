@@ -1,8 +1,8 @@
-"""Expert iteration: a policy in a folder end to end, as a user runs it, and input that is refused. test_faults.py has
-the iterations that are killed; golden files pin what one leaves."""
+"""Test the training of a policy, and refused input. Golden files pin the files of a whole iteration."""
 
-import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,55 +10,44 @@ import pytest
 from core.base.errors import UserError
 from labs.lean.constants import IterationConstants
 from labs.lean.experiments import check_apart
-from labs.lean.iterate import reset
+from labs.lean.iterate import Iterations
+from labs.lean.outcome import Record
 from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
-from labs.training import to_hf
-from tests.conftest import run
-from tests.labs.lean.small import HELD_OUT, ITERATION, LEARNED, written
-from tests.labs.training import helpers as training
+from labs.lean.toolchain import Toolchain
+from labs.training import process, to_hf
+from labs.training.served import Weights
+from tests.labs.lean.small import HELD_OUT, LEARNED
 
 
-def iterate(results: Path, *overrides: str, **changes: str) -> tuple[int, str, str]:
-    learned = f"TRAIN_{written(results / 'learned', *LEARNED)}"
-    constants = learned, written(results, *HELD_OUT), *ITERATION, "NUM_WORKERS=1", *overrides
-    return run("24_lean_iteration", *constants, RESULTS_DIR=str(results), **changes)
+def test_a_folder_is_trained_by_lora_and_a_gguf_file_in_full_and_neither_twice(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_hf.convert(POLICY, tmp_path / "policy")
+    ranks: list[int] = []
+
+    def train(weights: Path, data: Path, out: Path, *, lora_rank: int, **others: Any) -> dict[str, Any]:
+        ranks.append(lora_rank)
+        out.mkdir()
+        (shutil.copytree if weights.is_dir() else shutil.copy)(weights, out / ("model" if lora_rank else "model.gguf"))
+        return {}
+
+    monkeypatch.setattr(process, "train", train)
+    session: Any = SimpleNamespace(config=IterationConstants(LORA_RANK=4))
+    for start, rank in ((Weights(tmp_path / "policy"), 4), (Weights(POLICY), 0)):
+        iterations = Iterations(session, start, [], [], ("", ""), lean, tmp_path / str(rank))
+        record = Record(iterations.own(0), {})
+        (iterations.own(0) / "model").mkdir(parents=True)  # left by a run that was killed
+        trained = iterations.train(0, start, record)
+        assert iterations.train(0, start, record) == trained == iterations.policy(0)
+        assert ranks.pop() == rank and not ranks
+        assert record.stage("trained")["digest"] == trained.digest == start.digest
 
 
-@pytest.mark.usefixtures("lean")
-@training.needed
-def test_a_policy_in_a_folder_is_trained_by_lora_served_and_embedded(tmp_path: Path) -> None:
-    folder = tmp_path / "policy"
-    to_hf.convert(POLICY, folder)
-    status, out, err = iterate(tmp_path, "LORA_RANK=4", "SKIP_BASELINE=1", MODEL=str(folder))
-    assert status == 0 and "baseline" not in out, err
-    own = tmp_path / "lean" / "iteration_0"
-    assert (own / "model" / "adapter").is_dir() and list((own / "model" / "model").glob("*.safetensors"))
-    record = json.loads((own / "record.json").read_text())
-    assert record["complete"] and record["guided"]["gain"]["n"] == len(HELD_OUT)
-    assert "gain" not in record["evaluated"] and not (own / "eval_before").exists()
-    energy = json.loads((own / "energy" / "energy.json").read_text())
-    assert energy["model"].startswith(f"served-{record['trained']['digest'][:12]}")  # not by the first policy
-
-
-@pytest.mark.usefixtures("lean")
-@training.needed
-def test_an_iteration_without_the_one_before_is_one_line(tmp_path: Path) -> None:
-    status, out, err = iterate(tmp_path, "ITERATION=1", "MAX_ITERATION=1")
-    assert status == 2 and err.count("error: ") == 1 and "ITERATION=0" in err and "Traceback" not in err, (out, err)
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"ITERATION": 3}, "MAX_ITERATION"),
-        ({"TRAIN_NODES": 2, "EXPLORE": "lemmas"}, "MAX_NODES"),
-        ({"ITERATION": 1, "RESET": 1}, "RESET"),
-    ],
-)
-def test_constants_that_contradict_each_other_are_refused(changes: dict[str, Any], name: str) -> None:
-    with pytest.raises(UserError, match=name):
-        IterationConstants(**changes)
+def test_an_iteration_without_the_one_before_is_refused(lean: Toolchain, tmp_path: Path) -> None:
+    session: Any = None
+    with pytest.raises(UserError, match="ITERATION=0"):
+        Iterations(session, Weights(POLICY), [], [], ("", ""), lean, tmp_path).policy(0)
 
 
 def test_a_held_out_theorem_is_not_learned_from() -> None:
@@ -66,13 +55,3 @@ def test_a_held_out_theorem_is_not_learned_from() -> None:
     check_apart(learned, [Theorem(*each) for each in HELD_OUT])
     with pytest.raises(UserError, match="identity"):
         check_apart(learned, [Theorem("other", " (p :  Prop) : p → p")])
-
-
-def test_begun_anew_what_was_there_is_kept(tmp_path: Path) -> None:
-    told: list[str] = []
-    for number in (0, 1):
-        (tmp_path / f"iteration_{number}").mkdir()
-        (tmp_path / f"iteration_{number}" / "pairs.jsonl").write_text(str(number))
-    reset(tmp_path, told.append)
-    assert sorted(path.read_text() for path in tmp_path.glob("iteration_*/pairs.jsonl")) == ["0", "1"]
-    assert len(told) == 2 and not (tmp_path / "iteration_0").exists()

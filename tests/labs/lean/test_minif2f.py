@@ -1,4 +1,4 @@
-"""miniF2F: files of the published shape, made here; statements as Lean's source has them; and what a user is told."""
+"""Test miniF2F with generated files of its shape, and statements from Lean's source."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from labs.lean import minif2f, statements
+from labs.lean import minif2f, theorems
 from labs.lean.toolchain import Toolchain
 
 HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
@@ -18,20 +18,20 @@ MATHLIB = Toolchain(("lean",), "import Mathlib\nset_option autoImplicit false\n"
 
 
 def row(
-    name: str, split: str = "test", said: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b", **changes: Any
+    name: str, split: str = "test", output: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b", **changes: Any
 ) -> dict[str, Any]:
     return {
         "name": name,
         "split": split,
         "informal_prefix": "/-- Show that it is so.-/\n",
-        "formal_statement": f"theorem {name} {said} := by\n",
+        "formal_statement": f"theorem {name} {output} := by\n",
         "goal": "a b : ℕ\nh₀ : a < b\n⊢ a + 1 ≤ b",
         "header": HEADER,
     } | changes
 
 
 def published(folder: Path, *changed: dict[str, Any], count: int = minif2f.EACH) -> Path:
-    """The file, with `changed` rows in the place of the first of test."""
+    """Write the file, with `changed` rows as the first of test."""
     rows = [row(f"valid_{i}", "valid") for i in range(count)]
     rows += [*changed, *(row(f"test_{i}") for i in range(count - len(changed)))]
     path = folder / "minif2f.jsonl"
@@ -40,7 +40,7 @@ def published(folder: Path, *changed: dict[str, Any], count: int = minif2f.EACH)
 
 
 def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Path) -> None:
-    path = published(tmp_path, row("one", said=": 2 + 2 = 4"))
+    path = published(tmp_path, row("one", output=": 2 + 2 = 4"))
     theorems, lean = minif2f.given("minif2f", MATHLIB, tmp_path)
     assert path.exists() and len(theorems) == minif2f.EACH
     assert [(each.name, each.statement) for each in theorems[:2]] == [
@@ -57,17 +57,17 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
         tmp_path,
         row("a", header=HEADER.replace("Rat", "Rat Filter")),
         row("b", formal_statement="def b := 1\n"),
-        row("c", said=": let x := 2; x = 2"),
-        row("d", said=": 5! = 120"),
+        row("c", output=": let x := 2; x = 2"),
+        row("d", output=": 5! = 120"),
     )
     theorems, _ = minif2f.given("minif2f", MATHLIB, tmp_path)
     assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
-    said = "".join(capfd.readouterr())
-    assert "3 of 244" in said and "another header 1" in said and "no theorem 1" in said
+    output = "".join(capfd.readouterr())
+    assert "3 of 244" in output and "another header 1" in output and "no theorem 1" in output
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("output", "read"),
     [
         ("∑ k in Finset.range n, k = 3", "∑ k ∈ Finset.range n, k = 3"),
         ("(∏ i in s, ∑ j in t i, j) = 1", "(∏ i ∈ s, ∑ j ∈ t i, j) = 1"),
@@ -77,8 +77,8 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
         ("x in s", "x in s"),
     ],
 )
-def test_sums_are_written_as_mathlib_reads_them(said: str, read: str) -> None:
-    assert minif2f.modern(said) == read
+def test_sums_are_written_as_mathlib_reads_them(output: str, read: str) -> None:
+    assert minif2f.modern(output) == read
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", json.dumps(row("x") | {"header": None}), json.dumps(row("x"))])
@@ -121,14 +121,14 @@ def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_statements_are_read_out_of_leans_source(source: str, name: str, statement: str) -> None:
-    assert statements.theorem_in(source) == (name, statement)
+    assert theorems.theorem_in(source) == (name, statement)
 
 
 @pytest.mark.parametrize(
     "source", ["", "def a : ℕ := 1", "theorem", "theorem a", "theorem a (x : ℕ) := by", "instance : A := b", "@[simp"]
 )
 def test_what_is_no_theorem_gives_none(source: str) -> None:
-    assert statements.theorem_in(source) is None
+    assert theorems.theorem_in(source) is None
 
 
 WORDS = st.sampled_from(["x", "h₀", "x + 1 = 2", "∀ y, y ≤ 3", "f x", "{y | y < 2}", "⟨1, 2⟩", "[MOD 7]", "⌊x⌋", "5!"])
@@ -156,4 +156,4 @@ def test_any_binders_and_type_come_back_as_they_were_written(
     wanted = " ".join([*shown, ":", kind])
     parts = ["theorem", name, *shown, ":", kind, end]
     source = "".join(part + (data.draw(BLANKS) if number < len(parts) - 1 else "") for number, part in enumerate(parts))
-    assert statements.theorem_in(source) == (name, " ".join(wanted.split()))
+    assert theorems.theorem_in(source) == (name, " ".join(wanted.split()))

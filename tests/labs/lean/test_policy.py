@@ -1,4 +1,4 @@
-"""The policy: seeded single requests, tactics out of whatever a model writes, a real engine's log probabilities."""
+"""Test the policy: seeded single requests, and tactics from any text of a model."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,20 +44,20 @@ def test_the_tactic_is_within_fences_and_spaces(text: str, tactic: str) -> None:
 
 @given(st.text(st.sampled_from("`\n aé⊢\t") | st.characters(), max_size=40))
 def test_any_text_has_a_tactic_or_none(text: str) -> None:
-    made = tactic_in(text)
-    assert made == made.strip() and len(made) <= len(text)
+    built = tactic_in(text)
+    assert built == built.strip() and len(built) <= len(text)
 
 
-def said(answers: Sequence[Completion | str], logprobs: Sequence[float | None] = ()) -> Model:
-    """A model that gives the answer of a request's number, with its log probability."""
+def output(answers: Sequence[Completion | str], logprobs: Sequence[float | None] = ()) -> Model:
+    """Return a model that answers a request by its number, with a log probability."""
 
     def reply(names: tuple[str | int, ...], prompt: str) -> Completion:
         number = int(names[-1])
-        made = answers[number]
-        if isinstance(made, Completion):
-            return made
+        built = answers[number]
+        if isinstance(built, Completion):
+            return built
         logprob = logprobs[number] if logprobs else -1.0 - number
-        return Completion("", 0, answer=made, finish_reason="stop", logprob=logprob)
+        return Completion("", 0, answer=built, finish_reason="stop", logprob=logprob)
 
     return Model(reply)
 
@@ -68,14 +68,14 @@ def proposed(model: Any, **changes: Any) -> tuple[list[tuple[str, float]], dict[
 
 
 def test_tactics_are_merged_with_the_best_log_probability_and_the_likeliest_comes_first() -> None:
-    model = said(["simp", "exact h", "simp ", "left", "", "``` "], [-3.0, -1.5, -0.5, -2.0, -0.1, -0.1])
+    model = output(["simp", "exact h", "simp ", "left", "", "``` "], [-3.0, -1.5, -0.5, -2.0, -0.1, -0.1])
     found, counts = proposed(model, CANDIDATES=6)
     assert found == [("simp", -0.5), ("exact h", -1.5), ("left", -2.0)]
     assert counts == {"requests": 6, "repeated": 1, "empty": 2}
 
 
 def test_a_tactic_is_asked_for_by_single_requests_that_the_state_names() -> None:
-    model = said(["simp"] * 4)
+    model = output(["simp"] * 4)
     proposed(model, TEMPERATURE=1.2, MAX_TOKENS=64)
     names = [names for names, *_ in model.asked]
     assert [each[-1] for each in names] == [0, 1, 2, 3] and len({each[:-1] for each in names}) == 1
@@ -83,11 +83,11 @@ def test_a_tactic_is_asked_for_by_single_requests_that_the_state_names() -> None
     assert [{"role": "user", "content": model.asked[0][1]}] == asked(STATE.pp)
     sampling = replace(Sampling(), **model.asked[0][2])
     assert sampling == Sampling(temperature=1.2, max_tokens=64, stop="\n", sum_logprobs=True)
-    other = said(["simp"] * 4)
+    other = output(["simp"] * 4)
     asyncio.run(Policy("lemma_1", other, constants(CANDIDATES=4))(State("⊢ q")))
     assert other.asked[0][0][:2] == names[0][:2] and other.asked[0][0][2] != names[0][2]
-    assert proposed(said(["Tactic: simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
-    ended = said(["simp\nrfl"] * 4)
+    assert proposed(output(["Tactic: simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
+    ended = output(["simp\nrfl"] * 4)
     assert proposed(ended, ENDS="model", OPENING="By ")[0] == [("simp\nrfl", -1.0)]
     assert ended.asked[0][2]["stop"] == "" and ended.asked[0][2]["opening"] == "By "
 
@@ -96,32 +96,32 @@ def test_what_a_server_takes_for_thinking_is_the_tactic_where_nothing_else_was_s
     taken = Completion("", 0, thinking="simp", finish_reason="stop", logprob=-1.0)
     thought = Completion("", 0, thinking="We try simp.", answer="exact h", finish_reason="stop", logprob=-2.0)
     lost = Completion("", 0, thinking="We try", finish_reason="length", logprob=-0.5)
-    assert proposed(said([taken, thought, lost, ""]))[0] == [("simp", -1.0), ("exact h", -2.0)]
+    assert proposed(output([taken, thought, lost, ""]))[0] == [("simp", -1.0), ("exact h", -2.0)]
 
 
 def test_what_is_cut_off_or_has_no_sum_is_no_tactic() -> None:
     cut = Completion("", 0, answer="exact fun", finish_reason="length", logprob=-9.0)
     failed = Completion("", 0, error="context overflow: …")
-    model = said([cut, failed, "rcases h with ⟨x⟩", "simp"], [None, None, None, -1.0])
+    model = output([cut, failed, "rcases h with ⟨x⟩", "simp"], [None, None, None, -1.0])
     assert proposed(model) == ([("simp", -1.0)], {"requests": 4, "cut off": 1, "failed": 1, "no sum": 1})
 
 
 def test_a_state_beyond_the_context_is_a_dead_end() -> None:
     refusal = Completion("", 0, error="context overflow: 9000 tokens exceed the context of 2304")
     with pytest.raises(TooLong):
-        proposed(said([refusal] * 4))
+        proposed(output([refusal] * 4))
     with pytest.raises(Failed) as raised:
-        proposed(said([refusal, refusal, refusal, Completion("", 0, error="silent for 300 s")]))
+        proposed(output([refusal, refusal, refusal, Completion("", 0, error="silent for 300 s")]))
     assert not isinstance(raised.value, TooLong)
 
 
 def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match="logprobs"):
-        proposed(said(["simp"] * 4, [None] * 4))
-    assert proposed(said([""] * 4, [None] * 4))[0] == [], "nothing was said, so nothing is known"
+        proposed(output(["simp"] * 4, [None] * 4))
+    assert proposed(output([""] * 4, [None] * 4))[0] == [], "without text, nothing is known"
 
     async def later() -> None:
-        replies = {"a": said(["simp"] * 4), "b": said(["rfl"] * 4, [None] * 4)}
+        replies = {"a": output(["simp"] * 4), "b": output(["rfl"] * 4, [None] * 4)}
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             return await replies["a" if "⊢ a" in messages[0]["content"] else "b"](messages, *names, **changes)
@@ -134,7 +134,7 @@ def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
 
 
 def by_seed(names: tuple[str | int, ...], prompt: str) -> Completion:
-    """A tactic of a toy, drawn with the seed that the names give."""
+    """Draw a toy's tactic with the seed of a request."""
     number = seeds.derive(7, *names)
     return Completion("", 0, answer="abcd"[number % 4], finish_reason="stop", logprob=-0.1 - number % 31)
 

@@ -1,4 +1,4 @@
-"""Pairs and theorems out of data of LeanDojo's shape: what is kept and left out, and sources that can't be used."""
+"""Test pairs and theorems from data of LeanDojo's shape, and unusable sources."""
 
 import gzip
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from labs.lean import download, pairs, theorems
+from labs.lean import pairs, theorems
 from labs.lean.prepare import SPLITS, main
 from tests.fakes.http import HttpFake, Request
 
@@ -28,7 +28,7 @@ def theorem(name: str, *steps: tuple[str, str]) -> dict[str, Any]:
 
 
 def benchmark(**changes: Any) -> dict[str, str]:
-    """Make its files by name. `changes`: other values of parts, or other texts of files."""
+    """Return its files by name. `changes`: other values of parts, or other texts of files."""
     parts = {
         "train": [
             theorem("Foo.one", (STATE, "exact h"), ("p : Prop\n⊢ p → p", "intro h")),
@@ -58,16 +58,16 @@ def benchmark(**changes: Any) -> dict[str, str]:
 
 
 def archive(path: Path, files: dict[str, str], root: str = f"{ROOT}/") -> Path:
-    with tarfile.open(path, "w:gz") as made:
+    with tarfile.open(path, "w:gz") as built:
         for name, text in files.items():
             about = tarfile.TarInfo(root + name)
             about.size = len(content := text.encode())
-            made.addfile(about, io.BytesIO(content))
+            built.addfile(about, io.BytesIO(content))
     return path
 
 
 def refused(results: Path, *args: str) -> None:
-    """Demand that it ends with status 2 and leaves nothing."""
+    """Assert that it ends with status 2 and leaves nothing."""
     with pytest.raises(SystemExit, match="2"):
         main(args)
     assert not [*results.glob("lean/prepared"), *results.glob("lean/.prepared.*")]
@@ -87,8 +87,8 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     learned = {each.name: each.statement for each in theorems.read(folder / "theorems.json")}
     assert learned == {"Foo.one": "(p : Prop) : p → p", "Foo.two": "{p : Prop} (h : p) : p ∧ p"}
     assert [each.name for each in theorems.read(folder / "theorems_test.json")] == ["Foo.test"]
-    made = json.loads((folder / "manifest.json").read_text())
-    assert made["pairs"] == {
+    built = json.loads((folder / "manifest.json").read_text())
+    assert built["pairs"] == {
         "kept": 2,
         "of a theorem that is held out": 2,
         "the same pair again": 1,
@@ -97,12 +97,12 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
         "no state": 1,
         "no tactic": 1,
     }
-    assert made["statements"]["not elaborated by itself"] == 1 and made["split"] == "novel_premises"
-    assert made["source"]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
-    assert made["source"]["metadata"]["leandojo_version"] == "2.0.0"
-    for name, digest in made["files"].items():
+    assert built["statements"]["not elaborated by itself"] == 1 and built["split"] == "novel_premises"
+    assert built["source"]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert built["source"]["metadata"]["leandojo_version"] == "2.0.0"
+    for name, digest in built["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
-    assert sorted(each.name for each in folder.iterdir()) == sorted([*made["files"], "manifest.json"])
+    assert sorted(each.name for each in folder.iterdir()) == sorted([*built["files"], "manifest.json"])
     assert "theorems_test.json" in capsys.readouterr().out
 
 
@@ -159,13 +159,13 @@ def test_a_file_is_fetched_once_whole_or_not_at_all(tmp_path: Path) -> None:
     source, path = tmp_path / "published", tmp_path / "there" / "data.tar.gz"
     source.write_bytes(b"content")
     digest = hashlib.md5(b"content").hexdigest()
-    assert download.fetched(source.as_uri(), path, digest).read_bytes() == b"content"
-    assert download.fetched("http://127.0.0.1:9/x", path, digest) == path  # it is there
+    assert theorems.fetched(source.as_uri(), path, digest).read_bytes() == b"content"
+    assert theorems.fetched("http://127.0.0.1:9/x", path, digest) == path  # it is there
     with pytest.raises(UserError, match=str(path)):
-        download.fetched(source.as_uri(), path, "0" * 32)
+        theorems.fetched(source.as_uri(), path, "0" * 32)
     server = Halved()
     for address in (server.url, "http://127.0.0.1:9/x"):
         with pytest.raises(UserError, match=str(tmp_path / "b")):
-            download.fetched(address, tmp_path / "b")
+            theorems.fetched(address, tmp_path / "b")
     assert not (tmp_path / "b").exists()
     server.close()

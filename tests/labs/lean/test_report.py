@@ -1,4 +1,4 @@
-"""What the report says of searches in Lean: real ones, ones whose figures are known, broken ones; the page."""
+"""Test the report of searches: real ones, ones with known figures, broken ones, and the page."""
 
 import json
 from pathlib import Path
@@ -10,15 +10,15 @@ from core.base.errors import UserError
 from core.base.files import storable, write_atomically
 from core.report.report import main
 from labs.lean import report as lean
-from labs.lean import summary, trajectories
-from labs.lean.summary import Report
+from labs.lean import trajectories
+from labs.lean.report import Report
 from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 
 
 def columns(found: Report) -> list[dict[str, list[str]]]:
-    return [{column.head: list(column.cells) for column in table.columns} for table in summary.tables(found)]
+    return [{column.head: list(column.cells) for column in table.columns} for table in lean.tables(found)]
 
 
 # Tables
@@ -28,7 +28,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     searches.record(results / "lean" / "baseline")
     searches.searched(results / "lean" / "baseline" / "trajectories", None, 1)
     searches.iteration(results)
-    by_nodes, gains, energy, taken, ended, time = columns(summary.read(results / "lean"))
+    by_nodes, gains, energy, taken, ended, time = columns(lean.read(results / "lean"))
     assert by_nodes["searches"] == ["baseline", "first policy", "iteration 0", "iteration 0, energy"]
     rates = {nodes: [cell.split()[0] for cell in by_nodes[f"within {nodes}"]] for nodes in (1, 2, 4, 8)}
     assert rates == {
@@ -53,7 +53,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
 def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results: Path) -> None:
     searches.iteration(results, 0)
     searches.searched(searches.record(results / "lean" / "iteration_1") / "eval", *searches.GUIDED)
-    gains = columns(summary.read(results / "lean"))[1]
+    gains = columns(lean.read(results / "lean"))[1]
     assert gains["policy"] == ["first policy", "iteration 0", "iteration 1"]
     assert gains["won, lost"] == ["-", "5, 1", "1, 0"] and gains["won, lost (first)"] == ["-", "5, 1", "5, 0"]
     assert gains["pairs"] == ["-", "1,234", "-"]
@@ -69,7 +69,7 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     searches.search(own / "trajectories", "t3", 3, run="another")
     trajectories.part(own / "trajectories", "t2").with_suffix(".json").write_text("{}")  # its tree is not there yet
     searches.searched(searches.record(results / "lean" / "iteration_0.2026-01-01") / "eval", 1, 2)  # put aside
-    found = summary.read(results / "lean")
+    found = lean.read(results / "lean")
     assert [each.label for each in found.searches] == ["first policy", "iteration 0, to learn from", "iteration 0"]
     assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
     assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
@@ -148,15 +148,15 @@ def test_a_broken_file_is_one_line_and_leaves_no_page(results: Path, capsys: pyt
 
 
 def page_of(results: Path, out: Path) -> Path:
-    write_atomically(out, lean.html(summary.read(results / "lean")))
+    write_atomically(out, lean.html(lean.read(results / "lean")))
     return out
 
 
 def test_a_theorem_shows_its_search_and_the_path_of_its_proof(tab: Tab, baseline: Path, tmp_path: Path) -> None:
     path = page_of(baseline, tmp_path / "x.html")
     shown = tab.open(path, "#/0/overview")
-    told = [row.inner_text() for row in shown.locator(".theorems li").all()]
-    assert [text.split()[0] for text in told] == ["false", "falsity", "identity", "succ"]
+    names = [row.inner_text() for row in shown.locator(".theorems li").all()]
+    assert [text.split()[0] for text in names] == ["false", "falsity", "identity", "succ"]
     folder = baseline / "lean" / "baseline" / "trajectories"
     for place, name in enumerate(("false", "falsity", "identity", "succ")):
         rows = trajectories.read(trajectories.part(folder, name)).to_pylist()
@@ -253,8 +253,7 @@ def test_what_a_model_wrote_is_text(tab: Tab, results: Path) -> None:
         assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), route
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_every_view_fits_its_screen(browser: Any, results: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     searches.iteration(results)

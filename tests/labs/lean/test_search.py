@@ -1,4 +1,4 @@
-"""The search: within its limits, the best first, and the same tree whatever comes first."""
+"""Test the search: it respects its limits, expands the best first, and does not depend on the order of answers."""
 
 import asyncio
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
@@ -38,7 +38,7 @@ def edges(graph: Graph) -> int:
 
 
 def breadth_first(graph: Graph, depth: int) -> int | None:
-    """Tactics of the shortest proof of at most `depth`, None where there is none."""
+    """Return the length of the shortest proof of at most `depth` tactics; None if there is none."""
     level: set[Target] = {0}
     for number in range(1, depth + 1):
         level = {to for state in level if isinstance(state, int) for _, to in graph.get(state, {}).values()}
@@ -48,7 +48,7 @@ def breadth_first(graph: Graph, depth: int) -> int | None:
 
 
 def whole(found: Found, graph: Graph) -> None:
-    """What holds of every result."""
+    """Assert the invariants of each result."""
     assert [node.number for node in found.nodes] == list(range(len(found.nodes)))
     for node in found.nodes[1:]:
         assert node.parent is not None and node.parent < node.number
@@ -72,6 +72,7 @@ def whole(found: Found, graph: Graph) -> None:
         assert found.reason in (BUDGET, EMPTY, TIME, START, ERROR) and found.why and found.tactics == []
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 40), st.integers(1, 8), st.floats(0, 1), st.integers(1, 8))
 def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
     graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, alpha: float, asked: int
@@ -85,11 +86,11 @@ def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
         assert found.applied == most
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 8), st.floats(0, 1), st.integers(1, 9))
 def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_first_does(
     graph: Graph, energy: Callable[[int], float] | None, batch: int, alpha: float, depth: int
 ) -> None:
-    """Whatever is known of the states, and whatever order that makes."""
     found = run(Toy(graph, energy), MAX_NODES=edges(graph) + 1, BATCH=batch, ALPHA=alpha, MAX_DEPTH=50)
     assert found.is_proved == (breadth_first(graph, 50) is not None)
     assert found.is_proved or found.reason == EMPTY
@@ -97,6 +98,7 @@ def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_firs
     assert len(shallow.tactics) <= depth and (not shallow.is_proved or breadth_first(graph, depth) is not None)
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
 def test_equal_answers_make_equal_trees_in_whatever_order_they_come(
     graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, jitter: int
@@ -123,7 +125,6 @@ def test_with_a_perfect_energy_the_path_alone_is_expanded(alpha: float) -> None:
 
 
 def test_with_the_sign_turned_the_energy_does_worse_than_none() -> None:
-    """And with less than a wrong order takes, nothing is found: whoever turns the sign is told so here."""
     perfect = distance(DEEP)
     right, none, wrong = (
         run(Toy(DEEP, energy), MAX_NODES=1000) for energy in (perfect, None, lambda state: -perfect(state))
@@ -180,12 +181,14 @@ def test_the_best_path_is_taken(
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=9))
 def test_a_column_is_scaled_to_mean_0_and_deviation_1_or_says_nothing(column: list[float]) -> None:
-    told = scaled(column)
-    assert len(told) == len(column) and all(map(math.isfinite, told))
-    if any(told):
-        assert math.fsum(told) == pytest.approx(0, abs=1e-6)
-        assert math.fsum(x * x for x in told) == pytest.approx(len(told))
-    for (a, x), (b, y) in zip(zip(column, told, strict=True), zip(column[1:], told[1:], strict=True), strict=False):
+    results = scaled(column)
+    assert len(results) == len(column) and all(map(math.isfinite, results))
+    if any(results):
+        assert math.fsum(results) == pytest.approx(0, abs=1e-6)
+        assert math.fsum(x * x for x in results) == pytest.approx(len(results))
+    for (a, x), (b, y) in zip(
+        zip(column, results, strict=True), zip(column[1:], results[1:], strict=True), strict=False
+    ):
         assert not a < b or x <= y
 
 
@@ -368,7 +371,7 @@ def test_a_log_probability_above_0_is_0() -> None:
 
 @dataclass
 class Slow(Toy):
-    """A world in which every answer takes the seconds that `takes` has for its kind, by its own `clock`."""
+    """A world whose answers take the seconds in `takes`, by its own `clock`."""
 
     takes: dict[str, float] = field(default_factory=dict)
     now: float = 1000.0

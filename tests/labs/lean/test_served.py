@@ -1,4 +1,4 @@
-"""A server that embeds beside one that generates: the memory of both, the flags, and a start on stand-ins of GPUs."""
+"""Test two servers of a policy: their memory and flags, and a start on stand-ins of GPUs."""
 
 import json
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def _of(args: list[str], flag: str) -> str:
 
 @pytest.fixture
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]:
-    """The embedded model as a folder, on a machine with a stand-in of one GPU and of SGLang."""
+    """Return the embedded model as a folder, on a machine with stand-ins of a GPU and of SGLang."""
     convert(EMBEDDED_GGUF, tmp_path / "policy")
     monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG))
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
@@ -126,9 +126,9 @@ def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, t
     texts = ["⊢ p → p", "h : p\n⊢ q", "x " * 6000]
 
     def embedded(server: Server) -> np.ndarray:
-        made = asked(server, lambda embedder: embedder(texts))
-        assert made.cut.tolist() == [False, False, True]
-        return made.vectors
+        built = asked(server, lambda embedder: embedder(texts))
+        assert built.cut.tolist() == [False, False, True]
+        return built.vectors
 
     with served.embedding(policy, tmp_path) as embeds:
         digest = weights.digest(policy.path)[:12]
@@ -143,7 +143,7 @@ def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, t
 
 
 def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> None:
-    assert served.need(policy, CONFIG, beside=True).embeds and not served.need(policy, CONFIG).embeds
+    assert served.need(policy, CONFIG, embeds=True).embeds and not served.need(policy, CONFIG).embeds
     served.check_embeds(policy, CONFIG)
     config = json.loads((policy.path / "config.json").read_text())
     config |= {"num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151936}
@@ -152,9 +152,14 @@ def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> Non
         served.check_embeds(policy, CONFIG)
 
 
-def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
+def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
+    policy: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gguf = Weights(EMBEDDED_GGUF)
-    assert not served.need(gguf, CONFIG, beside=True).embeds
-    with served.embedding(gguf, tmp_path) as embeds:
-        assert embeds.kind == "llama.cpp"
+    assert not served.need(gguf, CONFIG, embeds=True).embeds
+    monkeypatch.setattr(served, "is_on_gpu", lambda policy: False)
+    for built in (gguf, policy):
+        with served.embedding(built, tmp_path) as embeds:
+            assert embeds.kind == "llama.cpp"
+            assert asked(embeds, lambda embedder: embedder(["⊢ p"])).vectors.shape == (1, 128)
     assert not (tmp_path / "starts").exists()

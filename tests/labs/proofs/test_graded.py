@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.base.files import DATA
 from core.problems import sets
 from core.problems.rows import read_rows
 from labs.proofs import graded
@@ -53,11 +52,9 @@ def test_limit_is_of_problems_with_all_their_proofs() -> None:
 
 
 def test_points_may_be_text_or_a_whole_float_and_thinking_is_no_part_of_a_proof() -> None:
-    rows = [
-        {"problem": "x", "proof": "<think>hm</think>\nSo.", "points": p, "rubric": "7: all"} for p in ("7", 7.0, " 3 ")
-    ]
-    assert [proof.points for proof in check([("row", row) for row in rows], "a file")] == [7, 7, 3]
-    assert {proof.text for proof in check([("row", row) for row in rows], "a file")} == {"So."}
+    row = {"problem": "x", "proof": "<think>hm</think>\nSo.", "rubric": "7: all"}
+    found = check([("row", row | {"points": points}) for points in ("7", 7.0, " 3 ")], "a file")
+    assert [(proof.points, proof.text) for proof in found] == [(7, "So."), (7, "So."), (3, "So.")]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +78,10 @@ def test_equal_statements_are_one_problem_and_ids_that_begin_anew_are_told_apart
 
 
 def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
-    details = [
-        {"title": "Start", "grading_scheme_desc": "begins", "max_points": 3, "points": 2, "desc": "He began well"}
-    ]
+    given = {"points": 2, "desc": "He began well"}
+    details = [{"title": "Start", "grading_scheme_desc": "begins", "max_points": 3} | given]
     for cell in (details, json.dumps(details)):
-        told = scheme_of(cell)
-        assert told == "title: Start; grading_scheme_desc: begins; max_points: 3"
+        assert scheme_of(cell) == "title: Start; grading_scheme_desc: begins; max_points: 3"
     assert scheme_of([{"title": "All", "points": 7}]) == "title: All; points: 7"
     assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
 
@@ -106,6 +101,5 @@ def test_a_published_set_is_read_from_a_local_copy_and_must_be_whole(
     assert (proof.text, proof.points, of.guidelines, of.solution) == ("It is.", 6, "7: all", "So.")
 
 
-def test_the_names_of_graded_sets_are_nobody_elses() -> None:
+def test_no_graded_set_has_the_name_of_a_problem_set() -> None:
     assert not {*PUBLISHED, *graded.BUNDLED} & {*sets.PUBLISHED, *sets.BUNDLED}
-    assert all((DATA / f"{name}.json").exists() for name in graded.BUNDLED)

@@ -1,4 +1,4 @@
-"""Grading a proof: mean and spread, what is asked once more, what is missing, and what no grader is asked."""
+"""Grading a proof: mean and spread, repeated requests, missing points, and proofs that are not sent."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,25 +18,22 @@ ANSWER = Problem("p2", "How much is 6*7?", "42", "math")
 def graded(
     reply: Callable[[int, int], str | Completion], count: int = 1, problem: Problem = PROOF, made: Completion = MADE
 ) -> tuple[Points, list[tuple[Any, ...]]]:
-    """`reply(number, attempt)`: what a grader says. What came of it, and the names of what was asked."""
+    """Grade by `reply(number, attempt)`; return the points and the names of the requests."""
     names: list[tuple[Any, ...]] = []
 
     async def ask(messages: Sequence[Message], *asked: str | int, **changes: Any) -> Completion:
         assert not changes
         names.append(asked)
-        said = reply(int(asked[-2]), int(asked[-1]))
-        return said if isinstance(said, Completion) else Completion("", 0, "", said, finish_reason="stop")
+        text = reply(int(asked[-2]), int(asked[-1]))
+        return text if isinstance(text, Completion) else Completion("", 0, "", text, finish_reason="stop")
 
     return asyncio.run(grade(problem, made, ask, count)), names
 
 
-def test_points_come_with_the_reasons_and_the_scheme() -> None:
+def test_points_come_with_reasons_and_the_scheme_and_several_have_a_mean_and_a_spread() -> None:
     found, names = graded(lambda number, attempt: "It holds.\nPoints: 6")
     assert (found.grade, found.counted, found.spread, found.missing, found.scheme) == (6, 6, None, None, "7 for all")
     assert found.gradings[0].reason == "It holds.\nPoints: 6" and len(names) == 1 == len(found.calls)
-
-
-def test_several_gradings_have_a_mean_and_a_spread() -> None:
     found, names = graded(lambda number, attempt: f"Points: {(2, 4, 6)[number]}", count=3)
     assert (found.grade, found.spread, len(names)) == (4, 2, 3)
 
@@ -74,18 +71,6 @@ def test_what_is_no_proof_is_sent_to_nobody(made: Completion, ungraded: str, cou
     found, names = graded(lambda number, attempt: "Points: 7", made=made)
     assert names == [] and (found.ungraded, found.grade, found.counted) == (ungraded, None, counted)
     assert found.missing == (None if counted == 0 else ungraded)
-
-
-def test_a_self_evaluation_is_left_out_and_noted() -> None:
-    asked: list[str] = []
-
-    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        asked.append(messages[0]["content"])
-        return Completion("", 0, "", "Points: 3", finish_reason="stop")
-
-    made = replace(MADE, answer="n is 2k.\n\n## Self-evaluation\nPerfect.\nScore: 1")
-    found = asyncio.run(grade(PROOF, made, ask, 1))
-    assert found.left_out > 20 and "Perfect" not in asked[0] and "n is 2k." in asked[0] and found.grade == 3
 
 
 @pytest.mark.parametrize(

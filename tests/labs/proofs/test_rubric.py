@@ -1,4 +1,4 @@
-"""What a grader is asked: the prompt that fits, a file's in its place, and what is wrong with one in a line."""
+"""Requests to a grader: the prompt that fits, a file instead, and its faults in one line."""
 
 import re
 from dataclasses import replace
@@ -18,19 +18,19 @@ SCHEME = replace(PROOF, guidelines="", grading_scheme="3: n = 2\n4: the rest")
 ANSWER = Problem("p2", "How much is 6*7?", "42")
 
 
-def said(problem: Problem, proof: str = "It is clear.", **more: rubric.Prompt) -> str:
+def request(problem: Problem, proof: str = "It is clear.", **more: rubric.Prompt) -> str:
     [message] = asked(problem, proof, 0, **more).messages
     assert message["role"] == "user"
     return message["content"]
 
 
 def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
-    with_guidelines, with_scheme = said(PROOF), said(SCHEME)
+    with_guidelines, with_scheme = request(PROOF), request(SCHEME)
     assert "By parity." in with_guidelines and "1 for n = 2" in with_guidelines
     assert "marking scheme" in with_scheme and "3: n = 2" in with_scheme and "By parity." not in with_scheme
-    assert "1 for n = 2" in said(replace(PROOF, solution="")), "guidelines alone are a scheme"
-    assert "The right answer:\n42" in said(ANSWER)
-    for words in (with_guidelines, with_scheme, said(ANSWER)):
+    assert "1 for n = 2" in request(replace(PROOF, solution="")), "guidelines alone are a scheme"
+    assert "The right answer:\n42" in request(ANSWER)
+    for words in (with_guidelines, with_scheme, request(ANSWER)):
         assert '"Points: N"' in words.split("\n")[-1]
     assert asked(PROOF, "x", 0).scheme == "1 for n = 2" and asked(SCHEME, "x", 0).scheme == "3: n = 2\n4: the rest"
     assert asked(ANSWER, "x", 0).scheme == "" and list(asked(ANSWER, "x", 0).allowed) == [0, 7]  # type: ignore[call-overload]
@@ -39,7 +39,7 @@ def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
 @given(ANY_TEXT | HOSTILE)
 def test_a_proof_fills_in_no_place_and_ends_no_fence(proof: str) -> None:
     for problem in (PROOF, SCHEME, ANSWER):
-        words = said(problem, proof)
+        words = request(problem, proof)
         drawn = re.findall("lines that hold ([0-9a-f]{16}) stands", words)[-1]
         before, rest = words.split(f"----- {drawn} begins -----\n", 1)
         inside, behind = rest.split(f"\n----- {drawn} ends -----", 1)
@@ -51,7 +51,7 @@ def test_a_file_replaces_them(tmp_path: Path) -> None:
     path.write_text("Is {proof} right for {problem}? Think of \\frac{{1}}{{2}}.")
     found = prompt(str(path))
     assert found and found.name == "mine.txt"
-    words = said(replace(PROOF, guidelines="", solution=""), chosen=found)
+    words = request(replace(PROOF, guidelines="", solution=""), chosen=found)
     assert "\\frac{1}{2}" in words and "By parity." not in words and words.startswith("Is ----- ")
     assert asked(PROOF, "x", 0, found).scheme == ""
     assert prompt("") is None and prompt("scheme") == rubric.Prompt("scheme", rubric.SCHEME)
@@ -60,17 +60,9 @@ def test_a_file_replaces_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{problem} {proof} {points}",
-        "{problem} {proof} {}",
-        "{problem} {proof} {0}",
-        "{problem} {proof.__class__}",
-        "{problem} {proof!r}",
-        "{problem} {proof:{answer}}",
-        "{problem} {proof} \\frac{1}{2}",
-        "{problem} {proof} }",
-        "{problem} {guidelines}",
-        "{proof}",
-        "",
+        *(f"{{problem}} {{proof}} {bad}" for bad in ("{points}", "{}", "{0}", "\\frac{1}{2}", "}")),
+        *(f"{{problem}} {bad}" for bad in ("{proof.__class__}", "{proof!r}", "{proof:{answer}}", "{guidelines}")),
+        *("{proof}", ""),
     ],
 )
 def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str) -> None:
@@ -79,11 +71,6 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
     with pytest.raises(UserError) as raised:
         prompt(str(path))
     assert "{problem}, {solution}" in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_a_file_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match=r"nowhere\.txt"):
-        prompt("nowhere.txt")
 
 
 @pytest.mark.parametrize(

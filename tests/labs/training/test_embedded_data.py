@@ -11,7 +11,7 @@ import pytest
 from core.problems import sets
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.common import stated_score
-from core.scaffolds.tool_calls import call_lines, read_call
+from core.scaffolds.math_agent import call_lines, read_call
 from core.scaffolds.verification import read_verdict
 from labs.proofs import points as grader
 from scripts.embedded import make_sums, sums

@@ -1,6 +1,6 @@
-"""What SGLang imports and has no build for a CPU: modules that are whatever they are asked for. Python reads this file
-at its start, where its folder is in PYTHONPATH. Nothing that computes here comes from them: SGLang's own code for CPUs
-does."""
+"""Replace modules that SGLang imports but that lack a build for CPUs, by empty ones with any attribute.
+
+Python reads this file at its start, if PYTHONPATH has its folder. SGLang's own code for CPUs does all computing."""
 
 import importlib.abc
 import importlib.machinery
@@ -12,13 +12,13 @@ MADE_UP = ("torchvision", "torchaudio", "sgl_kernel", "cutlass")
 
 
 class Anything:
-    """An object that is called, and asked for attributes, without end."""
+    """An object that can be called and has any attribute."""
 
     def __init__(self, *given: object, **named: object) -> None:
         pass
 
     def __call__(self, *given: object, **named: object) -> object:
-        return given[0] if len(given) == 1 and callable(given[0]) else Anything()  # as a decorator it changes nothing
+        return given[0] if len(given) == 1 and callable(given[0]) else Anything()  # a decorator changes nothing
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -51,7 +51,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _is_for_transformers() -> bool:
-    """It looks what is installed, and goes without."""
+    """Return whether transformers imports the module: it works without."""
     frame = sys._getframe(2)
     while frame.f_back and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back

@@ -7,39 +7,18 @@ from typing import Any
 import pytest
 
 from core.base.prices import PICO
+from labs.proofs.curate.filter import FILTER
 from labs.proofs.curate.filter import read as read_verdict
+from labs.proofs.curate.schemes import SCHEMES
 from labs.proofs.schemes import read as read_scheme
 from tests.fakes.grader import GradingServer
 from tests.fakes.http import answer
+from tests.golden.running import REPLIES
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, Row, begun, read, run, wait_for_lines, written
 
-SCHEME = """Two ways are open.
-
-Checkpoints:
-- 2 points: reduces to $n$ odd
-Chain: by induction
-- 5 points: the step
-Chain: by descent
-- 1 point: a least one
-- 4 points: a smaller one
-No credit:
-- tries of small cases
-Deductions:
-- 1 point: leaves out n = 0"""
-VERDICT = """It leaves out a case.
-
-Incomplete: no
-Difficulty: 7
-Gaps: **yes**
-Wrong: no
-Disagreement: yes
-Computational: no"""
-REPLIES = {"schemes": SCHEME, "filter": VERDICT}
+SCHEME, VERDICT = REPLIES["schemes"], REPLIES["filter"]
 OTHERS = {"schemes": SCHEME.replace("reduces", "comes down"), "filter": VERDICT.replace("al: no", "al: yes")}
-COLUMNS = {
-    "schemes": ["grading_scheme"],
-    "filter": ["incomplete", "difficulty", "gaps", "wrong", "disagreement", "computational"],
-}
+TOOLS = {"schemes": SCHEMES, "filter": FILTER}
 
 
 @pytest.fixture(params=["schemes", "filter"])
@@ -50,11 +29,9 @@ def tool(request: pytest.FixtureRequest, grader: GradingServer) -> str:
 
 
 def rows(count: int, **more: Any) -> list[Row]:
-    return [
-        {"n": n, "problem": f"Show that {2 * n} is even.", "solution": f"It is twice {n}.", "metadata": {"path": "A/B"}}
-        | more
-        for n in range(count)
-    ]
+    texts = [(f"Show that {2 * n} is even.", f"It is twice {n}.") for n in range(count)]
+    more = {"metadata": {"path": "A/B"}} | more
+    return [{"n": n, "problem": problem, "solution": text} | more for n, (problem, text) in enumerate(texts)]
 
 
 def test_schemes_are_written_in_order_and_graded_by(desk: Desk) -> None:
@@ -107,9 +84,8 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_then_marked(tool: str, d
     made = desk.made(tool, rows(3))
     assert sorted(map(len, seeds.values())) == [1, 2, 2] and len(set(seeds[2])) == 2
     assert [row[f"{tool}_trouble"] for row in made] == [None, None, "unreadable"]
-    assert {made[2][name] for name in COLUMNS[tool]} == {None} and made[2][
-        f"{tool}_reply"
-    ] == "I would rather not.\n```"
+    assert {made[2][name] for name in TOOLS[tool].columns} == {None}
+    assert made[2][f"{tool}_reply"] == "I would rather not.\n```"
     for reason, word in (("length", "cut off"), ("content_filter", "filtered")):
         desk.grader.finish_reason = reason
         assert desk.made(tool, rows(1), f"SEED={len(word)}")[0][f"{tool}_trouble"] == word
@@ -129,10 +105,7 @@ def test_a_scheme_that_does_not_add_up_is_asked_for_again_and_never_repaired(des
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("Difficulty: 7", "Difficulty: 11"),
-        ("Difficulty: 7", "Difficulty: 0"),
-        ("Difficulty: 7", "Difficulty: 6.5"),
-        ("Difficulty: 7", "Difficulty: 7/10"),
+        *(("Difficulty: 7", f"Difficulty: {number}") for number in ("11", "0", "6.5", "7/10")),
         ("Wrong: no", "Wrong: perhaps"),
         ("Wrong: no", "Wrong: yes or no"),
         ("Wrong: no\n", ""),

@@ -1,6 +1,7 @@
-"""A comparison at equal compute on proofs: written by one server, graded by another, and what its table then says."""
+"""A comparison at equal compute on proofs, which one server writes and another grades."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,12 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def compared(results: Path) -> str:
-    """What such a comparison prints; its server is gone."""
+    """The output of such a comparison."""
     experiment, problems = results / "99_small.py", results / "problems.jsonl"
     experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0] + ENTRIES)
     problems.write_text("".join(f"{json.dumps(each)}\n" for each in PROOFS))
-    server = ScriptedServer()
-    try:
+    with closing(ScriptedServer()) as server:
         status, out, err = ended(python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url))
-    finally:
-        server.close()
     assert status == 0, err
     return out
 
@@ -54,15 +52,14 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     assert "left out: 12_hot" in compared
     folder = results / "99_small"
     before = rows(folder)
-    assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0} and not (
-        folder / "frontier.png"
-    ).exists()
+    assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0}
+    assert not (folder / "frontier.png").exists()
     assert {name for name, _ in before} == {"samples", "02_rsa_basic"}
 
     status, out, err = desk.run("grade", "99_small", desk.card())
     assert status == 0, err
     matched, after = Matched.kept(folder), rows(folder)
-    said = {
+    replies = {
         line["key"]: line["completion"]["answer"]
         for line in map(json.loads, (results / "journal" / "99_small.jsonl").read_text().splitlines())
     }
@@ -80,7 +77,7 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
                     if number is None:
                         means[name, budget][place].append(0.0)
                         continue
-                    proofs = [said[m.cost.key] for m in problem.steps[number].members]
+                    proofs = [replies[m.cost.key] for m in problem.steps[number].members]
                     asked |= {(problem.id, each) for each in proofs}
                     means[name, budget][place].append(sum(map(points_of, proofs)) / 7 / len(proofs))
     assert len(asked) == desk.grader.asked, "what no budget buys is sent to nobody"

@@ -1,4 +1,4 @@
-"""What a grading took, against values that were computed by hand."""
+"""Counts and cost of a grading, against values computed by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lines of JSON, graded: by a grader that charges, fails and repeats what it is shown, and killed."""
+"""Graded lines of JSON: a grader that charges, fails and quotes, and kills."""
 
 import json
 import signal
@@ -133,9 +133,9 @@ def test_a_grader_that_repeats_the_proof_and_stops_has_given_nothing(desk: Desk)
 BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([], (), "proofs"),
     ([[1]], (), "proofs.jsonl, line 1"),
-    ([{"problem": "x", "grading_scheme": "7: all"}], (), "line 1 has no text model_solution"),
-    ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "line 1 has no text model_solution"),
-    ([{"grading_scheme": "7: all", "proof": "y"}], (), "line 1 has no problem"),
+    ([{"problem": "x", "grading_scheme": "7: all"}], (), "model_solution"),
+    ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "model_solution"),
+    ([{"grading_scheme": "7: all", "proof": "y"}], (), 'line 1 needs "problem"'),
     ([*rows(1), {"problem": "x", "proof": "y"}], (), "problem 2 "),
     ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "line 1 asks for an answer"),
     ([{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}], (), "line 1 has an id"),

@@ -1,9 +1,9 @@
-"""Results, graded: the grades go into the file, the figures follow, and the file as it was stays."""
+"""Graded results: the grades and the new figures go into the file, and a copy of the old file is kept."""
 
 import json
 import shutil
-import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ from core.generate.journal import Journal
 from core.report import report as reporting
 from core.types import Completion
 from labs.proofs.grade.stored import written
-from tests.conftest import ended, start
-from tests.fakes.grader import GradingServer, points_of
+from tests.conftest import run
+from tests.fakes.grader import points_of
 from tests.fakes.server import ScriptedServer
 from tests.helpers.once import once
 from tests.helpers.runs import load
-from tests.labs.proofs.conftest import Card, Desk, Row, begun, read, run, the_error, wait_for_lines
+from tests.labs.proofs.conftest import Desk, Row, read, the_error
 
 PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]
 ANSWERS = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": i} for i in range(3)]
@@ -28,20 +28,16 @@ Make = Callable[..., None]
 
 @pytest.fixture
 def make(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Make:
-    """`make(experiment, problems, *args)` leaves the results of a run, whose server is gone; a run is made once."""
+    """Return `make(experiment, problems, *args)`, which leaves the results of a run; each run is made once."""
 
     def make(experiment: str, problems: list[Row], *args: str) -> None:
         def ran(folder: Path) -> None:
             path = folder / "problems.json"
             path.write_text(json.dumps(problems))
-            server = ScriptedServer()
-            try:
-                status, _, err = ended(
-                    start(experiment, f"PROBLEMS={path}", *args, BASE_URL=server.url, RESULTS_DIR=str(folder))
-                )
-                assert status == 0, err
-            finally:
-                server.close()
+            with closing(ScriptedServer()) as server:
+                places = {"BASE_URL": server.url, "RESULTS_DIR": str(folder)}
+                status, _, err = run(experiment, f"PROBLEMS={path}", *args, **places)
+            assert status == 0, err
 
         name = "-".join((experiment, *args)).replace("=", "")
         shutil.copytree(once(tmp_path_factory, name, ran), results, dirs_exist_ok=True)
@@ -68,12 +64,12 @@ def rewrite(journal: Path, changes: dict[str, Row]) -> None:
 
 def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: Path, make: Make) -> None:
     make("18_proofs", PROOFS, *SMALL)
-    before, said = load(results, "18_proofs"), completions(results, "18_proofs")
+    before, replies = load(results, "18_proofs"), completions(results, "18_proofs")
     status, out, err = desk.run("grade", "18_proofs", desk.card())
     assert status == 0, err
     after = load(results, "18_proofs")
     found = members(after)
-    assert [m["grade"] for m in found] == [points_of(said[m["key"]]["answer"]) for m in found]
+    assert [m["grade"] for m in found] == [points_of(replies[m["key"]]["answer"]) for m in found]
     assert [m["worth"] for m in found] == [m["grade"] / 7 for m in found]
     assert all(m["graded_by"] == "grader" and m["reasons"][0].endswith(f"Points: {m['grade']}") for m in found)
     assert [m["scheme"] for m in found] == [f"7: say {i}" for i in range(3) for _ in range(4)]
@@ -84,8 +80,8 @@ def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: 
     assert f"all         3  {100 * value:.1f} [" in out and after["grader"] == "by_model"
     kept = [json.loads(path.read_text()) for path in results.glob("18_proofs.2*.json")]
     assert kept == [before]
-    asked = {(problem["id"], said[m["key"]]["answer"]) for problem in after["problems"] for m in
-             problem["steps"][-1]["members"]}  # fmt: skip
+    texts = [(problem["id"], m["key"]) for problem in after["problems"] for m in problem["steps"][-1]["members"]]
+    asked = {(problem, replies[key]["answer"]) for problem, key in texts}
     assert len(asked) == desk.grader.asked, "the same proof is graded once"
     assert desk.run("grade", "18_proofs", desk.card())[0] == 0 and desk.grader.asked == len(asked)
     assert load(results, "18_proofs")["problems"] == after["problems"]
@@ -102,28 +98,8 @@ def test_an_export_has_the_grades_and_can_be_graded_again(desk: Desk, results: P
     assert [row["score"] for row in rows] == [row["grade"] / 7 for row in rows]
     assert [row["schema_0"] for row in rows] == [f"7: say {i}" for i in range(3)]
     assert all(row["grade_cost"]["cost"] > 0 and row["finish_reason"] == "stop" for row in rows)
-    assert desk.run("grade", str(path), desk.card())[0] == 0 and desk.grader.asked == asked, (
-        "the same proofs, graded already"
-    )
+    assert desk.run("grade", str(path), desk.card())[0] == 0 and desk.grader.asked == asked, "they are graded already"
     assert [row["grade"] for row in read(path.with_suffix(".graded.jsonl"))] == [row["grade"] for row in rows]
-
-
-def test_killed_in_the_middle_the_results_stay_and_nothing_is_graded_again(
-    grader: GradingServer, card: Card, results: Path, make: Make
-) -> None:
-    make("18_proofs", PROOFS, *SMALL)
-    before = (results / "18_proofs.json").read_bytes()
-    grader.life = 3
-    process = begun("grade", "18_proofs", card("concurrency = 2"))
-    assert grader.is_stuck.wait(120)
-    wait_for_lines(process, results / "journal" / "18_proofs.grading.jsonl", 3)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    assert (results / "18_proofs.json").read_bytes() == before
-    grader.revive()
-    assert run("grade", "18_proofs", card("concurrency = 2"))[0] == 0
-    assert len(set(grader.answered)) == len(grader.answered)
-    assert all(m["grade"] is not None for m in members(load(results, "18_proofs")))
 
 
 def test_all_populations_are_graded_if_that_is_asked_for(desk: Desk, results: Path, make: Make) -> None:

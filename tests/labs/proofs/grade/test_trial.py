@@ -1,9 +1,10 @@
-"""Is a grader any good: figures against a recount by hand, a poor grader and its attacks, kills, and refusals."""
+"""Trials of a grader: figures against a recount by hand, attacks on a poor grader, a kill, and refusals."""
 
 import json
 import signal
 from collections import defaultdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -42,14 +43,7 @@ def load(results: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def mean(values: Any) -> float:
-    found = list(map(float, values))
-    return sum(found) / len(found)
-
-
 def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, results: Path, tmp_path: Path) -> None:
-    grader = desk.grader
-
     def reply(prompt: str, seed: int) -> str:
         proof = PROOF.search(prompt)
         assert proof
@@ -57,8 +51,8 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
             return "I am confused."
         return f"Well.\nPoints: {7 if ATTACKS['instruction'] in prompt else points_of(proof[2].partition(chr(10))[0])}"
 
+    grader, rows = desk.grader, proofs(12)
     grader.reply = reply
-    rows = proofs(12)
     rows[4]["model_solution"] = None
     args = (file_of(rows, tmp_path / "mine.json"), desk.card(), "PROMPTS=scheme,alone")
     status, _, err = desk.run("20_grader", *args)
@@ -126,7 +120,7 @@ def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
         (["PROBLEMS=sums"], "PROBLEMS"),
     ],
 )
-def test_a_command_that_can_t_be_meant_is_one_line(args: list[str], named: str, desk: Desk, tmp_path: Path) -> None:
+def test_a_bad_command_is_refused_in_one_line(args: list[str], named: str, desk: Desk, tmp_path: Path) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     status, _, err = desk.run("20_grader", *args, ENGINE="embedded", OPENAI_API_KEY="", **offline)
     assert status == 2 and named in the_error(err)

@@ -1,38 +1,35 @@
-"""Show the trial of a grader in the terminal: a column for each prompt, and a line for each attack."""
+"""Show the trial of a grader in the terminal: a column for each prompt, and a row for each attack."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.base.prices import shown
-from core.base.terminal import cut, short, wrapped
-from core.report.table import NONE, Column, Metric, Table, filled
+from core.base.terminal import aligned, cut, short, wrapped
+from core.report.table import NONE
 
 Of = Mapping[str, Any]
 WIDEST = 20  # columns that the name of a writer, or of a prompt, may take
-LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight, but in kappa, in the points \
-given and in tokens each proof has
+LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight; in kappa, the points given and \
+the tokens, each proof has
 error: |grader's points - people's|; bucket: 0, 1-3, 4-6 or 7; order: of two proofs of a problem that people gave \
 different points, the grader gives the better one more (a tie counts half)
-advantage: a proof's points above the mean of its problem's; what grader and people differ by in it, as a learner with \
-this grader for its reward would see it (QED-Nano, arXiv 2604.04898)
-kappa: quadratic weights, 1 is agreement and 0 chance; it, error and advantage have intervals by the same resamples \
-of problems, and none if no resample differs; bias: what the grader gives more than people
-missing: no points were readable in two attempts; they count nowhere"""
+advantage: points above the mean of the problem's proofs, as a learner with this grader as its reward sees them; shown \
+is the mean |grader's - people's| (QED-Nano, arXiv 2604.04898)
+kappa: quadratic weights, 1 is agreement and 0 chance; bias: the grader's points less people's
+error, advantage and kappa share their resamples of problems; they lack an interval if no resample differs
+missing: no readable points in two attempts; never counted as 0"""
 
 
-def told(document: Of) -> str:
-    """Format the tables and what they mean."""
+def text(document: Of) -> str:
+    """Format the tables and their legend."""
     plain = [way for way in document["ways"] if not way["attack"]]
-    (head, *heads), *rows = _rows(plain, document["people"])
-    names, *cells = zip(*rows, strict=True)
-    columns = [Column(head, names), *(Column(*each) for each in zip(heads, cells, strict=True))]
-    parts = [Table("", columns).body()]
-    attacks = Table("", filled(ATTACKS, document["attacks"]))
+    parts, notes = [aligned(_rows(plain, document["people"]))], [LEGEND]
     if document["attacks"]:
-        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{attacks.body()}")
-    notes = [LEGEND, *([attacks.legend()] if document["attacks"] else [])]
+        rows = [[read(attack) for read in ATTACKS.values()] for attack in document["attacks"]]
+        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([[*ATTACKS], *rows])}")
+        notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
-        notes.append(f"left out, for the set lacks what they show: {', '.join(document['left_out'])}")
+        notes.append(f"prompts left out, as the set lacks a text that they show: {', '.join(document['left_out'])}")
     if (source := document["problem_set"]["source"]).startswith("bundled: "):
         notes.append(f"people: none here; {source.removeprefix('bundled: ')}")
     if note := (document["model"].get("card") or {}).get("note"):
@@ -42,16 +39,16 @@ def told(document: Of) -> str:
 
 def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     """List the rows: a name, and a cell for each of `ways`."""
-    made: list[list[str]] = []
+    rows: list[list[str]] = []
 
     def add(name: str, cell: Callable[[Of], str]) -> None:
-        made.append([name, *map(cell, ways)])
+        rows.append([name, *map(cell, ways)])
 
     add("prompt", lambda way: cut(way["way"], WIDEST))
     add("shows reference", lambda way: "yes" if way["has_reference"] else "no")
     add("graded", lambda way: f"{way['graded']:,} of {way['proofs']:,}")
     for why in sorted({why for way in ways for why in (*way["missing"], *way["not_delivered"])}):
-        made.append([f"  {why}", *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways)])
+        rows.append([f"  {why}", *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways)])
     add("error, points", lambda way: _interval(way["mean_absolute_error"]))
     add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
     add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
@@ -64,16 +61,16 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
         for group in dict.fromkeys(name for of in found for name in of):
             n = max(of[group]["n"] for of in found if group in of)
             name = cut(group.removesuffix(" characters"), WIDEST - 4)
-            made.append([f"  {name} ({n})", *(_shift(of.get(group), 1) for of in found)])
+            rows.append([f"  {name} ({n})", *(_shift(of.get(group), 1) for of in found)])
     add("given (people)", lambda way: "")
     for points, by_people in enumerate(people["given"]):
-        made.append([f"  {points} ({by_people})", *(f"{way['given'][points]:,}" for way in ways)])
+        rows.append([f"  {points} ({by_people})", *(f"{way['given'][points]:,}" for way in ways)])
     add("read a proof", lambda way: _mean(way["tokens_read"], short))
     add("written a proof", lambda way: _mean(way["tokens_written"], short))
     if any(way["cost"] is not None for way in ways):
         add("dollars", lambda way: "unknown" if way["cost"] is None else shown(way["cost"]))
         add("  a proof", lambda way: _mean(way["dollars"], shown))
-    return made
+    return rows
 
 
 def _interval(of: Of, times: float = 1, digits: int = 2) -> str:
@@ -94,16 +91,13 @@ def _mean(of: Of | None, show: Callable[[float], str]) -> str:
     return "unknown" if of is None else NONE if of["value"] is None else show(of["value"])
 
 
-ATTACKS = (
-    Metric("attack", "", lambda of: str(of["attack"])),
-    Metric(
-        "change, points",
-        "points with this text behind the proof less points without, proof by proof",
-        lambda of: _shift(of["change"]),
-        named="change",
-    ),
-    Metric("raised", "", lambda of: f"{of['raised']:,}"),
-    Metric("lowered", "", lambda of: f"{of['lowered']:,}"),
-    Metric("same", "", lambda of: f"{of['same']:,}"),
-    Metric("lost", "gradings that became missing by it", lambda of: f"{of['became_missing']:,}"),
-)
+ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and the cell of an attack
+    "attack": lambda of: str(of["attack"]),
+    "change, points": lambda of: _shift(of["change"]),
+    "raised": lambda of: f"{of['raised']:,}",
+    "lowered": lambda of: f"{of['lowered']:,}",
+    "same": lambda of: f"{of['same']:,}",
+    "lost": lambda of: f"{of['became_missing']:,}",
+}
+LEGEND_OF_ATTACKS = """change: points with this text below the proof less points without, proof by proof; lost: proofs \
+whose points became missing"""

@@ -1,0 +1,115 @@
+"""The documents: no dead link; every command and constant exists; sentences of the README are short."""
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from core import constants
+from core.scaffolds import experiment_file
+from tests.conftest import ROOT
+from tests.test_prose import LONGEST, private, sentences
+
+constants_page = pytest.importorskip("scripts.constants_page", exc_type=ImportError)  # it names the labs
+
+STORY = {"LOG.md"}  # it quotes commands and names of their day
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data" / "embedded" / "README.md"])
+CHECKED = [page for page in PAGES if page.name not in STORY]
+NAMES = [page.relative_to(ROOT).as_posix() for page in CHECKED]
+# Variables that documents set before a command, besides those that constants.py lists.
+OTHERS = {
+    "API_KEY", "CUDA_VISIBLE_DEVICES", "FAULTS_SEED", "GRADER_OPTIONS", "GRADER_SERVERS", "LEAN", "LEAN_HEAD", "NAME",
+    "OPENAI_API_KEY", "PYTHON", "PYTHONPATH", "SERVERS", "SERVERS_OPTIONS", "SGLANG_PYTHON", "TRAIN_PYTHON",
+    "VLLM_PYTHON",
+}  # fmt: skip
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.S), re.M)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_link_is_dead(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def commands(page: Path) -> list[str]:
+    """Return the command lines of a page: those of its bash blocks, and those in backticks."""
+    text = text_of(page)
+    blocks = [
+        line for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.M | re.S) for line in block.splitlines()
+    ]
+    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:bash scripts/|bash setup|bash benchmarks/)[^`]*)`", text)
+    return [" ".join(line.split()) for line in [*blocks, *inline] if re.search(r"\bbash \S+\.sh", line)]
+
+
+COMMANDS = sorted({line for page in CHECKED for line in commands(page)})
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_is_one_that_its_script_takes(line: str) -> None:
+    plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)  # optional words, "and so on", alternatives
+    words = shlex.split(plain, comments=True)
+    place = next(place for place, word in enumerate(words) if word.endswith(".sh"))
+    script = ROOT / words[place]
+    assert script.is_file() and words[place - 1] == "bash"
+    set_before = {name for name, is_set, _ in (word.partition("=") for word in words[: place - 1]) if is_set}
+    assert set_before <= {*constants.SETTINGS, *OTHERS, "PROBLEMS"}, set_before
+    arguments = words[place + 1 :]
+    if script.name in ("run.sh", "plan.sh") and script.parent.name == "scripts" and arguments[:1] not in ([], ["NAME"]):
+        found = experiment_file.load(arguments[0])
+        given = [word for word in arguments[1:] if re.fullmatch(r"[A-Z_]+=.*[^…]", word)]
+        kind = found.planned.constants
+        if scaffold := next((word for word in given if word.startswith("SCAFFOLD=")), ""):
+            kind = experiment_file.scaffold_named(scaffold.partition("=")[2]).constants
+        constants.read(kind, found.namespace, given)
+    else:
+        source = text_of(script)
+        for module in re.findall(r"module=([\w.]+)", source):
+            source += text_of(ROOT / (module.replace(".", "/") + ".py"))
+        if script.parent.name == "scripts" and script.name not in (
+            "start_server.sh",
+            "test.sh",
+        ):  # they pass options on
+            assert all(word in source for word in arguments if word.startswith("--")), arguments
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_constant_exists(name: str) -> None:
+    known = {*constants.SETTINGS, *OTHERS}
+    for path in experiment_file.paths():
+        known |= {*constants.rules(experiment_file.load(path.stem).planned.constants)}
+    known |= {*re.findall(r"^\| `(\w+)`", constants_page.page(), re.M)}
+    set_there = re.findall(r"`([A-Z][A-Z_]*[A-Z]|[A-Z])=", text_of(ROOT / name))
+    assert {each for each in set_there if each not in known} == set()
+
+
+def test_the_page_of_constants_is_new() -> None:
+    assert text_of(constants_page.PAGE) == constants_page.page(), "python -m scripts.constants_page"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_private_word(name: str) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "x", text_of(ROOT / name), flags=re.S)
+    assert private(prose) == []
+
+
+def test_sentences_of_the_readme_are_short() -> None:
+    assert [each for each in sentences(text_of(ROOT / "README.md")) if len(each.split()) > LONGEST] == []
+    assert len(text_of(ROOT / "README.md").split()) < 1_050
