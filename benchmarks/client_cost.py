@@ -1,14 +1,12 @@
-"""Client cost: CPU time that one request takes in our generator, in bare aiohttp and openai clients, and in lm_eval.
+"""Measure the CPU time of a request in our generator, in bare aiohttp and openai clients, and in lm_eval.
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
-Everyone does the same work against benchmarks/stub_server.py, which answers at once: n requests, 64 in flight, one
-prompt, one reply, every reply checked. Each measurement is a fresh process with the client's defaults, its CPU time
-(user and system, threads and children included) as the operating system counts it. The cost of a request is the slope
-between runs of two sizes, (CPU2 - CPU1) / (n2 - n1), for all alike: it leaves out imports and setting up, and needs no
-hook into anyone's code. Rounds are interleaved, so that a busy machine is busy for all. "whole run" is a process of
-the larger size with everything in.
-"""
+All do the same work against benchmarks/stub_server.py, which answers at once: n requests, 64 in flight, one prompt, one
+reply, every reply checked. Each measurement is a fresh process with the client's defaults. The operating system counts
+its CPU time (user and system, with threads and children). The cost of a request is the slope between runs of two sizes,
+(CPU2 - CPU1) / (n2 - n1). It leaves out imports and set-up, and needs no hook into any client. Rounds are interleaved,
+so a busy machine slows all clients alike. "whole run" is a process of the larger size with everything."""
 
 import argparse
 import asyncio
@@ -45,7 +43,7 @@ Ask = Callable[[int], Awaitable[str]]  # seed -> the text of the answer
 
 
 async def drive(n: int, ask: Ask) -> None:
-    """`n` requests, IN_FLIGHT at a time, every answer checked."""
+    """Send `n` requests, IN_FLIGHT at a time, and check every answer."""
     seeds = iter(range(n))
 
     async def work() -> None:
@@ -119,7 +117,7 @@ async def ours(url: str, n: int) -> None:
 
 
 def lm_eval(url: str, n: int, keep: bool = False) -> None:
-    """Through its command line. `keep`: every answer is kept in its cache and its log, as our journal does."""
+    """Run lm_eval's command line. `keep`: its cache and log keep every answer, as our journal does."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": name, "OPENAI_API_KEY": "none"}
@@ -172,7 +170,7 @@ OURS, OPENAI, LM_EVAL = "**ours, journal on**", "openai, bare", "lm_eval"
 
 
 def child(name: str, url: str, n: int) -> None:
-    """The process that is measured."""
+    """Run the measured client in this process."""
     client = CLIENTS[name]
     print(", ".join(f"{package} {version(package)}" for package in client.packages), file=sys.stderr)
     work = client.run(url, n)
@@ -190,11 +188,11 @@ class Cost(NamedTuple):
 
 
 def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
-    """What a fresh process costs that sends `n` requests, and its package versions."""
+    """Measure a fresh process that sends `n` requests; return its cost and its package versions."""
     command = [str(CLIENTS[name].python), __file__, "--child", name, url, str(n)]
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         began = time.monotonic()
-        process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=said)
+        process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=output)
         try:
             _, status, used = os.wait4(process.pid, 0)
         except BaseException:  # stopped: timeout ends what it started
@@ -202,15 +200,15 @@ def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
             raise
         wall = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        words = said.read().decode(errors="replace")
+        output.seek(0)
+        words = output.read().decode(errors="replace")
     if process.returncode:
         raise SystemExit(f"error: {name} with n={n} ended with status {process.returncode}:\n{words[-2000:]}")
     return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024), words.partition("\n")[0]
 
 
 def shown(values: Sequence[float], digits: int = 2) -> str:
-    """Median (lowest to highest)."""
+    """Format the median (lowest to highest)."""
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 

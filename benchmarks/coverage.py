@@ -1,10 +1,9 @@
-"""How often intervals hold the truth, and how wide they are: simulated problems, our methods beside others.
+"""Measure how often intervals contain the truth, and their width: simulated problems, our methods and others.
 
     bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
 
-Problems are clusters of 8 samples, from all alike to all right or all wrong (the intraclass correlation: 0 to 1), with
-rates from 0.02 to 0.98. All methods see the same draws.
-"""
+Problems are clusters of 8 samples, from independent ones to all right or all wrong (intraclass correlation 0 to 1),
+with rates from 0.02 to 0.98. All methods get the same draws."""
 
 import argparse
 import math
@@ -38,12 +37,12 @@ def t_interval(values: Array, low: float, high: float) -> Bounds:
 
 
 def earlier_mean(values: Array) -> Bounds:
-    """As it was here before: Student's t with two imaginary problems, at 0 and at 1."""
+    """Return the interval of an earlier version: Student's t with two imaginary problems, at 0 and at 1."""
     return t_interval(np.append(values, [0.0, 1.0]), 0.0, 1.0)
 
 
 def wilson(values: Array) -> Bounds:
-    """Wilson's score interval for the effective number of problems, the variance taken as it was seen."""
+    """Return Wilson's score interval for the effective number of problems, from the observed variance."""
     mean, variance, z = float(values.mean()), float(values.var(ddof=1)), 1.96
     n = values.size * mean * (1 - mean) / variance if variance else float(values.size)
     middle = (mean + z * z / 2 / n) / (1 + z * z / n)
@@ -52,13 +51,13 @@ def wilson(values: Array) -> Bounds:
 
 
 def earlier_paired(differences: Array) -> Bounds:
-    """As it was here before: Student's t with two imaginary problems, the largest difference up and down."""
+    """Return an earlier version's interval: Student's t with two imaginary problems at the largest differences."""
     largest = float(np.abs(differences).max()) or 1.0
     return t_interval(np.append(differences, [-largest, largest]), -1.0, 1.0)
 
 
 def inverted(differences: Array) -> Bounds:
-    """The shifts that the sign-flip test accepts, and nothing else."""
+    """Return only the shifts that the sign-flip test accepts."""
     n, total = differences.size, differences.sum()
     sums, sizes, more = stats._parts(differences)
     split = (sizes > 0) & (sizes < n)
@@ -73,7 +72,7 @@ def inverted(differences: Array) -> Bounds:
 
 
 def chances(rng: np.random.Generator, n: int, rate: float, alike: float) -> Array:
-    """The chance of a right sample of each problem, from the beta distribution."""
+    """Draw each problem's chance of a right sample from the beta distribution."""
     if alike == 0:
         return np.full(n, rate)
     if alike == 1:
@@ -87,7 +86,7 @@ def sampled(rng: np.random.Generator, chance: Array) -> Array:
 
 
 def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float) -> tuple[Array, Array, float]:
-    """What a and b give on each problem, and the true mean difference."""
+    """Draw the results of a and b on each problem, and return the true mean difference too."""
     a = chances(rng, n, rate, alike)
     if kind == "the same":
         return sampled(rng, a), sampled(rng, a), 0.0
@@ -112,7 +111,7 @@ KINDS = ("the same", "a gain on all", "unrelated", "votes", "all on a tenth")
 
 
 class Tally:
-    """Coverage and width by method, over cells (a setting of the simulation each)."""
+    """Coverage and width by method, over cells (each a setting of the simulation)."""
 
     def __init__(self) -> None:
         self._cells: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -122,12 +121,12 @@ class Tally:
         self._cells[method].append((float(covered), float(np.mean([high - low for low, high in found]))))
 
     def cells(self, methods: Iterable[str]) -> str:
-        """Mean coverage, that of the worst cell, and the mean width, for each of `methods`."""
-        told = []
+        """Return mean coverage, worst coverage, and mean width of each of `methods`."""
+        texts = []
         for method in methods:
             covered, width = np.array(self._cells[method]).T
-            told.append(f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}")
-        return " | ".join(told)
+            texts.append(f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}")
+        return " | ".join(texts)
 
 
 def head(first: Sequence[str], methods: Iterable[str]) -> None:
@@ -137,8 +136,8 @@ def head(first: Sequence[str], methods: Iterable[str]) -> None:
 
 def means(rng: np.random.Generator, runs: int) -> None:
     def ours(values: Array) -> Bounds:
-        made = stats.mean_by_problem(values)
-        return made.low, made.high
+        interval = stats.mean_by_problem(values)
+        return interval.low, interval.high
 
     methods: dict[str, Callable[[Array], Bounds]] = {
         "**ours**": ours,
@@ -172,10 +171,10 @@ def differences(rng: np.random.Generator, runs: int) -> None:
                 for alike in (0.0, 0.3, 1.0):
                     drawn = [pairs(rng, kind, n, rate, alike) for _ in range(runs)]
                     truth = drawn[0][2]
-                    made = [stats.paired(a, b) for a, b, _ in drawn]
-                    tally.add("**ours**", [(each.low, each.high) for each in made], truth)
-                    rejected += [each.p <= stats.LEVEL for each in made]
-                    outside += [each.low > 0 or each.high < 0 for each in made]
+                    results = [stats.paired(a, b) for a, b, _ in drawn]
+                    tally.add("**ours**", [(each.low, each.high) for each in results], truth)
+                    rejected += [each.p <= stats.LEVEL for each in results]
+                    outside += [each.low > 0 or each.high < 0 for each in results]
                     for method, func in methods.items():
                         found = [func(b - a) for a, b, _ in drawn]
                         tally.add(method, found, truth)
@@ -187,7 +186,7 @@ def differences(rng: np.random.Generator, runs: int) -> None:
 
 
 def ratios(rng: np.random.Generator, runs: int) -> None:
-    """The change in tokens where b takes 0.7 of a's, on problems whose lengths differ as those of reasoning do."""
+    """Measure the change in tokens if b takes 0.7 of a's, on problems with lengths as varied as in reasoning."""
 
     def lengths(n: int) -> tuple[Array, Array]:
         hard = rng.lognormal(8, LONG, n)
@@ -195,9 +194,9 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
         return one, 0.7 * other
 
     def ours(a: Array, b: Array) -> Bounds:
-        made = stats.relative_change(a, b)
-        assert made is not None
-        return made.low, made.high
+        interval = stats.relative_change(a, b)
+        assert interval is not None
+        return interval.low, interval.high
 
     def earlier(a: Array, b: Array) -> Bounds:
         low, high = earlier_paired((b - a) / max(a.max(), b.max()))

@@ -1,16 +1,15 @@
-"""One decoding step of QED-Nano's shape on this GPU, beside what the planner's arithmetic says (core/plan/roofline.py).
+"""Time one decoding step of QED-Nano's shape on this GPU against the planner's arithmetic (core/plan/roofline.py).
 
     python -m benchmarks.decode_step [--contexts 512 4096 16384] [--requests 1 8 32 64 128 256] [--steps 20]
 
-Needs torch and an NVIDIA GPU that core/engines/gpus.py knows, and no weights: a model of random bf16 weights with
-QED-Nano's shape (36 layers, 2,560 wide, 32 heads, 8 for keys and values) decodes one token for each request from a
-full KV cache of random numbers, as one CUDA graph, so that nothing waits for Python. It is plain PyTorch: the products
-are cuBLAS's, attention is PyTorch's, and no kernel is fused that a server would fuse.
+Needs torch and an NVIDIA GPU that core/engines/gpus.py knows, and no weights. A model of random bf16 weights has
+QED-Nano's shape: 36 layers, 2,560 wide, 32 heads, 8 for keys and values. It decodes one token for each request from a
+full KV cache of random numbers, as one CUDA graph, so nothing waits for Python. It is plain PyTorch: the products are
+cuBLAS's, attention is PyTorch's, and no kernel is fused that a server would fuse.
 
-A row is a number of requests and the tokens that each holds: milliseconds of a step, the bound (bytes moved / bandwidth
-and operations / peak, all of what the data sheet says), and how many times the bound the step takes. The planner
-assumes 1 / 0.85 to 1 / 0.6 times where bandwidth binds.
-"""
+A row is a number of requests and the tokens of each. It has the milliseconds of a step, the bound (bytes moved /
+bandwidth and operations / peak, both from the data sheet), and the step over the bound. The planner assumes 1 / 0.85 to
+1 / 0.6 times if bandwidth binds."""
 
 import argparse
 import json
@@ -70,7 +69,7 @@ class Decoder:
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
     def step(self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        """The next token of each request, (requests,); the new key and value replace the cache's last."""
+        """Return the next token of each request, (requests,). The new key and value replace the cache's last."""
         shape, requests = self.shape, len(tokens)
         x = self.embedding[tokens]
         for layer, key, value in zip(self.layers, keys, values, strict=True):
@@ -78,7 +77,7 @@ class Decoder:
             q, k, v = mixed.split((shape.heads, shape.kv_heads, shape.kv_heads), dim=1)
             q, k = self.turned(self.normed(q), cos, sin), self.turned(self.normed(k), cos, sin)
             key[:, :, -1], value[:, :, -1] = k, v
-            # The heads that share keys and values stand in for positions, so that the cache is read once.
+            # The heads that share keys and values take the place of positions, so the cache is read once.
             grouped = q.view(requests, shape.kv_heads, -1, shape.head_dim)
             seen = F.scaled_dot_product_attention(grouped, key, value)
             x = x + F.linear(seen.reshape(requests, -1), layer["out"])
@@ -88,7 +87,7 @@ class Decoder:
 
 
 def graphed(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
-    """`work` as one CUDA graph."""
+    """Capture `work` as one CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -102,7 +101,7 @@ def graphed(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(decoder: Decoder, requests: int, context: int, steps: int) -> float:
-    """Of one step, the median of `steps`."""
+    """Return the milliseconds of one step, the median of `steps`."""
     shape = decoder.shape
     size = (requests, shape.kv_heads, context, shape.head_dim)
     keys = [torch.randn(size, **decoder.options) for _ in range(shape.layers)]
@@ -126,7 +125,7 @@ def milliseconds(decoder: Decoder, requests: int, context: int, steps: int) -> f
 
 
 def bound(shape: Shape, gpu: Gpu, requests: int, context: int) -> float:
-    """Milliseconds of one step at all of the data sheet's bandwidth and FLOP/s."""
+    """Return the milliseconds of one step at the data sheet's full bandwidth and FLOP/s."""
     machine = Machine(shape, gpu, "bf16", requests * context, requests)
     return 1e3 * sum(machine.step(requests, context, BOUND))
 

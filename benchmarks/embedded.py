@@ -1,9 +1,8 @@
-"""The embedded engine in a process of its own, with as many slots as a benchmark wants.
+"""The embedded engine in a process of its own, with as many slots as a benchmark needs.
 
     python -m benchmarks.embedded SLOTS CACHE_MIB
 
-It serves until its standard input closes, then tells the CPU seconds that serving took.
-"""
+It serves until its standard input closes, then prints the CPU seconds of serving."""
 
 import os
 import subprocess
@@ -40,7 +39,7 @@ def serve(slots: int, cache_mib: int) -> None:
 
 @contextmanager
 def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
-    """A fresh engine with nothing in its cache, ready for requests."""
+    """Start a fresh engine with an empty cache, ready for requests."""
     command = [sys.executable, "-m", "benchmarks.embedded", str(slots), str(cache_mib)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
@@ -56,7 +55,7 @@ def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a program of this project, with no server chosen but in `changes`."""
+    """Return the environment of a program of this project, with no server except in `changes`."""
     inherited = {name: value for name, value in os.environ.items() if name not in SERVERS}
     return inherited | {"PYTHONPATH": str(ROOT)} | changes
 

@@ -1,12 +1,11 @@
-"""Training the energy of proof search at a realistic size, on one thread of this CPU: seconds, memory, held-out AUC.
+"""Train the energy of proof search at a realistic size on one CPU thread: seconds, memory, held-out AUC.
 
     python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
 
-Needs what scripts/energy.py needs (.venv-train), and no Lean and no model: searches are made up, about ten states of
-each theorem, and their embeddings are random, of QED-Nano's width. Along one direction of them all, states on a path
-are SIGNAL deviations from those off it: who knew the direction would have an AUC of 0.92. A training of one step tells
-what reading takes; the steps' own speed is the difference.
-"""
+Needs the requirements of scripts/energy.py (.venv-train), and no Lean and no model. Searches are made up, about ten
+states of each theorem. Their embeddings are random, of QED-Nano's width. Along one common direction, states on a path
+are SIGNAL deviations from states off it; the AUC of that direction would be 0.92. A training of one step measures the
+reading, and the difference gives the speed of the steps."""
 
 import argparse
 import json
@@ -30,21 +29,21 @@ from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 from labs.lean.trees import NEGATIVES
 
 SIGNAL = 2.0
-BESIDE = 2  # states off the path beside each on it
-# Theorems of a part. Few, for a process is born with its parent's memory, and its own peak is what is told.
+OFF = 2  # states off the path for each state on it
+# Theorems of a part. Few, for a process begins with its parent's memory, and its own peak is measured.
 AT_ONCE = 200
 BATCH = 32  # labs/lean/energy_training.py's, which imports torch
 MIB = 2**20
 
 
 def rows(theorem: str, depth: int) -> list[Row]:
-    """A search whose proof takes `depth` tactics: each state of its path has BESIDE children off it, the last of
-    which has one, too."""
-    told: list[Row] = []
+    """Return a search whose proof takes `depth` tactics. Each state on its path has OFF children off it, and the last
+    of these has one too."""
+    events: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
-        number = len(told)
-        told.append(
+        number = len(events)
+        events.append(
             {
                 "theorem_name": theorem,
                 "state_id": number,
@@ -66,15 +65,15 @@ def rows(theorem: str, depth: int) -> list[Row]:
     off = 0
     for level in range(depth):
         on = add(on, f"{theorem}\n⊢ on {level}", level, True)
-        for other in range(BESIDE):
+        for other in range(OFF):
             off = add(on, f"{theorem}\n⊢ off {level} {other}", level + 1, False)
     add(off, f"{theorem}\n⊢ far", depth + 1, False)
     add(on, "", depth, True)
-    return told
+    return events
 
 
 def write(folder: Path, theorems: int, width: int) -> None:
-    """Searches of theorems with proofs of two to four tactics, and the embeddings of their states."""
+    """Write searches of theorems with proofs of two to four tactics, and the embeddings of their states."""
     random = rng("energy benchmark")
     along = random.normal(size=width)
     along *= SIGNAL / np.linalg.norm(along)
@@ -83,27 +82,27 @@ def write(folder: Path, theorems: int, width: int) -> None:
         texts: list[str] = []
         vectors = []
         for number in range(begin, min(begin + AT_ONCE, theorems)):
-            told = rows(f"made_{number}", 2 + number % 3)
-            trajectories.part(folder / "trajectories", f"made_{number}").write_bytes(trajectories.encoded(told))
+            events = rows(f"made_{number}", 2 + number % 3)
+            trajectories.part(folder / "trajectories", f"made_{number}").write_bytes(trajectories.encoded(events))
             middle = random.normal(size=width)
-            for row in told:
+            for row in events:
                 if text := text_of(row["state_pp"]):
                     texts.append(text)
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
-        made = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
-        embeddings.write(folder / "embeddings", "made@000000000000", texts, made)
+        embedded = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
+        embeddings.write(folder / "embeddings", "made@000000000000", texts, embedded)
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:
-    """The energy.json of a training."""
+    """Train, and return its energy.json."""
     out = folder / "energy"
     shutil.rmtree(out, ignore_errors=True)
     args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
     args += ["--out", str(out), "--steps", str(steps), "--resume", "none"]
-    made = ran("energy.py", *args)
-    if made.returncode:
-        raise UserError(f"the training failed: {made.stdout.strip()[-500:]}")
+    result = ran("energy.py", *args)
+    if result.returncode:
+        raise UserError(f"the training failed: {result.stdout.strip()[-500:]}")
     record: dict[str, Any] = json.loads((out / RECORD).read_text(encoding="utf-8"))
     return record
 
@@ -116,14 +115,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     args = parser.parse_args()
     if args.steps < 2:
-        raise UserError(f"--steps {args.steps} is below 2, and the speed is that of all but one")
-    made = args.folder / f"{args.theorems}x{args.width}"
-    shutil.rmtree(made, ignore_errors=True)
-    write(made, args.theorems, args.width)
-    first, whole = trained(made, 1), trained(made, args.steps)
+        raise UserError(f"--steps {args.steps} is below 2, and the speed is measured over all steps but one")
+    searches = args.folder / f"{args.theorems}x{args.width}"
+    shutil.rmtree(searches, ignore_errors=True)
+    write(searches, args.theorems, args.width)
+    first, whole = trained(searches, 1), trained(searches, args.steps)
     a_second = (args.steps - 1) / (whole["seconds"] - first["seconds"])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    told = {
+    figures = {
         "theorems": whole["theorems"],
         "states": whole["states"],
         "width": whole["width"],
@@ -138,7 +137,7 @@ def main() -> None:
         "cpus": os.cpu_count(),
         "versions": whole["versions"],
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

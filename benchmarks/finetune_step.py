@@ -1,14 +1,13 @@
-"""Fine-tuning QED-Nano's shape on this GPU: tokens a second, and peak memory beside what labs/training/memory.py says.
+"""Fine-tune QED-Nano's shape on this GPU: tokens a second, and peak memory against labs/training/memory.py.
 
     python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
 
-Needs what scripts/finetune.py needs (.venv-train, with torch for CUDA), an NVIDIA GPU, 25 GB of disk in FOLDER, and no
-weights: a model of random bf16 weights with QED-Nano's shape is written there and trained by scripts/finetune.py, as
-STaR and Lean train, on rows of random digits of about `length` tokens each. TOKENIZER is the folder of any Qwen3 model
-in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER): its ids are fewer, and the matrices are as wide as
-QED-Nano's. Rank 0 trains all weights. The peak is what PyTorch has given out (max_memory_allocated), so that the
-estimate, which is meant to err to the safe side, should be above it.
-"""
+Needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU, 25 GB of disk in
+FOLDER, and no weights. A model of random bf16 weights with QED-Nano's shape is written there. scripts/finetune.py
+trains it, as STaR and Lean train, on rows of random digits of about `length` tokens each. TOKENIZER is the folder of
+any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). Its ids are fewer, and the matrices
+are as wide as QED-Nano's. Rank 0 trains all weights. The peak is PyTorch's max_memory_allocated. The estimate errs to
+the safe side, so it should be above the peak."""
 
 import argparse
 import json
@@ -39,7 +38,7 @@ GIB = 2**30
 
 
 def write_model(tokenizer: Path, folder: Path) -> None:
-    """Random bf16 weights of QED-Nano's shape, with the files of another model's tokenizer."""
+    """Write random bf16 weights of QED-Nano's shape, with the files of another model's tokenizer."""
     shape = QED_NANO
     config = Qwen3Config(
         num_hidden_layers=shape.layers,
@@ -62,34 +61,34 @@ def write_model(tokenizer: Path, folder: Path) -> None:
 
 
 def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
-    """`count` rows of about `length` tokens."""
+    """Write `count` rows of about `length` tokens."""
     rng = random.Random(length)
     digits = "".join(rng.choices("0123456789", k=4096))
     a_token = len(digits) / len(Tokenizer.from_file(str(tokenizer / "tokenizer.json")).encode(digits).ids)
     rows = []
     for _ in range(count):
-        said = "".join(rng.choices("0123456789", k=int((length - 64) * a_token)))
-        rows.append(json.dumps({"instruction": "Go on.", "input": "", "output": said}))
+        reply = "".join(rng.choices("0123456789", k=int((length - 64) * a_token)))
+        rows.append(json.dumps({"instruction": "Go on.", "input": "", "output": reply}))
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
-    """One training of so many tokens, all rows of one length."""
+    """Measure one training on so many tokens, all rows of one length."""
     data, out = folder / "rows.jsonl", folder / "trained"
-    # Two steps at least: AdamW's averages are there from the second on.
+    # Two steps at least: AdamW's averages exist from the second on.
     write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
-    made = ran("finetune.py", *args)
-    told: dict[str, Any] = {"rank": rank, "length": length}
+    result = ran("finetune.py", *args)
+    figures: dict[str, Any] = {"rank": rank, "length": length}
     passing = length * memory.rows_at_once(length, "cuda")
-    told["estimate_gib"] = round(memory.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)
-    if made.returncode:
-        return told | {"error": made.stdout.strip().splitlines()[-1][:300]}
+    figures["estimate_gib"] = round(memory.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)
+    if result.returncode:
+        return figures | {"error": result.stdout.strip().splitlines()[-1][:300]}
     record = json.loads((out / RECORD).read_text(encoding="utf-8"))
-    speeds = re.findall(rf"^{LINE}.*?([\d,]+) tokens/s", made.stdout, re.MULTILINE)
+    speeds = re.findall(rf"^{LINE}.*?([\d,]+) tokens/s", result.stdout, re.MULTILINE)
     shutil.rmtree(out)
-    return told | {
+    return figures | {
         "tokens": record["tokens"],
         "steps": record["steps"],
         "tokens_a_second": int(speeds[-1].replace(",", "")),
@@ -117,13 +116,15 @@ def main() -> None:
     print(" rank  tokens a row   tokens/s   peak GiB   estimate GiB", flush=True)
     for rank in args.ranks:
         for length in args.lengths:
-            made = measured(model, rank, length, args.tokens, args.folder)
-            if "error" in made:
-                print(f"{rank:5} {length:13,}   {made['error']} (estimate {made['estimate_gib']} GiB)", flush=True)
+            figures = measured(model, rank, length, args.tokens, args.folder)
+            if "error" in figures:
+                print(
+                    f"{rank:5} {length:13,}   {figures['error']} (estimate {figures['estimate_gib']} GiB)", flush=True
+                )
             else:
-                speed, peak = made["tokens_a_second"], made["peak_gib"]
-                print(f"{rank:5} {length:13,} {speed:10,} {peak:10} {made['estimate_gib']:14}", flush=True)
-            print(json.dumps(made), flush=True)
+                speed, peak = figures["tokens_a_second"], figures["peak_gib"]
+                print(f"{rank:5} {length:13,} {speed:10,} {peak:10} {figures['estimate_gib']:14}", flush=True)
+            print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

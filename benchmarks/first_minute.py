@@ -1,19 +1,18 @@
-"""Where the first run's seconds go: 02_rsa_basic on the embedded engine part by part, beside what arithmetic takes.
+"""Split the seconds of the first run: 02_rsa_basic on the embedded engine, part by part, against the arithmetic.
 
     python -m benchmarks.first_minute [--problems 8] [--quick]
 
-Two measurements. The default run whole, as users start it (set up already): seconds from the command to its table, and
-CPU seconds of all of it. And its first problems on one engine with the slots that an engine of a run has, twice over
-with the same requests: the run itself, and a bare client that asks for one token of each. From the CPU seconds of
-engines and clients follow the parts:
+Two measurements. The first is the whole default run, as users start it after set-up: seconds from the command to its
+table, and all its CPU seconds. The second sends the requests of its first problems twice to one engine with the slots
+of a run's engine: by the run itself, and by a bare client that asks for one token of each. The CPU seconds of engines
+and clients give the parts:
 
 - reading: the engine with one token a request;
 - writing: the engine of the run, less reading;
 - client: the run's own process, imports, journal and grading included.
 
 The bound is the work's floating-point operations (core/engines/shape.py, from the tokens that the engine counted) at
-the speed of a large float32 matrix product on one core, on all cores.
-"""
+the speed of a large float32 matrix product on one core, on all cores."""
 
 import argparse
 import json
@@ -33,7 +32,7 @@ from core.engines.dialects.llamacpp import release
 from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.gguf_header import Gguf
 
-SIZE = 2048  # of the matrices whose product tells the core's speed
+SIZE = 2048  # of the matrices whose product measures the core's speed
 PRODUCTS = 5
 
 SPEED = f"""
@@ -50,7 +49,7 @@ print({PRODUCTS} * 2 * {SIZE}**3 / (time.process_time() - began))
 
 @dataclass(frozen=True)
 class Whole:
-    """The default run: seconds from the command to its end, CPU seconds, and what its results say of its tokens."""
+    """The default run: seconds from the command to its end, CPU seconds, and the token counts of its results."""
 
     seconds: float
     cpu: float
@@ -61,7 +60,7 @@ class Whole:
 
 
 def core_speed() -> float:
-    """Floating-point operations a second of one core in a large matrix product."""
+    """Return the floating-point operations a second of one core in a large matrix product."""
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return float(
         subprocess.run([sys.executable, "-c", SPEED], env=env, capture_output=True, text=True, check=True).stdout
@@ -78,15 +77,15 @@ def whole_run(overrides: list[str]) -> Whole:
         if ended.returncode:
             raise SystemExit(ended.stderr)
         journal = (Path(folder) / "journal" / "02_rsa_basic.jsonl").read_text(encoding="utf-8").splitlines()
-    made: list[dict[str, Any]] = [json.loads(line)["completion"] for line in journal]
+    completions: list[dict[str, Any]] = [json.loads(line)["completion"] for line in journal]
     size = Gguf.read(EMBEDDED_GGUF).shape
     return Whole(
         seconds,
         cpu,
-        len(made),
-        sum(c["completion_tokens"] for c in made),
-        sum(c["prompt_tokens"] - c["cached_tokens"] for c in made),
-        sum(size.flops(c["prompt_tokens"], c["cached_tokens"], c["completion_tokens"]) for c in made),
+        len(completions),
+        sum(c["completion_tokens"] for c in completions),
+        sum(c["prompt_tokens"] - c["cached_tokens"] for c in completions),
+        sum(size.flops(c["prompt_tokens"], c["cached_tokens"], c["completion_tokens"]) for c in completions),
     )
 
 
@@ -96,16 +95,16 @@ def _children() -> float:
 
 
 def turns(problems: int) -> dict[str, Turn]:
-    made = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in ("run", READER):
-            made[name] = take_turn(name, EMBEDDED_SLOTS // EMBEDDED_ENGINES, problems, Path(folder))
-    return made
+            results[name] = take_turn(name, EMBEDDED_SLOTS // EMBEDDED_ENGINES, problems, Path(folder))
+    return results
 
 
-def shares(made: dict[str, Turn]) -> str:
-    """The parts of the CPU seconds, as Markdown."""
-    run, read = made["run"], made[READER].engine_cpu
+def shares(turns: dict[str, Turn]) -> str:
+    """Format the parts of the CPU seconds as Markdown."""
+    run, read = turns["run"], turns[READER].engine_cpu
     parts = {
         "reading prompts": read,
         "writing tokens": run.engine_cpu - read,
@@ -122,18 +121,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two problems for everything")
     args = parser.parse_args()
     overrides = ["LIMIT=2"] if args.quick else []
-    made = whole_run(overrides)
+    whole = whole_run(overrides)
     load = os.getloadavg()[0]
     speed = core_speed()
-    bound = made.flops / speed / CORES
+    bound = whole.flops / speed / CORES
     print(
         f"02_rsa_basic {' '.join(overrides)}\n"
         f"{release()}, {EMBEDDED_ENGINES} engines, {CORES} cores, load {load:.1f}\n\n"
-        f"whole: {made.seconds:.1f} s by the clock, {made.cpu:.1f} CPU s, {made.completions} completions\n"
-        f"{made.written:,} tokens written, {made.read:,} read: {made.written / made.seconds:,.0f} written a second, "
-        f"{made.written / made.cpu:,.0f} a CPU second\n"
-        f"bound: {made.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s a core, {bound:.1f} s; the run takes "
-        f"{made.seconds / bound:.0f} times that\n"
+        f"whole: {whole.seconds:.1f} s by the clock, {whole.cpu:.1f} CPU s, {whole.completions} completions\n"
+        f"{whole.written:,} tokens written, {whole.read:,} read: "
+        f"{whole.written / whole.seconds:,.0f} written a second, {whole.written / whole.cpu:,.0f} a CPU second\n"
+        f"bound: {whole.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s a core, {bound:.1f} s; the run takes "
+        f"{whole.seconds / bound:.0f} times that\n"
     )
     print(shares(turns(2 if args.quick else args.problems)))
 

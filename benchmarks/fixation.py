@@ -1,12 +1,11 @@
-"""How soon one first solution is the ancestor of a whole population, by how candidates are ordered. Simulated.
+"""Simulate how soon one first solution is the ancestor of a whole population, by the order of candidates.
 
     python -m benchmarks.fixation [--problems 200]
 
-core/scaffolds/rsa.py runs as it is (N=8, K=3); the model is made up: it has no opinion of a text, copies one of the
-candidates that it is shown, and may prefer a place: the first candidate, or the last, is so many times as likely
-as each other. Each solution thus goes back to one founder of step 0. Told: the share of populations with one
-founder left, and the mean number of founders. All of it is drift: nothing of what is lost was worse.
-"""
+core/scaffolds/rsa.py runs unchanged (N=8, K=3) with a made-up model. The model has no opinion of a text and copies one
+of the candidates in its prompt. It may prefer a place: the first or the last candidate is so many times as likely as
+each other. So each solution goes back to one founder of step 0. The table has the share of populations with one founder
+left, and the mean number of founders. All of it is drift: the lost founders were not worse."""
 
 import argparse
 import asyncio
@@ -29,7 +28,7 @@ MODELS = (  # name, how many times as likely: the first, the last
 
 
 def founders(order: str, first: float, last: float, seed: int, steps: int = max(STEPS)) -> list[int]:
-    """How many founders are left in each population of one problem."""
+    """Count the founders left in each population of one problem."""
     problem = Problem(f"p{seed}", "?", "0")
     config = RsaConstants(N=N, K=K, T=steps, ORDER=order)
 
@@ -56,13 +55,13 @@ def main() -> None:
     print(f"| the model prefers | {' | '.join(columns)} |")
     print(f"| --- |{' ---: |' * len(columns)}")
     for name, first, last in MODELS:
-        made = {
+        counted = {
             order: [founders(order, first, last, seed) for seed in range(args.problems)]
             for order in ("random", "shared")
         }
         cells = []
         for t in STEPS:
-            for runs in made.values():
+            for runs in counted.values():
                 left = [counts[t] for counts in runs]
                 cells.append(f"{left.count(1) / len(left):.0%} ({sum(left) / len(left):.1f})")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

@@ -1,9 +1,8 @@
-"""States embedded a second, in the batches of labs/lean/embeddings.py and one a request, in turns: the ratio.
+"""Measure embedded states a second, in the batches of labs/lean/embeddings.py and one a request: the ratio.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
-Both ask the same server, of this process, and take turns in going first.
-"""
+Both ask the same server, in this process, and take turns in going first."""
 
 import argparse
 import asyncio
@@ -21,14 +20,14 @@ from labs.lean.served import POLICY, on_llamacpp
 
 
 def states(count: int) -> list[str]:
-    """So many different texts of a state's length."""
+    """Return so many different texts of a state's length."""
     rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
-    said = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
-    return [f"case h{number}\n{said[number % len(said)]}" for number in range(count)]
+    statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
+    return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]
 
 
 async def rate(server: Server, texts: list[str], batch: int, concurrency: int) -> float:
-    """States a second."""
+    """Return the states a second."""
     async with Embedder(server, batch, concurrency) as embedder:
         await embedder(texts[:1])
         began = time.monotonic()

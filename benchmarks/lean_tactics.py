@@ -1,10 +1,9 @@
-"""Tactics a second that Lean checks, with one worker and with several: one run, and their ratio.
+"""Measure the tactics a second that Lean checks, with one worker and with several: one run, and their ratio.
 
     python -m benchmarks.lean_tactics [--workers 2] [--tactics 400]
 
-Tactics come as a search asks for them: CANDIDATES of each state at a time, for the states along the proofs of
-data/lean/lemmas_train.json, right ones and wrong ones. Processes are started and warm before the clock runs.
-"""
+Tactics come as from a search: CANDIDATES of each state at a time, for the states along the proofs of
+data/lean/lemmas_train.json, right and wrong ones. Processes are started and warm before the clock runs."""
 
 import argparse
 import asyncio
@@ -20,13 +19,13 @@ from labs.lean import toolchain
 from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
 
-CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, beside the one that is right
+CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, and the right one
 
 Request = tuple[str, list[str]]
 
 
 def requests() -> Iterator[list[Request]]:
-    """The requests of one state after the other, without end."""
+    """Yield the requests of one state after the other, endlessly."""
     rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
@@ -34,7 +33,7 @@ def requests() -> Iterator[list[Request]]:
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
-    """Tactics a second with `count` workers, each of which works through states of its own."""
+    """Return the tactics a second of `count` workers, each of which works through states of its own."""
     states = requests()
     left, done = tactics, 0
     async with Workers(lean, count) as workers:

@@ -1,22 +1,24 @@
-"""Makespan on modelled GPUs: how long RSA takes beside the least time that any schedule would take.
+"""Makespan on modelled GPUs: how long RSA takes, against the least time of any schedule.
 
-python -m benchmarks.makespan [--quick]
+    python -m benchmarks.makespan [--quick]
 
 The scaffold (core/scaffolds/rsa.py) and the client's limiter (core/generate/queue.py) are the real ones. They run in
 virtual time against simulated servers; nothing here is measured on a GPU. A server is SGLang with continuous
 batching, simplified:
-- Time is the roofline's (core/plan/roofline.py). A decode step gives each running request one token; a prompt is read
-  between steps, all of it (no prefix cache).
-- A request holds its prompt and what it has written in the KV cache. The queue is first come, first served: its head
-  is let in when the cache holds, besides what is there, its prompt, AHEAD new tokens, and a share of AHEAD more for
-  each running request (less where that may write fewer). The share decays step by step.
-- When the cache is full all the same, the request that has written least is put back to the end of the queue; its
-  prompt and tokens are read again when it is let in again. The share rises to what running requests have written.
+
+- Time is the roofline's (core/plan/roofline.py). A decode step gives each running request one token. A whole prompt is
+  read between steps (no prefix cache).
+- A request holds its prompt and its output in the KV cache. The queue is first come, first served. Its head is admitted
+  if the cache has room for its prompt and AHEAD new tokens. Each running request needs room for a share of AHEAD more,
+  or less if it may write fewer. The share decays step by step.
+- If the cache is full all the same, the request with the shortest output goes back to the end of the queue. Its prompt
+  and tokens are read again at its next admission. The share rises to the output of the running requests.
+
 A fleet's router sends each request to the server with the fewest, as the gateway does.
 
 Lengths are assumed (core/plan/lengths.py: log-normal, cut at the cap); forced answers are left out. The bounds hold for
-any schedule of the same requests on the same servers. Which request of equals a server gets first moves a ratio by up
-to 0.03, so that each cell is a mean over SEEDS, with its standard error.
+any schedule of the same requests on the same servers. The order of equal requests moves a ratio by up to 0.03, so each
+cell is a mean over SEEDS, with its standard error.
 """
 
 import argparse
@@ -48,19 +50,19 @@ from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
-AHEAD = 4096  # new tokens of a request that are looked at when another is let in
+AHEAD = 4096  # new tokens of a request that count when another is admitted
 RESERVED = 0.7 * CONSERVATIVENESS  # of these, for each running request: at first,
 LEAST_RESERVED = 0.14 * RESERVED  # and after
 DECAY_STEPS = 600  # without one put back
-SPARE_STEPS = 20  # that there is room for after one was
+SPARE_STEPS = 20  # room for so many after one was put back
 LOOK_STEPS = 32  # between two looks at the queue while the share decays; SGLang looks at every step
-ALIKE = 0.5  # share of the variance of log-lengths that lies between problems; an assumption
+ALIKE = 0.5  # share of the variance of log-lengths that is between problems; an assumption
 
 # Virtual time
 
 
 class _Skipping(selectors.SelectSelector):
-    """Waits for nothing: time jumps to the next timer."""
+    """A selector that never waits: time jumps to the next timer."""
 
     now = 0.0
 
@@ -82,7 +84,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """At once: what a thread does takes no virtual time."""
+        """Run at once: the work of a thread takes no virtual time."""
         done = self.create_future()
         done.set_result(func(*args))
         return done
@@ -96,7 +98,7 @@ class Request:
     prompt: int
     new: int
     done: asyncio.Future[None]
-    written: int = 0  # when it was let in last
+    written: int = 0  # at its last admission
     since: int = 0  # the server's step then
 
     @property
@@ -105,7 +107,7 @@ class Request:
 
 
 class Engine:
-    """One simulated server. `cap`: the new tokens that a request may ask for."""
+    """A simulated server. `cap`: the new tokens that a request may ask for."""
 
     def __init__(self, machine: Machine, cap: int) -> None:
         self.machine, self.cap = machine, cap
@@ -142,7 +144,7 @@ class Engine:
                 await self._arrival.wait()
 
     def _admit(self) -> float:
-        """Let in what fits; the seconds to read its prompts come back."""
+        """Admit the requests that fit, and return the seconds to read their prompts."""
         reading = 0.0
         promised = sum(self.reserved * min(self.cap - self._written(each), AHEAD) for *_, each in self.running)
         while self.queue and len(self.running) < self.machine.limit:
@@ -160,7 +162,7 @@ class Engine:
         return reading
 
     async def _decode(self) -> None:
-        """Steps until one ends, the cache is full, or a newcomer may be let in."""
+        """Decode until a request ends, the cache is full, or a new request may be admitted."""
         requests = len(self.running)
         room = (self.machine.kv_tokens - self.held) // requests
         if room == 0:
@@ -199,7 +201,7 @@ class Engine:
         return request.written + self.steps - request.since
 
     def _put_back(self) -> None:
-        """Make room, at least for SPARE_STEPS."""
+        """Make room for at least SPARE_STEPS."""
         while self.held + SPARE_STEPS * len(self.running) > self.machine.kv_tokens and len(self.running) > 1:
             last = min(self.running, key=lambda entry: (self._written(entry[-1]), -entry[-1].prompt))
             self.running.remove(last)
@@ -218,8 +220,8 @@ class Engine:
 
 @dataclass(frozen=True)
 class Workload:
-    """`count` problems with the constants `config`. The completion of member i of step t of a problem is as long as
-    their names say, whoever asks and when; those of one problem resemble each other (ALIKE)."""
+    """A workload of `count` problems with the constants `config`. The length of a completion follows from its problem,
+    step and member, whatever the schedule; completions of one problem have similar lengths (ALIKE)."""
 
     config: RsaConstants
     count: int
@@ -237,7 +239,7 @@ class Workload:
         return [Problem(f"p{p}", "A statement.", "0") for p in range(self.count)]
 
     def new(self, problem: Problem, t: int, i: int) -> int:
-        """Tokens of a completion."""
+        """Return the tokens of a completion."""
         own, shared = (
             seeds.rng(self.config.SEED, *names).standard_normal() for names in ((problem.id, t, i), (problem.id,))
         )
@@ -246,7 +248,7 @@ class Workload:
         return max(1, round(float(sample[int(share * len(sample))])))
 
     def prompt_of(self, t: int) -> int:
-        """Tokens of a prompt: the statement, and K answers from step 1 on."""
+        """Return the tokens of a prompt: the statement, and K answers from step 1 on."""
         return round(self.prompt + (self.config.K * self.answer if t else 0))
 
 
@@ -266,9 +268,9 @@ POLICIES: dict[str, Priority] = {
 
 @dataclass
 class Schedule:
-    """How the client orders the work. `limit` and `window`: requests, and problems, in flight (0: all). `wait`: what
-    waits for what besides a member for its parents: "nothing", a "population" for the whole one before it, or a
-    "step" of all problems for the step before."""
+    """The client's order of work. `limit` and `window`: requests, and problems, in flight (0: all). `wait`: a
+    member waits for its parents ("nothing"), for the whole previous "population", or for the previous "step" of all
+    problems."""
 
     policy: str = OURS
     limit: int = 0
@@ -337,12 +339,12 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
 
 
 def alone(machine: Machine, prompt: int, new: int) -> float:
-    """Seconds that a request takes on an idle server; with others beside it, it takes no less."""
+    """Return the seconds of a request on an idle server, a lower bound on a busy one."""
     return machine.prefill(prompt, MIDDLE) + new * sum(machine.step(1, prompt + (new - 1) / 2, MIDDLE))
 
 
 def critical_path_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Seconds of the longest chain of requests, each made from the one before and each alone on its server."""
+    """Return the seconds of the longest chain of requests, each after the previous one and alone on its server."""
     longest = 0.0
     for steps in populations.values():
         ends: list[float] = []
@@ -357,12 +359,11 @@ def critical_path_bound(work: Workload, machine: Machine, populations: dict[str,
 
 
 def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Seconds of all work on one server that is always full, and not slower than so many seconds ÷ servers on several.
+    """Return the seconds of all work on one full server; several take no less than this ÷ servers.
 
-    A step gives a token to at most `limit` requests, and those hold at most `kv_tokens`: so of the tokens, and of the
-    contexts summed over all tokens, follows the least number of steps, each of which reads the weights. Every context
-    is read for every token, and every prompt once, whatever the order.
-    """
+    A step gives a token to at most `limit` requests, which hold at most `kv_tokens`. This gives the least number of
+    steps, from the tokens and from the contexts summed over all tokens. Each step reads the weights. Every context is
+    read for every token, and every prompt once, whatever the order."""
     tokens = contexts = reading = 0.0
     for steps in populations.values():
         for t, step in enumerate(steps):
@@ -395,12 +396,12 @@ TABLES: dict[str, dict[str, Schedule]] = {
 
 
 def gpu() -> Machine:
-    """QED-Nano on an RTX 4090 as start_server.sh launches it."""
+    """Return QED-Nano on an RTX 4090 as start_server.sh launches it."""
     return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """The makespan over the larger lower bound, with as many requests in flight as core/engines/attach.py finds."""
+    """Return the makespan over the larger lower bound, with the requests in flight of core/engines/attach.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)
@@ -417,8 +418,8 @@ def main(argv: Sequence[str]) -> None:
             print(f"\n| {title} | " + " | ".join(f"{count} problems, {n} GPU" for count, n in MACHINES) + " |")
             print("|---|" + "--:|" * len(MACHINES))
             for name, schedule in schedules.items():
-                made = [[pool.submit(ratio, *on, schedule, seed) for seed in seeds_used] for on in MACHINES]
-                cells = [[each.result() for each in row] for row in made]
+                jobs = [[pool.submit(ratio, *on, schedule, seed) for seed in seeds_used] for on in MACHINES]
+                cells = [[each.result() for each in row] for row in jobs]
                 shown = (f"{mean(row):.3f} ± {stdev(row) / len(row) ** 0.5:.3f}" for row in cells)
                 print(f"| {name} | {' | '.join(shown)} |", flush=True)
 

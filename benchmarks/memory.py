@@ -1,10 +1,9 @@
-"""Memory of a run as its journal grows: 02_rsa_basic, resumed wholly from 1,000 to 100,000 made-up completions.
+"""Measure the memory of a run as its journal grows: 02_rsa_basic, resumed from 1,000 to 100,000 made-up completions.
 
     bash benchmarks/run.sh memory [--n 1000 10000 100000]
 
-Prints a Markdown table. The journals are filled by Journal.put under the keys that a Generator makes. Each run is a
-process of its own, attached to benchmarks/stub_server.py, which it asks nothing.
-"""
+Prints a Markdown table. Journal.put fills the journals under the keys of a Generator. Each run is a process of its own,
+attached to benchmarks/stub_server.py, and sends no request."""
 
 import argparse
 import asyncio
@@ -65,7 +64,7 @@ def many_sums(folder: Path, count: int) -> Path:
 
 
 async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants) -> None:
-    """Put every completion that RSA will ask for, with 600 characters of thinking. Half of the answers are right."""
+    """Store every completion that RSA will ask for, with 600 characters of thinking. Half of the answers are right."""
     rng, sampling = random.Random(5), Sampling.of(config)
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     generator = Generator(server, journal, 1, 60)
@@ -74,12 +73,12 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(config.SEED, problem.id, *names)  # noqa: B023 (it is called within this turn)
             key = generator.key(messages, seed, replace(sampling, **changes))
-            said = problem.answer if rng.random() < 0.5 else rng.randint(0, 999)  # noqa: B023
-            made = Completion(
-                key, seed, rng.choice(thoughts), f"The sum is \\boxed{{{said}}}.", None, "stop", 60, 0, 300
+            answer = problem.answer if rng.random() < 0.5 else rng.randint(0, 999)  # noqa: B023
+            completion = Completion(
+                key, seed, rng.choice(thoughts), f"The sum is \\boxed{{{answer}}}.", None, "stop", 60, 0, 300
             )
-            journal.put(key, to_record(made), messages)
-            return made
+            journal.put(key, to_record(completion), messages)
+            return completion
 
         async for _ in rsa(problem, ask, config):
             pass
@@ -115,10 +114,10 @@ def main() -> None:
                 path = folder / "journal" / "02_rsa_basic.jsonl"
                 with Journal(path) as journal:
                     asyncio.run(fill(journal, chosen, server, config))
-                    made = len(journal)
+                    count = len(journal)
                 peak, cpu, wall = resumed(folder, server)
                 kept = path.stat().st_size / 1e6
-                print(f"| {made:,} | {kept:,.1f} | {peak:,.0f} | {cpu:,.1f} | {wall:,.1f} |", flush=True)
+                print(f"| {count:,} | {kept:,.1f} | {peak:,.0f} | {cpu:,.1f} | {wall:,.1f} |", flush=True)
 
 
 if __name__ == "__main__":

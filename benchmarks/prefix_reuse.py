@@ -1,14 +1,13 @@
-"""How much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, by ORDER.
+"""Measure how much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, by ORDER.
 
     python -m benchmarks.prefix_reuse [--problems 10] [--rounds 1]
 
 ORDER = "random" shows the candidates of every prompt in an order of its own, "shared" the most used of the step first.
-Both run on a fresh engine, which keeps prefixes slot by slot ("no RAM cache"), or also keeps those of prompts that left
-their slot ("RAM cache", as it is served). The cached share is the engine's own count, cached_tokens ÷ prompt_tokens.
-"radix" is computed: the share of each prompt's characters that a prompt answered before it begins with, which is what a
-cache without limit that all requests share (SGLang's) would have found. A second table computes the same for candidates
-as long as a reasoning model's, made of random characters: in the first, instructions are a good part of every prompt.
-"""
+Both run on a fresh engine. "no RAM cache" keeps prefixes slot by slot. "RAM cache", the default, also keeps the
+prefixes of prompts that left their slot. The cached share is the engine's own count, cached_tokens ÷ prompt_tokens.
+"radix" is computed: the share of each prompt's characters that an earlier answered prompt begins with. An unlimited
+cache shared by all requests (SGLang's) would have found it. A second table computes the same for candidates as long as
+a reasoning model's, of random characters. In the first table, instructions are a good part of every prompt."""
 
 import argparse
 import asyncio
@@ -39,7 +38,7 @@ ORDERS = ("random", "shared")
 
 
 def radix_share(prompts: Sequence[str]) -> float:
-    """The share of the characters of `prompts` with which an earlier one begins too."""
+    """Return the share of the characters of `prompts` with which an earlier one begins too."""
     seen: list[str] = []
     found = 0
     for prompt in prompts:
@@ -51,12 +50,12 @@ def radix_share(prompts: Sequence[str]) -> float:
 
 
 def shared(a: str, b: str) -> int:
-    """Characters that both begin with."""
+    """Count the characters of the common beginning."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def run_and_record(out: Path, overrides: Sequence[str]) -> None:
-    """02_rsa_basic in this process; what it found in the cache goes to `out`."""
+    """Run 02_rsa_basic in this process, and write its cache hits to `out`."""
     answered: list[tuple[str, Completion]] = []
     first = 0.0
 
@@ -73,31 +72,31 @@ def run_and_record(out: Path, overrides: Sequence[str]) -> None:
 
     sys.argv[1:] = overrides
     run(replace(rsa.RSA, run=recorded), runpy.run_path(str(EXPERIMENT)) | {"__file__": str(EXPERIMENT)})
-    told = {
-        "prompt": sum(made.prompt_tokens for _, made in answered),
-        "cached": sum(made.cached_tokens for _, made in answered),
-        "tokens": sum(made.completion_tokens for _, made in answered),
+    figures = {
+        "prompt": sum(completion.prompt_tokens for _, completion in answered),
+        "cached": sum(completion.cached_tokens for _, completion in answered),
+        "tokens": sum(completion.completion_tokens for _, completion in answered),
         "seconds": time.monotonic() - first,
         "radix": radix_share([prompt for prompt, _ in answered]),
     }
-    out.write_text(json.dumps(told), encoding="utf-8")
+    out.write_text(json.dumps(figures), encoding="utf-8")
 
 
 def measured(order: str, cache_mib: int, problems: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name, engine(SLOTS, cache_mib) as server:
-        out = Path(name) / "told.json"
+        out = Path(name) / "figures.json"
         command = [sys.executable, "-m", "benchmarks.prefix_reuse", "--order", order, "--out", str(out)]
         env = environment(BASE_URL=server.base_url, RESULTS_DIR=name)
         command += ["--problems", str(problems)]
         ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False)
         if ended.returncode:
             raise SystemExit(f"{order} failed: {ended.stderr}")
-        told: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
-    return told | {"cpu": server.cpu_seconds, "load": os.getloadavg()[0]}
+        figures: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
+    return figures | {"cpu": server.cpu_seconds, "load": os.getloadavg()[0]}
 
 
 def long_candidates(order: str, n: int, k: int) -> float:
-    """`radix_share` of 8 problems of RSA, T=5, whose candidates have LONG random characters."""
+    """Return `radix_share` of 8 problems of RSA, T=5, whose candidates have LONG random characters."""
     prompts: list[str] = []
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -130,12 +129,12 @@ def main() -> None:
     for _ in range(args.rounds):
         for cache_mib in (0, CACHE_MIB):
             for order in ORDERS:
-                told = measured(order, cache_mib, args.problems)
+                figures = measured(order, cache_mib, args.problems)
                 print(
                     f"| {order} | {'RAM cache' if cache_mib else 'no RAM cache'} "
-                    f"| {told['cached'] / told['prompt']:.1%} | {told['radix']:.1%} "
-                    f"| {told['tokens'] / told['seconds']:,.0f} | {told['tokens'] / told['cpu']:,.0f} "
-                    f"| {told['load']:.1f} |",
+                    f"| {figures['cached'] / figures['prompt']:.1%} | {figures['radix']:.1%} "
+                    f"| {figures['tokens'] / figures['seconds']:,.0f} | {figures['tokens'] / figures['cpu']:,.0f} "
+                    f"| {figures['load']:.1f} |",
                     flush=True,
                 )
     print(f"\ncandidates of {LONG:,} characters, radix, computed\n\n| N, K | {' | '.join(ORDERS)} |")

@@ -1,18 +1,16 @@
-"""How full a run keeps its server: 02_rsa_basic on the embedded engine, beside its requests with nothing to wait for.
+"""Measure how full a run keeps its server: 02_rsa_basic on the embedded engine, against its requests without waits.
 
     python -m benchmarks.server_full [--slots 4 16 64] [--rounds 2] [--problems 8] [--quick]
 
 Three contestants send the same requests (prompts, seeds, and so completions) to a fresh engine, in turns:
 
-- run: 02_rsa_basic as users run it, through core.session.run, openai client, journal and grading included;
-- generator: its requests again, in its order, from a bare aiohttp client that keeps as many in flight and waits for
-  nothing else;
-- barrier: the same client, one problem at a time, each step after the whole of the last.
+- run: 02_rsa_basic as users run it, through core.session.run, with openai client, journal and grading;
+- generator: its requests again, in its order, from a bare aiohttp client with as many in flight and no other waits;
+- barrier: the same client, one problem at a time, each step after the whole previous one.
 
-Tokens per second count completion tokens from the first request to the last reply as the client sees them; the
-process's start (imports) and end (table, plot) are left out, and told as "whole". The medians of ratios are of ratios
-within a round.
-"""
+Tokens per second count completion tokens from the first request to the last reply, as the client sees them. The
+process's start (imports) and end (table, plot) are left out, and only count in "whole". Ratios are
+taken within a round, then their median."""
 
 import argparse
 import asyncio
@@ -42,15 +40,15 @@ from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
-READER = "reader"  # the generator, which asks for one token of each: what reading the prompts takes (first_minute.py)
-AT_THE_DOOR = 2  # requests beyond the slots that core.engines.attach keeps in flight; the generator as many
+READER = "reader"  # the generator, asking for one token of each: the time to read the prompts (first_minute.py)
+WAITING = 2  # requests beyond the slots that core.engines.attach keeps in flight; the generator as many
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one contestant did: completion tokens, seconds from first request to last reply, the share of them for which
-    a slot had no request to work at, seconds of the whole process, CPU seconds of client and engine, and the machine's
-    load average (1 minute) at the end."""
+    """The outcome of one contestant: completion tokens, seconds from first request to last reply, and the share of them
+    in which a slot had no request. Then seconds of the whole process, CPU seconds of client and engine, and the
+    machine's load average (1 minute) at the end."""
 
     requests: int
     tokens: int
@@ -67,19 +65,19 @@ class Turn:
 
     @property
     def ease(self) -> float:
-        """Tokens per CPU second of the engine: what the server would do if no one made it wait."""
+        """Return tokens per CPU second of the engine: its speed if no client made it wait."""
         return self.tokens / self.engine_cpu
 
 
 class Record:
-    """The requests of a client, in order, with the time they took: what a replay needs and what is measured."""
+    """The requests of a client in order, with their times, to replay and to measure."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.requests: list[dict[str, Any]] = []
         self.tokens = self.owed = 0
         self.first = self.last = 0.0
-        self.empty = 0.0  # slot-seconds for which no request was there
+        self.empty = 0.0  # slot-seconds without a request
 
     def asked(self, **request: Any) -> None:
         self._changed(+1)
@@ -97,7 +95,7 @@ class Record:
         self.last = now
         self.owed += by
 
-    def told(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "requests": len(self.requests),
@@ -109,7 +107,7 @@ class Record:
 
 
 def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
-    """Contestant "run", in this process; its requests are left in `folder`."""
+    """Run contestant "run" in this process and write its requests to `folder`."""
     record = Record(slots)
 
     async def recorded(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
@@ -130,11 +128,11 @@ def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
     sampling = {name.lower(): getattr(used, name) for name in ("TEMPERATURE", "TOP_P", "MIN_P", "MAX_TOKENS")}
     sampling["top_k"] = used.TOP_K or -1
     (folder / "requests.json").write_text(json.dumps([sampling, record.requests]), encoding="utf-8")
-    (folder / "run.json").write_text(json.dumps(record.told()), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps(record.figures()), encoding="utf-8")
 
 
 def replay(name: str, folder: Path, slots: int) -> None:
-    """Contestant "generator", "reader" or "barrier": the requests in `folder` from a bare client."""
+    """Send the requests in `folder` from a bare client, as contestant "generator", "reader" or "barrier"."""
     sampling, requests = json.loads((folder / "requests.json").read_text(encoding="utf-8"))
     if name == READER:
         sampling["max_tokens"] = 1
@@ -145,18 +143,18 @@ def replay(name: str, folder: Path, slots: int) -> None:
         order = list(dict.fromkeys(problem for problem, _ in groups))
         groups = {group: groups[group] for group in sorted(groups, key=lambda g: (order.index(g[0]), g[1]))}
     record = asyncio.run(_sent(list(groups.values()), slots, sampling))
-    (folder / f"{name}.json").write_text(json.dumps(record.told()), encoding="utf-8")
+    (folder / f"{name}.json").write_text(json.dumps(record.figures()), encoding="utf-8")
 
 
 async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling: dict[str, Any]) -> Record:
-    """Each group's requests, as many at once as a run sends; the next group after the last reply."""
-    record, door = Record(slots), asyncio.Semaphore(slots + AT_THE_DOOR)
+    """Send each group's requests, as many at once as a run sends; the next group after the last reply."""
+    record, semaphore = Record(slots), asyncio.Semaphore(slots + WAITING)
     url = f"{os.environ['BASE_URL']}/chat/completions"
     unlimited = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=unlimited, timeout=aiohttp.ClientTimeout(total=3600)) as session:
 
         async def send(request: dict[str, Any]) -> None:
-            async with door:
+            async with semaphore:
                 record.asked(seed=request["seed"])
                 body = sampling | {"messages": request["messages"], "seed": request["seed"]}
                 async with session.post(url, json=body) as reply:
@@ -168,7 +166,7 @@ async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling
 
 
 def take_turn(name: str, slots: int, problems: int, folder: Path) -> Turn:
-    """One contestant on a fresh engine."""
+    """Run one contestant on a fresh engine."""
     (folder / "results").mkdir()
     with engine(slots) as server:
         command = [sys.executable, "-m", "benchmarks.server_full", "--contestant", name, "--slots", str(slots)]
@@ -182,8 +180,8 @@ def take_turn(name: str, slots: int, problems: int, folder: Path) -> Turn:
     for path in sorted((folder / "results").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (folder / "results").rmdir()
-    told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    return Turn(**told, whole=whole, engine_cpu=server.cpu_seconds, load=os.getloadavg()[0])
+    figures = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return Turn(**figures, whole=whole, engine_cpu=server.cpu_seconds, load=os.getloadavg()[0])
 
 
 def main() -> None:
@@ -214,15 +212,15 @@ def measure(all_slots: Sequence[int], rounds: int, problems: int) -> None:
                 turn = {each: take_turn(each, slots, problems, Path(name)) for each in CONTESTANTS}
             turns[slots].append(turn)
             same = {(each.requests, each.tokens) for each in turn.values()}
-            told = ", ".join(f"{each} {t.speed:,.0f} tok/s" for each, t in turn.items())
-            print(f"{slots} slots: {told}{'' if len(same) == 1 else f'; unequal work: {same}'}", file=sys.stderr)
+            figures = ", ".join(f"{each} {t.speed:,.0f} tok/s" for each, t in turn.items())
+            print(f"{slots} slots: {figures}{'' if len(same) == 1 else f'; unequal work: {same}'}", file=sys.stderr)
     print(f"02_rsa_basic on {problems} problems, {release()}, {os.cpu_count()} cores, {rounds} rounds\n")
     print(table(turns))
     print(f"\n{time.monotonic() - began:.0f} s")
 
 
 def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
-    """Medians over rounds with their ranges, as Markdown."""
+    """Format medians over rounds with their ranges, as Markdown."""
     heads = ["slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier"]
     heads += ["slot-time without a request, %: run, generator, barrier", "whole run ÷ whole generator"]
     heads += ["CPU ms/request of run's client", "tokens per CPU second of the engine: run, generator, barrier", "load"]

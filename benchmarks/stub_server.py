@@ -1,14 +1,13 @@
-"""A chat server that answers at once with the same reply: what is measured against it is the client's own cost.
+"""A chat server that answers at once with the same reply, to measure a client's own cost.
 
     python benchmarks/stub_server.py --port 0 [--thinking-chars 1500] [--answer-chars 500] [--pieces 1] [--delay 0]
 
-It prints the port it listens on (127.0.0.1) and serves until it is ended. It is no model and checks nothing: every
-POST is answered with one chat completion, encoded once at the start; one whose body asks for "stream": true with the
-same completion as server-sent events (role, `pieces` of thinking, `pieces` of the answer, end, usage, [DONE]), in one
-write without a delay. A real server sends an event for every token or few: `--pieces` says what reading them costs.
-Every GET gets a list of one model, "stub", without an owner, so that the harness takes it for kind "other".
-`--delay` seconds pass before each answer begins: with it, any number of requests is in flight.
-"""
+It prints the port it listens on (127.0.0.1) and serves until it is ended. It is no model and checks nothing. Every POST
+gets one chat completion, encoded once at the start. If the body asks for "stream": true, it gets the same completion as
+server-sent events (role, `pieces` of thinking, `pieces` of the answer, end, usage, [DONE]), in one write without a
+delay. A real server sends an event for every token or few: `--pieces` measures the cost of reading them. Every GET gets
+a list of one model, "stub", without an owner, so the harness takes it for kind "other". `--delay` seconds pass before
+each answer begins: with it, any number of requests is in flight."""
 
 import argparse
 import asyncio
@@ -17,7 +16,7 @@ from typing import Any
 
 MODEL = "stub"
 ANSWER_END = " The answer is \\boxed{42}."
-CHARS_PER_TOKEN = 4  # what the usage says; nothing is tokenized
+CHARS_PER_TOKEN = 4  # of the usage; nothing is tokenized
 PROMPT_TOKENS = 200
 
 
@@ -26,12 +25,12 @@ def text(word: str, chars: int) -> str:
 
 
 def cut(whole: str, pieces: int) -> list[str]:
-    """`whole` in `pieces` parts, equal but for rounding."""
+    """Cut `whole` into `pieces` parts, equal except for rounding."""
     return [whole[len(whole) * i // pieces : len(whole) * (i + 1) // pieces] for i in range(pieces)]
 
 
 class Replies:
-    """The bytes of every reply there is."""
+    """The bytes of all replies."""
 
     def __init__(self, thinking_chars: int, answer_chars: int, pieces: int) -> None:
         thinking = text("think ", thinking_chars)
@@ -70,7 +69,7 @@ def _response(kind: str, body: bytes, status: str = "200 OK") -> bytes:
 
 
 class Stub(asyncio.Protocol):
-    """One connection: kept alive, requests one after another, bodies with a content length or chunked."""
+    """A connection: kept alive, requests one after another, bodies with a content length or chunked."""
 
     def __init__(self, replies: Replies, delay: float) -> None:
         self.replies, self.delay = replies, delay

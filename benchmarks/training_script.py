@@ -1,4 +1,4 @@
-"""A script of training (scripts/finetune.py, scripts/energy.py), run by this very Python as the harness runs it."""
+"""Run a script of training (scripts/finetune.py, scripts/energy.py) by this Python, as the harness runs it."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from core.base.files import ROOT
 
 
 def ran(script: str, *args: str) -> "subprocess.CompletedProcess[str]":
-    """It has ended; all that it said is in `stdout`."""
+    """Run the script to its end; `stdout` has all its output."""
     return subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), *args],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},

@@ -1,6 +1,7 @@
 """Find the text that a chat template appends to a question, from a server or by rendering the template."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from core.engines.client import page_of
@@ -32,17 +33,22 @@ def rendered(
 ) -> str | None:
     """Return the prompt that a chat template renders of `messages` (default: MARK); None if it can't be rendered.
     `settings` are further names for the template. The control tokens among them are empty by default."""
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is a program from strangers
-
     if not isinstance(template, str):
         return None
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.add_extension("jinja2.ext.loopcontrols")
     try:
-        return environment.from_string(template).render(
+        return _compiled(template).render(
             messages=messages or [{"role": "user", "content": MARK}],
             add_generation_prompt=add_generation_prompt,
             **{"bos_token": "", "eos_token": "", "tools": None, "strftime_now": str} | settings,
         )
     except Exception:  # a template may raise anything
         return None
+
+
+@lru_cache(maxsize=1)  # a training renders a prompt for each row
+def _compiled(template: str) -> Any:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is a program from strangers
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.add_extension("jinja2.ext.loopcontrols")
+    return environment.from_string(template)

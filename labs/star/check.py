@@ -1,9 +1,8 @@
-r"""The format guard: which solutions a model may learn from, by their form alone.
+"""The format guard: decides by a solution's form alone whether a model may learn from it.
 
-A solution that is kept has so many steps, a line each, and then one last line that states the answer: one that begins
-with `Final:` or, unless the prompt asked for that, one that holds the box. Both are read by core/grading, so that a
-solution that is kept is graded by its last line. `text` is the answer behind the thinking, and untrusted.
-"""
+A solution that is kept has steps, one a line, and then a last line with the answer. That line begins with `Final:` or,
+if the prompt did not ask for that, holds the box. core/grading reads both, so the last line of a kept solution is what
+is graded. `text` is the answer after the thinking, and untrusted."""
 
 import re
 from dataclasses import dataclass
@@ -14,42 +13,41 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 # Why a solution is dropped: the first that applies.
 REASONS = {
     "empty": "it holds nothing but blanks",
-    "control characters": "it holds characters that steer a terminal or the direction of writing, or that nobody sees",
+    "control characters": "it holds invisible characters, or some that steer a terminal or the direction of writing",
     "no final line": "its last line neither begins with Final: nor (with FEWSHOT=none) holds a box that closes",
-    "text after it": "more text stands behind the line that states the answer",
+    "text after it": "more text follows the line that states the answer",
     "several finals": "it states an answer more than once: another Final: line, or another box, closed or not",
-    "placeholder": "its last line says nothing, or holds a placeholder such as <answer>",
+    "placeholder": "its last line is empty, or holds a placeholder such as <answer>",
     "unreadable": "its last line states what is too long, wrapped too deeply or too broken to be an answer",
     "too few steps": "it has fewer lines before the last one than MIN_STEPS",
     "too many steps": "it has more lines before the last one than MAX_STEPS",
 }
 
-# A line is what "\n" ends, or "\r\n". To some readers (str.splitlines, terminals, JavaScript, TeX) other characters end
-# one too: "\r", form feeds, U+2028 and the like. Behind those a line could hide from the count here and be read
-# elsewhere, or be read here and hide there, and so a text with any of them is not kept. Nor is one with what can't be
-# seen or changes what is seen: escapes, marks of direction, blanks without width, tags, half characters.
+# "\n" or "\r\n" ends a line. For some readers (str.splitlines, terminals, JavaScript, TeX) so do "\r", form feeds,
+# U+2028 and others. A line could hide after those from one reader and not from another. So a text with any of them is
+# dropped, or with invisible or misleading ones: escapes, marks of direction, blanks without width, half characters.
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
 )
 _MARKS = " \t\u00a0$`*_#>-"  # a line of nothing else, or of \[ or \], is as good as empty
 _DISPLAY = {"", r"\[", r"\]"}
-# What may stand behind the box in its line, and below.
+# The text that may follow the box
 _CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
 
 
 @dataclass(frozen=True)
 class Checked:
-    """`reason`: why it is dropped, a key of REASONS; "" of one that is kept. `steps`: the lines before the one that
-    states the answer last, or all where none does, without empty ones."""
+    """The `reason` to drop a solution ("": keep it), a key of REASONS, and the number of `steps` before its last
+    answer."""
 
     reason: str
     steps: int
 
 
 def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
-    """Check the form of `text`: `least` to `most` steps, and the answer last, in a `Final:` line or, if `takes_box`, in
-    a box. Never raises, and takes time linear in `text`."""
+    """Check the form of `text`: `least` to `most` steps, then the answer in a `Final:` line or, if `takes_box`, in a
+    box. Never raises, and takes time linear in `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
@@ -67,8 +65,7 @@ def _of_steps(steps: int, least: int, most: int) -> str:
 
 
 def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
-    """What is wrong with the form, but for the number of steps. The last line that states an answer begins at
-    `start`."""
+    """Return the reason against the form, apart from the number of steps. The last answer's line begins at `start`."""
     if not text.strip():
         return "empty"
     if _STEERING.search(text):
@@ -82,13 +79,13 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
         return "text after it" if lines or (takes_box and boxes) else "no final line"
     if others or len(within) > 1 or BOX.search(text, 0, start):
         return "several finals"
-    said = stated(text[start:], "math") or [""]
-    if said[-1] is None:
+    answers = stated(text[start:], "math") or [""]
+    if answers[-1] is None:
         return "unreadable"
-    return "placeholder" if says_nothing(said[-1]) else ""
+    return "placeholder" if says_nothing(answers[-1]) else ""
 
 
 def _is_last(text: str, start: int, end: int) -> bool:
-    """Whether the box that holds text[start:end] stands in one line, the last one."""
+    """Return whether the box with text[start:end] is on one line, and nothing but marks follows it."""
     closing = _CLOSING.match(text, end)
     return "\n" not in text[start:end] and closing is not None and closing.end() == len(text)

@@ -1,9 +1,9 @@
-"""The format guard as a command, on any lines of JSON: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
+"""The format guard as a command for JSON lines.
 
-It prints how many rows hold a solution that a model may learn from by its form, and why the others do not. Of those it
-keeps, it counts false equations and solutions that begin with an answer that was given. One line is in memory at a
-time.
-"""
+bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
+
+It counts the rows whose solution a model may learn from by its form, and the others by reason. Among the kept ones it
+counts false equations, and solutions that begin with a given answer. One line at a time is in memory."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
-    """List what is found in a row: a reason against it; or that it is kept, and what it holds. Raises UserError."""
+    """List the findings on a row: one reason against it, or KEPT and its flaws. Raises UserError."""
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
@@ -82,7 +82,7 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Read the rows of a file, each with the number of its line, and the line. Raises UserError."""
+    """Yield the number, the text and the row of each line of a file. Raises UserError."""
     for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
         if line.strip():
             row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)

@@ -1,9 +1,7 @@
-"""What a round asks a model: to collect traces, and to be evaluated. Both are scaffolds, so that their results, their
-journal and their page are those of any run.
+"""The scaffolds of STaR: one collects traces, the other evaluates; results, journal and page are as of any run.
 
-Collecting samples a problem until one sample is right and well-formed; where none is, one more is shown the right
-answer (rationalised). What is asked in evaluating is never shown anything.
-"""
+Collecting samples a problem until one sample is right and well-formed. If none is, one more sample is shown the right
+answer (rationalised). Evaluating never shows an answer."""
 
 import asyncio
 import re
@@ -21,20 +19,7 @@ from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
-# Why a sample is dropped, beside the reasons of the format guard (labs/star/check.py).
-REASONS = {
-    "failed": "the request failed",
-    "cut off": "the token cap cut it off",
-    "filtered": "a filter of the server's ended it",
-    "empty": "the server sent no text",
-    "chat tags": "it holds tags of a chat template, which would end a turn in training",
-    "wrong": "its answer is wrong",
-    "undecided": "nobody could say in time whether its answer is right",
-    "answer first": "it states the answer before any step has it",
-    "another value": "it states another final value besides",
-    "false equation": "an equation in it is false (SOUND=1)",
-}
-# Tags of the chat templates of Qwen, Llama, DeepSeek and Gemma. Training reads others as text: labs/training/encode.py
+# Chat tags would end a turn in training: Qwen's, Llama's, DeepSeek's and Gemma's. Others are text (training/encode.py).
 _TAGS = re.compile(
     r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>|\[/?INST\]"
 )
@@ -42,8 +27,8 @@ _TAGS = re.compile(
 
 @dataclass(frozen=True)
 class Sample:
-    """A completion of a problem, cut by `ended`, and why it was `dropped` ("": it is kept). `steps`: lines before the
-    answer; `false`: its false equations; `malformed`: whether it is right, and was dropped for its form alone."""
+    """A completion of a problem, cut by `ended`, and the reason why it was `dropped` ("": kept). `steps`: lines before
+    the answer; `false`: its false equations; `malformed`: whether it is right, and was dropped for its form alone."""
 
     problem: Problem
     way: Way
@@ -54,53 +39,53 @@ class Sample:
     malformed: bool
 
 
-def ended(made: Completion, config: StarConstants) -> Completion:
-    """Cut all behind the first complete `Final:` line, if the prompt asked for one. A stop sequence would save the
+def ended(completion: Completion, config: StarConstants) -> Completion:
+    """Cut a completion after its first whole `Final:` line, if the prompt asked for one. A stop sequence would save
     tokens, but can't name the end of such a line, and would change the keys of the journal."""
-    if config.takes_box or made.error or made.filtered:
-        return made
-    lines = (line for line in final_lines(made.text) if not says_nothing(line.value))
+    if config.takes_box or completion.error or completion.filtered:
+        return completion
+    lines = (line for line in final_lines(completion.text) if not says_nothing(line.value))
     first = next(lines, None)
-    if first is None or (made.truncated and first.end == len(made.text)):
-        return made
-    return replace(made, answer=made.text[: first.end], forced=None, finish_reason="stop")
+    if first is None or (completion.truncated and first.end == len(completion.text)):
+        return completion
+    return replace(completion, answer=completion.text[: first.end], forced=None, finish_reason="stop")
 
 
-def formed(made: Completion, config: StarConstants) -> Checked:
-    """Check the form of a completion that is cut."""
-    return check(made.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box)
+def formed(completion: Completion, config: StarConstants) -> Checked:
+    """Check the form of a cut completion."""
+    return check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box)
 
 
-def incomplete(made: Completion) -> str:
-    """Why a completion is no whole one; "" where it is."""
-    silence = {
-        "failed": made.error,
-        "cut off": made.truncated,
-        "filtered": made.filtered,
-        "empty": not made.text.strip(),
-    }
-    return next((why for why, holds in silence.items() if holds), "")
+def incomplete(completion: Completion) -> str:
+    """Return the reason why a completion is not whole, or ""."""
+    if completion.error:
+        return "failed"
+    if completion.truncated:
+        return "cut off"
+    if completion.filtered:
+        return "filtered"
+    return "" if completion.text.strip() else "empty"
 
 
-async def judged(problem: Problem, made: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
+async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
     """Judge whether a completion can be trained on. The first reason against it counts, the plainest first."""
-    made = ended(made, config)
-    whole = f"{made.thinking}\n{made.text}"
-    form, false = await asyncio.to_thread(lambda: (formed(made, config), tuple(false_equations(whole))))
-    why, malformed = incomplete(made) or ("chat tags" if _TAGS.search(whole) else ""), False
+    completion = ended(completion, config)
+    whole = f"{completion.thinking}\n{completion.text}"
+    form, false = await asyncio.to_thread(lambda: (formed(completion, config), tuple(false_equations(whole))))
+    why, malformed = incomplete(completion) or ("chat tags" if _TAGS.search(whole) else ""), False
     if not why and config.FILTER:
-        why = await _not_right(problem, made, ask, form.reason)
+        why = await _not_right(problem, completion, ask, form.reason)
         malformed = bool(not why and form.reason)
     why = why or form.reason
     if not why and way == RATIONALISED:
-        why = await asyncio.to_thread(_betrays, problem, made)
+        why = await asyncio.to_thread(_betrays, problem, completion)
     if not why and config.SOUND and false:
         why = "false equation"
-    return Sample(problem, way, made, why, form.steps, false, malformed)
+    return Sample(problem, way, completion, why, form.steps, false, malformed)
 
 
-async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) -> str:
-    grade: Grade = (await by_answer(problem, [Member(made)], ask)).grades[0]
+async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: str) -> str:
+    grade: Grade = (await by_answer(problem, [Member(completion)], ask)).grades[0]
     if grade.is_undecided:
         return "undecided"
     if grade.answer is None:
@@ -108,8 +93,8 @@ async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) ->
     return "" if grade.value == 1 else "wrong"
 
 
-def _betrays(problem: Problem, made: Completion) -> str:
-    whole = f"{made.thinking}\n{made.text}"
+def _betrays(problem: Problem, completion: Completion) -> str:
+    whole = f"{completion.thinking}\n{completion.text}"
     if is_stated_first(whole, problem.answer or "", problem.statement):
         return "answer first"
     return "another value" if states_another(whole, problem) else ""
@@ -117,7 +102,7 @@ def _betrays(problem: Problem, made: Completion) -> str:
 
 @dataclass
 class Collecting:
-    """The scaffold of round `number`; what it saw stays in `samples`, by problem."""
+    """The scaffold that collects in round `number`. It keeps its `samples` by problem."""
 
     number: int
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -149,32 +134,30 @@ class Collecting:
         )
 
 
-def _member(made: Completion, sample: Sample) -> Member:
-    """The member of a `sample`, with the whole completion that was `made`."""
-    notes = ["cut behind its Final: line"] if len(sample.completion.text) < len(made.text.rstrip()) else []
-    return Member(made, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
+def _member(completion: Completion, sample: Sample) -> Member:
+    notes = ["cut after its Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
+    return Member(completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
 
 
 @dataclass
 class Answering:
-    """The scaffold of evaluating: N samples of a problem, as `config`'s FEWSHOT asks for them; what it saw stays in
-    `completions`, by problem."""
+    """The scaffold that evaluates: N samples of a problem, as FEWSHOT of `config` asks. It keeps its `completions`."""
 
     config: StarConstants
     completions: dict[str, list[Completion]] = field(default_factory=dict)
 
     async def run(self, problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
         messages = prompts.asked(problem, self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
-        made = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-        self.completions.setdefault(problem.id, []).extend(made)
-        yield [Member(each) for each in made]
+        replies = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
+        self.completions.setdefault(problem.id, []).extend(replies)
+        yield [Member(each) for each in replies]
 
     @property
     def scaffold(self) -> Scaffold[SampleConstants]:
         return Scaffold(self.run, lambda config: config.N, lambda _: 0, (prompts.FORMAT,), SampleConstants)
 
 
-def output(made: Completion) -> str:
-    """What a trace teaches to write: the thinking in its tags, where there is any, and the answer behind it."""
-    thinking, text = made.thinking.strip(), made.text.strip()
+def output(completion: Completion) -> str:
+    """Return the text that a trace teaches to write: the thinking in its tags, if any, then the answer."""
+    thinking, text = completion.thinking.strip(), completion.text.strip()
     return f"<think>\n{thinking}\n</think>\n\n{text}" if thinking else text

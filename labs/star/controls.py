@@ -1,8 +1,7 @@
-"""STaR beside its controls: the same rounds with one thing changed, under several seeds, in one table.
+"""Run STaR and its controls, the same rounds with one thing changed, under several seeds, into one table.
 
-A sceptic asks what of the gain is the method's. So every arm behind the first trains on as many tokens a round as the
-first has under that seed, whatever it keeps; what the arms ask in common is asked once.
-"""
+A sceptic asks which part of the gain the method explains. So each other arm trains on as many tokens a round as the
+first arm did under that seed, whatever it keeps. Requests that the arms share are sent once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """`arms`, each with all of `seeds`, counted from SEED; the first is what the others are controls of."""
+    """The `arms` to run with each of `seeds` (added to SEED). The first arm is the method, the others its controls."""
 
     arms: Sequence[Arm]
     seeds: Sequence[int]
@@ -46,11 +45,11 @@ class Controls:
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
             for those in zip(*(work.requests for work in each), strict=True)
         )
-        of = f"{len(self.arms)} arms with {len(self.seeds)} seeds, each {each[0].of}"
-        return Work(of, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
+        about = f"{len(self.arms)} arms with {len(self.seeds)} seeds, each {each[0].of}"
+        return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
 
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
-        """Each arm with its constants. Raises UserError where they can't be."""
+        """Return each arm with its constants. Raises UserError if they are impossible."""
         if len({each.name for each in self.arms}) < len(self.arms):
             raise UserError("arms have different names: arm('no_filter', FILTER=0)")
         return [(each, replace(config, **each.changes)) for each in self.arms]
@@ -58,9 +57,9 @@ class Controls:
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms. Ends the process as core.session.run.run does."""
-    listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
-    told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
-    with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(told)) as (name, config, stop):
+    listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
+    text = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+    with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(text)) as (name, config, stop):
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
         runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}

@@ -1,8 +1,7 @@
-"""The problems that STaR trains on, and those that it is evaluated on: no statement is among both.
+"""Choose the problems that STaR trains on, and those that it is evaluated on: no statement is among both.
 
-Which problems of DATA are held out follows from their statements alone (labs/star/statements.py), so that every seed,
-every run and every order of rows holds out the same ones, and a larger HELD_OUT holds out these and more.
-"""
+The held-out problems of DATA follow from their statements alone (labs/star/statements.py). So every seed, run and order
+of rows holds out the same ones, and a larger HELD_OUT holds out these and more."""
 
 import hashlib
 import os
@@ -31,16 +30,9 @@ from labs.star.statements import GRAM, hash_of, near
 AUTO = "auto"
 LONGEST_ID = 200
 # Why a row of DATA is not used; of several reasons the first is reported.
-REASONS = {
-    "no statement": "there is no text of a problem in it, or half a character in that",
-    "proof": "it asks for a proof",
-    "multiple choice": "answers are offered to choose from, or its answer is a letter",
-    "no answer": "there is none that can be compared: words, remarks, none at all",
-    "two answers": "other rows have its statement and another answer",
-    "repeated": "another row has its statement and its answer, and is used",
-}
-# The columns that are read, but for OpenR1-Math-220k's under the names of core/problems/columns.py. Others, such as
-# what models wrote, never come into memory.
+REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
+# The columns that are read: OpenR1-Math-220k's own, and others under the names of core/problems/columns.py. Columns
+# such as the text of models never come into memory.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"uuid", "question_type", "problem_type", "source"}
@@ -50,10 +42,9 @@ _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
 
 @dataclass(frozen=True)
 class Split:
-    """`train`: what rounds are drawn from, in the order of their statements' hashes; `held_out`: what is evaluated on.
-    `left_out`: rows of DATA by the reason, a key of REASONS. `sha256` tells whether two splits are one. `origin`: what
-    is said of DATA, a set without its problems. `near`: ids of training problems that share GRAM words in a row with a
-    held-out one."""
+    """The problems to draw rounds from (`train`, sorted by the hash of their statement) and to evaluate on
+    (`held_out`). `left_out`: rows of DATA by reason; `sha256`: of the split; `origin`: DATA without its problems;
+    `near`: ids of training problems that share GRAM words in a row with a held-out one."""
 
     train: tuple[Problem, ...]
     held_out: ProblemSet
@@ -67,7 +58,7 @@ class Split:
         return self.origin.name
 
     def about_near(self) -> str:
-        """Say how many training problems are near a held-out one, with examples; "" if none is."""
+        """Count the training problems that are near a held-out one, with examples; "" if there is none."""
         if not self.near:
             return ""
         return (
@@ -78,8 +69,7 @@ class Split:
 
 @dataclass
 class _Found:
-    """The rows of one statement: a `problem` that stands for them, its answer in canonical form, the number of the
-    `first` row, how many they are, and whether their answers `differ`."""
+    """The rows of one statement: `problem`, canonical `answer`, `first` row, number, and whether answers `differ`."""
 
     problem: Problem
     answer: str
@@ -88,23 +78,24 @@ class _Found:
     differ: bool = False
 
     def add(self, problem: Problem, answer: str) -> None:
-        """One more row. Which of them stands for all is not a matter of their order."""
+        """Add a row. The choice of the problem does not depend on the order of rows."""
         self.rows += 1
         self.differ |= answer != self.answer
         self.problem = min(self.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """What DATA and EVAL say. `own`: what they say where they are "auto", for this model (star_set and star_eval_set of
-    its card), "" and "" of a model without: then openr1, and HELD_OUT problems of it. EVAL="auto" beside another DATA
-    holds out HELD_OUT problems of that.
+    """Split the problems of DATA and EVAL. `own`: the model's sets for "auto" (star_set and star_eval_set of its card).
+    If they are empty, DATA is openr1. EVAL="auto" with another DATA holds out HELD_OUT problems of it.
 
-    An answer is tried on its reader if it is held out or drawn. Blocks as answers.judge does. Raises UserError for what
-    can't be read, if the rows are too few, and if rows of DATA repeat what EVAL holds."""
+    An answer is tried on its reader if it is held out or drawn. Blocks as answers.judge does. Raises UserError if the
+    sets can't be read, if the rows are too few, or if rows of DATA repeat problems of EVAL."""
     name = config.DATA if config.DATA != AUTO else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != AUTO else own[1] if name == own[0] else ""
     rows, origin = _read(name)
-    measured = _to_measure(named) if named else None
+    measured = sets.load(named, constant="EVAL") if named else None
+    if measured and measured.asks_for_proofs:
+        raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
     found, left_out = _collected(rows)
     if measured:
         _check_overlap(rows, origin, found, measured)
@@ -129,9 +120,9 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
-    """Draw the training problems of round `number`, from 1: TRAIN_PROBLEMS of split.train, at most LIMIT, none of them
-    twice, by SEED and `number`; all of them if they are fewer. Another round may draw them again. An answer that can't
-    be read is passed over. Blocks as answers.judge does. Raises UserError if no answer can be read."""
+    """Draw the training problems of round `number` (from 1) by SEED: TRAIN_PROBLEMS, at most LIMIT, without repetition.
+    Another round may draw them again. Problems whose answer can't be read are skipped. Blocks as answers.judge does.
+    Raises UserError if no answer can be read."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
     problems = tuple(islice(readable, _in_a_round(config)))
@@ -152,8 +143,7 @@ def _is_readable(problem: Problem) -> bool:
 
 
 def _read(name: str) -> tuple[Rows, ProblemSet]:
-    """Read the rows that DATA names, each with its place; and what is said of them, a set without problems. Raises
-    UserError."""
+    """Read the rows that DATA names, each with its place, and their set without problems. Raises UserError."""
     if name == OPENR1.name:
         read = sets.read_published(OPENR1, "DATA", _is_read)
         return read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit)
@@ -165,29 +155,15 @@ def _read(name: str) -> tuple[Rows, ProblemSet]:
     if path.suffix:
         return read_rows(path, _is_read), ProblemSet(path.stem, (), f"file {path.name}")
     known = sets.load(name, constant="DATA")
-    rows = [(f"{known.name}, problem {each.id}", _row_of(each)) for each in known.problems]
+    rows: Rows = []
+    for each in known.problems:
+        row = {"id": each.id, "problem": each.statement, "answer": each.answer, "answer_type": each.answer_type}
+        rows.append((f"{known.name}, problem {each.id}", row))
     return rows, replace(known, problems=())
 
 
 def _is_read(column: str) -> bool:
     return plain_name(column) in _COLUMNS
-
-
-def _row_of(problem: Problem) -> dict[str, Any]:
-    return {
-        "id": problem.id,
-        "problem": problem.statement,
-        "answer": problem.answer,
-        "answer_type": problem.answer_type,
-    }
-
-
-def _to_measure(name: str) -> ProblemSet:
-    """The set that EVAL names. Raises UserError."""
-    measured = sets.load(name, constant="EVAL")
-    if measured.asks_for_proofs:
-        raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
-    return measured
 
 
 # Rows
@@ -213,7 +189,7 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
 
 
 def _problem_of(row: Any) -> Problem | str:
-    """Read the problem of a row, without an id if the row has none; or the reason against it, a key of REASONS."""
+    """Read the problem of a row, without an id if the row lacks one, or return the reason against it."""
     read = understood(row) if isinstance(row, dict) else {}
     statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
@@ -241,8 +217,7 @@ def _text(cell: Any) -> str:
 
 
 def _with_ids(problems: Mapping[str, Problem]) -> dict[str, Problem]:
-    """Give problems, by the hash of their statement, an id each: that of the row if no other row has it, else the
-    hash."""
+    """Give each problem the id of its row if that is unique, else the hash of its statement."""
     times = Counter(problem.id for problem in problems.values())
     return {
         hash_: problem if problem.id and times[problem.id] == 1 else replace(problem, id=hash_)

@@ -1,4 +1,4 @@
-"""A STaR experiment as a command: the checks before its rounds, the rounds, and the table of them all."""
+"""Run a STaR experiment as a command: check its input, run its rounds, print the table of all runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from labs.star.record import Record
 from labs.training import process, served
 from labs.training.served import Weights
 
-TAKEN = "DATA=… is trained on, and EVAL=… evaluated on"  # in place of PROBLEMS
+TAKEN = "Use DATA=… to train on and EVAL=… to evaluate on"  # instead of PROBLEMS
 
 
 STAR = Task(StarConstants, plan.work)
@@ -44,7 +44,7 @@ def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """The weights to start from, the problems and the session that all rounds share; results lie in `folder`."""
+    """The weights, the problems and the session that all rounds share. Results are written to `folder`."""
 
     folder: Path
     start: Weights
@@ -52,13 +52,12 @@ class Beginning:
     opened: Session[StarConstants]
 
     def show(self) -> None:
-        """Print the table of all runs."""
         print(f"\n{rounds.show(self.folder)}")
         print(f"results {self.folder}")
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
-        """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
-        # How many tokens is a matter of each round: that of more ROUNDS is the same run.
+        """Run STaR, or the rest of it, and record it under `label`. `tokens`: as in Loop."""
+        # Each round has its own number of tokens: with more ROUNDS it is still the same run.
         run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.opened.name,
@@ -84,9 +83,8 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
-    """What `runs`, constants by label, begin with: all have the same DATA and EVAL. All that can be wrong is said here,
-    before anything is asked or trained: weights, a server in the way, problems, what training needs. Raises
-    UserError."""
+    """Open the session of `runs` (constants by label), which share DATA and EVAL. Raises UserError for bad input before
+    anything is asked or trained: weights, a server in the way, problems, or a missing requirement of training."""
     config = next(iter(runs.values()))
     start = served.first()
     served.check(start)
@@ -98,7 +96,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     for label, of in runs.items():
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
-                f"the model {start.path} is one of {label}'s own, in whose place this run comes. Give another SEED or "
+                f"the model {start.path} is inside the folder of {label}, which this run replaces. Set another SEED or "
                 "RESULTS_DIR, or copy the model elsewhere"
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
@@ -113,5 +111,5 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
 
 
 def untrained(own: Path, rounds: int) -> int:
-    """How many models the run in `own` has yet to keep."""
+    """Count the models that the run in `own` has yet to train."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))

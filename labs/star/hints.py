@@ -1,9 +1,8 @@
-"""Traces that were sampled with the right answer in the prompt: does one begin with that answer, or state another?
+"""Check traces that were sampled with the right answer in the prompt: does one begin with it, or state another?
 
-A trace must read as if the answer had been found. Confessions are not looked for by their words, which are without
-number. One thing is checked: whether a trace states the answer before any step has it. docs/star.md says what that
-finds, and what it does not.
-"""
+A trace must read as if the answer had been found. There is no end of words for a confession, so words are not searched.
+One thing is checked: whether a trace states the answer before any step has it. docs/star.md says how much that
+finds and misses."""
 
 import re
 
@@ -12,7 +11,7 @@ from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # answers in one trace that are compared: one that states more states another
+MAX_STATED = 20  # answers in one trace that are compared; a trace with more counts as stating another
 
 # Before an answer that a step has: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives ", "6*7: ";
 # not "the answer = ", "Step 1: ".
@@ -25,9 +24,9 @@ _REACH = 60  # characters of a step that are looked at
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Find out whether a well-formed solution `text` states its `answer` before any step has it, behind an equals sign
-    or a word for it. The last line, which must state it, does not count. False if the problem's `statement` has the
-    answer among its numbers, for then a step may begin with it. Takes time linear in `text`."""
+    """Return whether a well-formed `text` states its `answer` before a step has it (after an equals sign or a word for
+    it). The last line, which must state it, does not count. False if the answer is a number of the `statement`, for
+    then a step may begin with it. Takes time linear in `text`."""
     value = normalised(answer)
     if not value:
         return False
@@ -41,9 +40,9 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 
 def states_another(text: str, problem: Problem) -> bool:
-    """Find out whether `text`, thinking and answer, states another final value than the problem's answer, in a box or
-    in a `Final:` line. Spellings of one answer are one; what can't be compared in time is another. False for a problem
-    without an answer. For "math" this may block, as core.grading.answers.judge does."""
+    """Return whether `text` (thinking and answer) states another final value, in a box or a `Final:` line, than the
+    problem's. Spellings of one answer are the same; a value that can't be compared in time is another. False for a
+    problem without an answer. For "math" this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False
     found = dict.fromkeys(stated(text, problem.answer_type))

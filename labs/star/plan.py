@@ -1,4 +1,4 @@
-"""The work of STaR, for plan.sh: sampling and evaluating of every round at most, and the tokens that it trains on."""
+"""Plan the work of STaR for plan.sh: the requests of every round, at most, and the tokens that it trains on."""
 
 from core.engines.cards import Card
 from core.plan.lengths import PROMPT_TOKENS
@@ -8,11 +8,11 @@ from labs.star.constants import StarConstants
 from labs.training import served
 
 AUTO = "auto"
-HINT = 50  # tokens that the demand for a form and the shown answer add to a prompt, about
+HINT = 50  # tokens, roughly, that the form and the shown answer add to a prompt
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Return the work of one run of all its rounds, none of which ends early. Raises UserError if it can't be run."""
+    """Return the work of one run if no round ends early. Raises UserError if it can't be run."""
     served.check_is_here()
     held_out, name = _held_out(config, card)
     each = min(config.TRAIN_PROBLEMS, config.LIMIT or config.TRAIN_PROBLEMS)
@@ -26,17 +26,16 @@ def work(config: StarConstants, card: Card) -> Work:
         Requests("evaluated at temperature 0", evaluated, prompt, config.MAX_TOKENS),
         Requests("evaluated with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
     )
-    times = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
-    of = f"{times} of {each:,} problems, evaluated on {held_out:,} of {name}"
+    rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
+    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} of {name}"
     # A round trains on one trace a problem of all rounds so far, EPOCHS times.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
     starts = ("servers", f"{config.ROUNDS + 1} starts of a server, whose time is not planned")
-    return Work(of, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
+    return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return the number of problems that each round is evaluated on, and the name of their set. A set that is known by
-    name is not fetched for it."""
+    """Return the number of problems that each round is evaluated on, and their set's name, without fetching it."""
     name = config.EVAL if config.EVAL != AUTO else card.star_eval_set if config.DATA == AUTO else ""
     if not name:
         return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"

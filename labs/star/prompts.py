@@ -1,9 +1,8 @@
-"""How solutions are asked for, and how a hint is given. Ours, after the idea of STaR (arXiv 2203.14465): FEWSHOT=none
-is the project's own prompt, which asks for a box; format asks for short steps and a last line of its own; math shows
-worked examples before that while samples are collected.
+"""Build the prompts that ask for a solution, with or without a hint. Ours, after the idea of STaR (arXiv 2203.14465).
 
-A trace is trained on with what stands in `asked`, never with examples or a hint.
-"""
+FEWSHOT=none is the project's own prompt, which asks for a box. format asks for short steps and a last line of its own.
+math shows worked examples before that, while samples are collected. A trace is trained on with the prompt of `asked`,
+never with examples or a hint."""
 
 from dataclasses import replace
 
@@ -15,8 +14,8 @@ FORMAT = """{problem}
 Write the solution in {least} to {most} short steps, one line each, with the calculation in it. End with one more \
 line, "Final:" and the answer alone."""
 
-# For the rationalised way. The answer stands here and nowhere else. With FEWSHOT=format and math this goes before the
-# demand for form, which a model must read last; with none it stays behind, as the embedded model was measured.
+# For the rationalised way: the only prompt with the answer. With FEWSHOT=format and math it precedes the demand for
+# form, which a model must read last; with none it follows, as the embedded model was measured.
 HINT = """{asked}
 
 For your own check: the right answer is {answer}. Find the steps that lead to it from the problem alone, and write \
@@ -44,15 +43,14 @@ EXAMPLES = (
 
 
 def asked(problem: Problem, fewshot: str, least: int, most: int) -> list[Message]:
-    """The messages that ask for a solution: one of the user's. `least` and `most`: steps."""
+    """Return the messages that ask for a solution of `least` to `most` steps: one user message."""
     if fewshot == "none":
         return prompts.solve(problem)
     return prompts.request(FORMAT, problem, least=least, most=most)
 
 
 def collecting(problem: Problem, fewshot: str, least: int, most: int, hint: str | None = None) -> list[Message]:
-    """The same while samples are collected: behind worked examples with "math", with the right answer in it where that
-    is the `hint`."""
+    """Return the messages for collecting: with worked examples for "math", and with the answer if `hint` is one."""
     shown: list[Message] = []
     for statement, solution in EXAMPLES if fewshot == "math" else ():
         shown += asked(Problem("", statement, None), fewshot, least, most)

@@ -1,8 +1,7 @@
-"""What a run in rounds (STaR) has come to, in one file beside its results: what was run, and of each round its stages.
+"""The record of a run in rounds (STaR): one file in the run's folder with its constants, and the stages of each round.
 
-A stage stands in the record once its files are whole. The same command goes on behind the last one; what was asked
-within a stage is in the journal. Paths are given from the folder of the experiment.
-"""
+A stage is recorded once its files are whole. The same command resumes after the last one; requests within a stage are
+in the journal. Paths are relative to the folder of the experiment."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -17,18 +16,16 @@ from core.results.stages import NAME
 from core.results.write import now
 
 SCHEMA = 1
-# The ways in which a trace came to be; the last was shown the answer.
+# How a trace was sampled; the last way shows the answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
 SHOWN = (("collected", "results"), ("evaluated", "greedy"))
-FIX = "Move its folder away and run the command again; what was asked is in the journal"
+FIX = "Move its folder away and run the command again; the requests are in the journal"
 
 
 class Record(stages.Record):
-    """The record of a run in rounds. Its folder is named by its label and belongs to the folder of an experiment.
-
-    Round 0 has the last stage alone.
-    """
+    """The record of a run in rounds. Its folder, named by its label, is in an experiment's. Round 0 is only
+    evaluated."""
 
     STAGES = ("collected", "trained", "evaluated")
     PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
@@ -51,7 +48,7 @@ class Record(stages.Record):
 
 
 def read(path: Path) -> Record:
-    """Read the record in `path`; its values are kept as they are. Raises UserError if it does not fit the model."""
+    """Read the record in `path`; its values are kept unchanged. Raises UserError if it does not fit the model."""
     found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
     label = fitted(found, _File, wrong, FIX).label
     if path.parent.name.partition(".")[0] != label:
@@ -64,25 +61,24 @@ NOT_ROUNDS = "lean"  # proof searches have records of their own (labs/lean/recor
 
 
 def paths(folder: Path) -> list[Path]:
-    """Of the records of all runs in the `folder` of an experiment, but for those put aside."""
+    """List the records of all runs in the `folder` of an experiment, except those put aside."""
     if folder.name == NOT_ROUNDS:
         return []
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
 
 
 def records(folder: Path) -> list[Record]:
-    """What stands in them, in the order in which they were begun. Raises UserError."""
+    """Read the records in `folder`, in the order in which the runs began. Raises UserError."""
     return sorted((read(path) for path in paths(folder)), key=lambda each: (str(each.head["started"]), each.label))
 
 
-def results(of: Record) -> list[Path]:
-    """The results of a run, round by round: collected, and then evaluated at temperature 0; those that are there. (What
-    SEEDS drew has its own, beside them.)"""
-    names = [each[stage][what] for each in of.rounds for stage, what in SHOWN if stage in each]
-    return [path for name in names if name and (path := of.folder / f"{name}.json").exists()]
+def results(record: Record) -> list[Path]:
+    """List the existing results of a run by round: first collected, then evaluated at temperature 0."""
+    names = [each[stage][what] for each in record.rounds for stage, what in SHOWN if stage in each]
+    return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]
 
 
-# The model of a record, which may come from anyone: the fields that are shown, used as a path or resumed from.
+# The model of a record, which is untrusted: the fields that are shown, used as a path or resumed from.
 
 
 class _Rate(Struct):
@@ -105,7 +101,7 @@ class _Ways(Struct, forbid_unknown_fields=True):
 
 
 class _Repeated(Struct, tag_field="repeats", tag=1):
-    """A round that trains on the traces of the first."""
+    """A round that trains on the first round's traces."""
 
     rows: Count
     traces_sha256: Sha256
@@ -130,7 +126,7 @@ class _Sampled(_Asked, tag_field="repeats", tag=0):
     kept: _Ways
     dropped: dict[Way, dict[str, Count]]
     unsound: _Ways
-    malformed: dict[str, Count] = {}  # records of earlier versions have none
+    malformed: dict[str, Count] = {}  # absent from older records
 
 
 class _Trained(Struct):
@@ -162,7 +158,7 @@ class _Round(Struct):
     evaluated: _Evaluated | UnsetType = UNSET
 
     def check(self, number: int, label: str, is_last: bool) -> None:
-        """Raise ValueError unless this is round `number`, has its stages, all but the last round, and their names."""
+        """Raise ValueError unless this is round `number` with its stages (the last may lack some) and their names."""
         if self.round != number:
             raise ValueError(f"round {self.round} is the number {number}")
         stages, every = [name for name in Record.STAGES if getattr(self, name)], Record.STAGES[0 if number else -1 :]

@@ -1,8 +1,9 @@
-"""What runs in rounds (STaR) came to, from their records: tables for people (text, markdown, the page), and a curve."""
+"""The report on runs in rounds (STaR), from their records: tables for terminal, Markdown and page, and a curve."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,121 +23,124 @@ from labs.star import record as record
 from labs.star.record import WAYS, Record
 
 WEB = Path(__file__).resolve().parent / "web"
+Round = dict[str, Any]  # a round of a record
+
+records = record.paths
 
 
 def is_folder(folder: Path) -> bool:
     """Return whether `folder` belongs to an experiment in rounds."""
-    return bool(record.paths(folder))
+    return bool(records(folder))
 
 
 def results(folder: Path) -> list[Path]:
     """List the results of all runs in `folder`, round by round."""
-    return [path for each in record.records(folder) for path in record.results(each)]
-
-
-records = record.paths
+    return [path for run in record.records(folder) for path in record.results(run)]
 
 
 def answers(args: Namespace, folder: Path) -> bool:
     """Print the tables of experiments in rounds for a document, if `--markdown` asks for them."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
-    folders = [comparison([name], folder) for name in args.results]
-    if not folders or not all(each and is_folder(each) for each in folders):
+    folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]
+    if not folders or len(folders) < len(args.results):
         return False
-    print("\n\n".join(markdown(each) for each in folders if each))
+    print("\n\n".join(map(markdown, folders)))
     return True
 
 
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Of several runs first what each came to; of each its rounds, what they took, and why samples were dropped."""
-    made = [_summary(records)] if len(records) > 1 else []
-    for each in records:
-        if done(each):
-            made += [_rounds(each), *([_making(each)] if _begun(each) else []), *_dropped(each)]
-    return made
+def tables(runs: Sequence[Record]) -> list[Table]:
+    """Return a table of all runs, if there are several, and the tables of each: rounds, samples, dropped samples."""
+    shown = [_summary(runs)] if len(runs) > 1 else []
+    for run in runs:
+        if done(run):
+            shown += [_rounds(run), *([_collections(run)] if _begun(run) else []), *_dropped(run)]
+    return shown
 
 
 def show(folder: Path) -> str:
-    """Write the table and the curve of the runs in `folder`; the table, fit for the terminal, comes back. A terminal
-    has, of several runs, what each came to."""
-    found, width = _evaluated(folder), columns()
-    made, notes, whole = tables(found), _notes(found, folder), folder / "table.txt"
-    every = [table.text() for table in made]
-    write_atomically(whole, "\n\n".join([*every, f"{notes}\n"]).encode())
-    curves(found, folder, folder / "rounds.png")
+    """Write the tables and the curve of `folder`; return the text for the terminal: of several runs the summary
+    alone."""
+    runs, width = _evaluated(folder), columns()
+    shown, notes, path = tables(runs), _notes(runs, folder), folder / "table.txt"
+    every = [table.text() for table in shown]
+    write_atomically(path, "\n\n".join([*every, f"{notes}\n"]).encode())
+    curves(runs, folder, folder / "rounds.png")
     if not width:
         return "\n\n".join([*every, notes])
-    fits = [table.text(width) for table in (made[:1] if len(found) > 1 else made)]
-    more = "" if fits == every else f"\nall figures: {whole}"
+    fits = [table.text(width) for table in (shown[:1] if len(runs) > 1 else shown)]
+    more = "" if fits == every else f"\nall figures: {path}"
     return "\n\n".join([*fits, wrapped(notes, "  ")]) + more
 
 
 def markdown(folder: Path) -> str:
-    """The same tables for a document."""
-    found = _evaluated(folder)
-    return "\n\n".join([*(table.markdown() for table in tables(found)), _notes(found, folder)])
+    """Return the tables for a document."""
+    runs = _evaluated(folder)
+    return "\n\n".join([*(table.markdown() for table in tables(runs)), _notes(runs, folder)])
 
 
 def page(folder: Path, runs: Sequence[Run]) -> View:
     """Return the view of the rounds in `folder`, whose results are `runs`. Raises UserError, as `show` does."""
-    known = data(folder, [run.name for run in runs])
-    return View(known, _between_rounds(runs, known), (WEB / "rounds.js",), (WEB / "star.css",))
+    shown = data(folder, [run.name for run in runs])
+    return View(shown, _between_rounds(runs, shown), (WEB / "rounds.js",), (WEB / "star.css",))
 
 
 def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Return what the page says of the runs in `folder`. `names`: those of the results that it shows, in order."""
-    found = _evaluated(folder)
+    """Return the page's data about the runs in `folder`. `names`: of the results on the page, in order."""
+    runs = _evaluated(folder)
     numbers = {name: number for number, name in enumerate(names)}
     return {
         "name": one_line(folder.name, 80),
         "view": "rounds",
         "heading": "Rounds",
-        "warnings": _warnings(found, folder),
+        "warnings": _warnings(runs, folder),
         "legend": [LEGEND[-1]],
-        "tables": [table.page(numbers) for table in tables(found)],
-        "runs": [_on_page(each, numbers) for each in found],
+        "tables": [table.page(numbers) for table in tables(runs)],
+        "runs": [_on_page(run, numbers) for run in runs],
     }
 
 
-def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
-    """A run as the page takes it. `numbers`, also in what comes back: those of its results."""
-    start, data = each.head["start"], each.head["data"]
+def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Return the page's data about a run, with the `numbers` of its results on the page."""
+    start, data = run.head["start"], run.head["data"]
     about = (
         f"from {one_line(start['name'], 60)} ({start['digest'][:12]}), trained on problems of "
         f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on {one_line(data['held_out_name'], 60)} "
         f"({data['held_out']:,})"
     )
+    evaluated = [(each["round"], each["evaluated"]) for each in done(run)]
+    collected = {str(each["round"]): numbers.get(each["collected"]["results"]) for each in _begun(run)}
     return {
-        "label": each.label,
-        "arm": arm(each.label),
+        "label": run.label,
+        "arm": arm(run.label),
         "about": about,
-        "best": _best(each),
-        "complete": each.head["complete"],
+        "best": _best(run),
+        "complete": run.head["complete"],
         "rounds": [
             {
-                "round": of["round"],
-                "accuracy": of["evaluated"]["accuracy"],
-                "sampled": of["evaluated"]["sampled_accuracy"],
-                "gain": _gain(of["evaluated"]["gain"]),
-                "results": numbers.get(of["evaluated"]["greedy"]),
+                "round": number,
+                "accuracy": stage["accuracy"],
+                "sampled": stage["sampled_accuracy"],
+                "gain": _gain(stage["gain"]),
+                "results": numbers.get(stage["greedy"]),
             }
-            for of in done(each)
+            for number, stage in evaluated
         ],
-        "collected": {
-            str(of["round"]): numbers[name] for of in _begun(each) if (name := of["collected"]["results"]) in numbers
-        },
+        "collected": {number: place for number, place in collected.items() if place is not None},
     }
 
 
-def _between_rounds(runs: Sequence[Run], known: dict[str, Any]) -> dict[str, Any] | None:
-    """Compare each evaluation at temperature 0 with that of round 0 of the same run. The weights differ on purpose,
-    and of one sample the vote is the sample. `groups`: the numbers of the results of a run. None: there is no pair."""
+def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any] | None:
+    """Compare each evaluation at temperature 0 with that run's round 0; None if there is no pair. The weights differ on
+    purpose, and the vote over one sample is the sample. `groups`: the numbers of the results of a run."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
-    names = labels_of(runs)
-    groups = [[of["results"] for of in each["rounds"] if of["results"] is not None] for each in known["runs"]]
-    groups = [group for group, each in zip(groups, known["runs"], strict=True) if each["rounds"][0]["results"] in group]
+    names, metric = labels_of(runs), compare.METRICS[0]
+    groups = [
+        [each["results"] for each in run["rounds"] if each["results"] is not None]
+        for run in shown["runs"]
+        if run["rounds"][0]["results"] is not None
+    ]
     for first, *others in groups:
         start = compare.read(str(runs[first].path), runs[first].path.parent)
         for other in others:
@@ -147,7 +151,6 @@ def _between_rounds(runs: Sequence[Run], known: dict[str, Any]) -> dict[str, Any
                 notes.append(str(error))
                 continue
             notes += pair.notes
-            metric = compare.METRICS[0]
             pairs.append(replace(pair, name=names[other], metrics={metric: pair.metrics[metric]}))
     if not pairs:
         return None
@@ -155,82 +158,70 @@ def _between_rounds(runs: Sequence[Run], known: dict[str, Any]) -> dict[str, Any
 
 
 def _evaluated(folder: Path) -> list[Record]:
-    """The runs in `folder` that have evaluated anything. Raises UserError where there is none."""
-    found = [each for each in record.records(folder) if done(each)]
-    if not found:
+    """Return the runs in `folder` with an evaluated round. Raises UserError if there is none."""
+    runs = [run for run in record.records(folder) if done(run)]
+    if not runs:
         raise UserError(f"no round of {folder.name} is evaluated yet. Wait for it; {CONTINUES}")
-    return found
+    return runs
 
 
-def _notes(found: Sequence[Record], folder: Path) -> str:
-    return "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
+def _notes(runs: Sequence[Record], folder: Path) -> str:
+    return "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(runs, folder)))
 
 
-def _counted(each: Record) -> list[dict[str, Any]]:
-    """The rounds of a run up to its last: those behind are of the same run with more ROUNDS, or another PATIENCE."""
-    last = each.head.get("last") if each.head["complete"] else None
-    return each.rounds if last is None else each.rounds[: last + 1]
+def done(run: Record, stage: str = "evaluated") -> list[Round]:
+    """Return the rounds with this stage, up to the last; later ones belong to a run with more ROUNDS or PATIENCE."""
+    last = run.head.get("last") if run.head["complete"] else None
+    return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
 
-def done(each: Record) -> list[dict[str, Any]]:
-    """The rounds of a run that are evaluated, up to its last."""
-    return [of for of in _counted(each) if "evaluated" in of]
+def _begun(run: Record) -> list[Round]:
+    return done(run, "collected")
 
 
-def _begun(each: Record) -> list[dict[str, Any]]:
-    """Those that have collected: the last one may not have trained."""
-    return [of for of in _counted(each) if "collected" in of]
-
-
-def _best(each: Record) -> int:
-    """The round with the highest accuracy at temperature 0; of equal ones the earliest."""
-    best: dict[str, Any] = max(done(each), key=lambda of: (of["evaluated"]["accuracy"]["value"], -of["round"]))
+def _best(run: Record) -> int:
+    """Return the round with the highest accuracy at temperature 0, the first of equal ones."""
+    best: Round = max(done(run), key=lambda each: (each["evaluated"]["accuracy"]["value"], -each["round"]))
     return int(best["round"])
 
 
-def _warnings(found: Sequence[Record], folder: Path) -> list[str]:
-    told = [f"{each.label} is not complete; {CONTINUES}" for each in found if not _is_whole(each)]
-    for each in found:
-        newest = [f"round {of['round']}: {words}" for of in _begun(each) if (words := malformed(of["collected"]))]
-        told += [f"{each.label}, {words}" for words in newest[-1:]]
-    head = _first(found, folder)
-    return told + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
+def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
+    warnings = [f"{run.label} is not complete; {CONTINUES}" for run in runs if not run.head["complete"]]
+    for run in runs:
+        newest = [f"round {each['round']}: {words}" for each in _begun(run) if (words := malformed(each["collected"]))]
+        warnings += [f"{run.label}, {words}" for words in newest[-1:]]
+    head = _first(runs, folder)
+    return warnings + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
 
 
-def _is_whole(each: Record) -> bool:
-    return each.head["complete"] is True
-
-
-def _first(found: Sequence[Record], folder: Path) -> Head | None:
-    """The head of the first results that are there."""
-    names = (of["evaluated"]["greedy"] for each in found for of in done(each))
+def _first(runs: Sequence[Record], folder: Path) -> Head | None:
+    names = (each["evaluated"]["greedy"] for run in runs for each in done(run))
     path = next((path for name in names if (path := folder / f"{name}.json").exists()), None)
     return stored.read(path)[0] if path else None
 
 
-def _rounds(each: Record) -> Table:
-    """How good the weights of each round are."""
-    rounds = done(each)
-    best, last = _best(each), rounds[-1]["round"]
-    marks = [", ".join([*(["best"] * (n == best)), *(["last"] * (n == last))]) for n in (of["round"] for of in rounds)]
-    about = one_line(each.head["data"]["held_out_name"], 60)
+def _rounds(run: Record) -> Table:
+    rounds = done(run)
+    best, last = _best(run), rounds[-1]["round"]
+    numbers = [each["round"] for each in rounds]
+    marks = [", ".join(["best"] * (number == best) + ["last"] * (number == last)) for number in numbers]
+    about = one_line(run.head["data"]["held_out_name"], 60)
     n = rounds[0]["evaluated"]["accuracy"]["n"]
-    so_far = "last" if _is_whole(each) else "last so far"
-    title = f"{each.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
-    opens = [{"evaluation": of["evaluated"]["greedy"]} | _samples(of.get("collected", {})) for of in rounds]
-    return Table(title, filled((*ACCURACIES, *REPLIES), rounds, each), opens, marks, ABOUT)
+    so_far = "last" if run.head["complete"] else "last so far"
+    title = f"{run.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
+    opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
+    return Table(title, filled((*ACCURACIES, *REPLIES), rounds, run), opens, marks, ABOUT)
 
 
-def _making(each: Record) -> Table:
-    """What each round collected and trained on. One that repeats the first round's traces has collected none."""
-    rounds = _begun(each)
-    title = f"{each.label}: samples kept by way, tokens of sampling and of training"
-    return Table(title, filled(MAKING, rounds), [_samples(_own(of)) for of in rounds])
+def _collections(run: Record) -> Table:
+    rounds = _begun(run)
+    title = f"{run.label}: samples kept by way, tokens of sampling and of training"
+    return Table(title, filled(COLLECTIONS, rounds), [_samples(each) for each in rounds])
 
 
-def _samples(collected: dict[str, Any]) -> dict[str, str]:
-    """What a round's samples are opened by; nothing where it collected none."""
-    return {"samples": name} if (name := collected.get("results")) else {}
+def _samples(each: Round) -> dict[str, str]:
+    """Return the link to a round's samples, if it collected any."""
+    return {"samples": name} if (name := each.get("collected", {}).get("results")) else {}
 
 
 # The constant that would keep a right solution, by the reason for which it was dropped (labs/star/check.py).
@@ -243,137 +234,141 @@ KEEPS = {
 
 
 def malformed(collected: dict[str, Any]) -> str:
-    """Say how many right samples of a round were dropped for their form, and what would keep them; "" if none was."""
-    counts: dict[str, int] = collected.get("malformed", {})
-    helps = {why: f" ({constant})" for why, constant in KEEPS.items()}
-    words = [f"{count} {one_line(why, 60)}{helps.get(why, '')}" for why, count in counts.items()]
+    """Count the right samples of a round that were dropped for their form, and name the remedy; "" if there is none."""
+    words = []
+    for why, count in collected.get("malformed", {}).items():
+        words.append(f"{count} {one_line(why, 60)}" + (f" ({KEEPS[why]})" if why in KEEPS else ""))
     return f"right samples dropped for their form: {', '.join(words)}" if words else ""
 
 
-def _dropped(each: Record) -> list[Table]:
-    """Why samples were dropped, by way; nothing where none was."""
-    rounds = [of for of in _begun(each) if not of["collected"]["repeats"]]
+def _dropped(run: Record) -> list[Table]:
+    rounds = [each for each in _begun(run) if not each["collected"]["repeats"]]
     counts: dict[tuple[str, str], list[int]] = {}
-    for place, of in enumerate(rounds):
-        for way, reasons in of["collected"]["dropped"].items():
+    for place, each in enumerate(rounds):
+        for way, reasons in each["collected"]["dropped"].items():
             for reason, count in reasons.items():
                 counts.setdefault((way, one_line(reason, 60)), [0] * len(rounds))[place] = count
     if not counts:
         return []
     rows = sorted(counts, key=lambda key: (WAYS.index(key[0]), -sum(counts[key])))
-    made = [
-        Column("dropped", [f"{way}: {reason}" for way, reason in rows]),
-        *(
-            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], rank=1)
-            for place, of in enumerate(rounds)
-        ),
-        Column("in all", [str(sum(counts[row])) for row in rows]),
-    ]
-    return [Table(f"{each.label}: samples dropped, by way and reason", made)]
+    shown = [Column("dropped", [f"{way}: {reason}" for way, reason in rows])]
+    for place, each in enumerate(rounds):
+        shown.append(Column(f"round {each['round']}", [str(counts[row][place]) for row in rows], rank=1))
+    shown.append(Column("in all", [str(sum(counts[row])) for row in rows]))
+    return [Table(f"{run.label}: samples dropped, by way and reason", shown)]
 
 
 def arm(label: str) -> str:
-    """What a run is called beside its seed."""
+    """Return the name of a run without its seed."""
     return label.rpartition("seed")[0].rstrip("-") or "star"
 
 
-def _summary(found: Sequence[Record]) -> Table:
-    """Each run in a line."""
-    firsts, lasts = [done(each)[0]["evaluated"] for each in found], [done(each)[-1] for each in found]
-    ends = [of["evaluated"] for of in lasts]
-    own = [[of["collected"] for of in done(each)[1:] if not of["collected"]["repeats"]] for each in found]
-    kept = [sum(sum(of["kept"].values()) for of in collected) for collected in own]
-    unsound = [sum(sum(of["unsound"].values()) for of in collected) for collected in own]
-    asked = [
-        [of["tokens"] for of in (*collected, *(of["evaluated"] for of in done(each)))]
-        for each, collected in zip(found, own, strict=True)
-    ]
-    trained = [sum(of["trained"]["tokens"] for of in done(each)[1:]) for each in found]
-    seconds = [
-        sum(of[stage].get("seconds", 0) for of in done(each) for stage in Record.STAGES if stage in of)
-        for each in found
-    ]
-    made = [
-        Column("run", [each.label for each in found]),
-        Column("round 0", [interval(of["accuracy"]) for of in firsts], rank=3),
-        Column("last", [str(of["round"]) for of in lasts], rank=1),
-        Column("right at t=0", [interval(of["accuracy"]) for of in ends]),
-        Column("minus round 0", [_gain(of["gain"]) for of in ends]),
-        Column("best", [str(_best(each)) for each in found], rank=2),
-        Column("unsound of kept", [f"{bad} of {of}" for bad, of in zip(unsound, kept, strict=True)], rank=4),
-        Column("sampled tokens", [_tokens(None if None in of else sum(of)) for of in asked], rank=5),
-        Column("trained on", [_tokens(of) for of in trained], rank=5),
-        Column("s", [f"{of:,.0f}" for of in seconds], rank=6),
-    ]
-    opens = [{"last": of["greedy"]} for of in ends]
-    return Table("all runs, at temperature 0, after their last round", made, opens, about=LEGEND[0])
+def _summary(runs: Sequence[Record]) -> Table:
+    metrics = (
+        Metric("run", "", lambda run: run.label),
+        Metric("round 0", "", lambda run: interval(done(run)[0]["evaluated"]["accuracy"]), rank=3),
+        Metric("last", "", lambda run: str(done(run)[-1]["round"]), rank=1),
+        Metric("right at t=0", "", lambda run: interval(done(run)[-1]["evaluated"]["accuracy"])),
+        Metric("minus round 0", "", lambda run: _gain(done(run)[-1]["evaluated"]["gain"])),
+        Metric("best", "", lambda run: str(_best(run)), rank=2),
+        Metric("unsound of kept", "", _unsound, rank=4),
+        Metric("sampled tokens", "", _sampled_tokens, rank=5),
+        Metric("trained on", "", lambda run: _tokens(sum(each["trained"]["tokens"] for each in done(run)[1:])), rank=5),
+        Metric("s", "", _seconds, rank=6),
+    )
+    opens = [{"last": done(run)[-1]["evaluated"]["greedy"]} for run in runs]
+    return Table("all runs, at temperature 0, after their last round", filled(metrics, runs), opens, about=LEGEND[0])
 
 
-def curves(found: Sequence[Record], folder: Path, path: Path) -> None:
-    """Accuracy at temperature 0 over the rounds, a line for each run; of one run also that of what it sampled."""
-    lines = [(each.label, [(of["round"], of["evaluated"]["accuracy"]) for of in done(each)]) for each in found]
-    if len(found) == 1 and any(of["evaluated"]["sampled_accuracy"] for of in done(found[0])):
-        of_seeds = [(of["round"], rate) for of in done(found[0]) if (rate := of["evaluated"]["sampled_accuracy"])]
-        lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", of_seeds)]
-    if not (head := _first(found, folder)):
-        raise UserError(f"the results of {folder.name} are gone, so that there is nothing to draw. Run it again")
-    document = head.document | {"experiment": folder.name, "config": {}, "complete": all(map(_is_whole, found))}
-    document["model"] = document["model"] | {"name": found[0].head["start"]["name"]}
+def _collected(run: Record) -> list[dict[str, Any]]:
+    return [each["collected"] for each in done(run)[1:] if not each["collected"]["repeats"]]
+
+
+def _unsound(run: Record) -> str:
+    unsound, kept = (sum(sum(each[name].values()) for each in _collected(run)) for name in ("unsound", "kept"))
+    return f"{unsound} of {kept}"
+
+
+def _sampled_tokens(run: Record) -> str:
+    counts = [each["tokens"] for each in (*_collected(run), *(each["evaluated"] for each in done(run)))]
+    return _tokens(None if None in counts else sum(counts))
+
+
+def _seconds(run: Record) -> str:
+    seconds = [each[stage].get("seconds", 0) for each in done(run) for stage in Record.STAGES if stage in each]
+    return f"{sum(seconds):,.0f}"
+
+
+def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
+    """Draw accuracy at temperature 0 over the rounds, a line for each run; for one run also its sampled accuracy."""
+    lines = [(run.label, [(each["round"], each["evaluated"]["accuracy"]) for each in done(run)]) for run in runs]
+    if len(runs) == 1 and _has_samples(runs[0]):
+        rates = [(each["round"], each["evaluated"]["sampled_accuracy"]) for each in done(runs[0])]
+        sampled = [(number, rate) for number, rate in rates if rate]
+        lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
+    if not (head := _first(runs, folder)):
+        raise UserError(f"the results of {folder.name} are gone, so there is nothing to draw. Run it again")
+    complete = all(run.head["complete"] for run in runs)
+    document = head.document | {"experiment": folder.name, "config": {}, "complete": complete}
+    document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
     plot.rounds(document, lines, path)
 
 
 def figures(folder: Path, to: Path) -> list[Path]:
-    """The curve of the runs in `folder`, in the folder `to`, as PNG and SVG."""
-    found, drawn = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
-    for path in drawn:
-        curves(found, folder, path)
-    return drawn
+    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG."""
+    runs, paths = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
+    for path in paths:
+        curves(runs, folder, path)
+    return paths
 
 
-def _gain(told: dict[str, Any] | None) -> str:
-    return shift(told["difference"], told["low"], told["high"]) if told else NONE
+def _gain(gain: dict[str, Any] | None) -> str:
+    return shift(gain["difference"], gain["low"], gain["high"]) if gain else NONE
 
 
-def _rate(told: dict[str, Any] | None) -> str:
-    return interval(told) if told else NONE
+def _rate(rate: dict[str, Any] | None) -> str:
+    return interval(rate) if rate else NONE
 
 
-def _sum(counts: dict[str, int] | None) -> str:
-    return NONE if counts is None else str(sum(counts.values()))
+def _sum(counts: Mapping[str, int]) -> str:
+    return str(sum(counts.values()))
 
 
 def _tokens(count: int | None) -> str:
     return "unknown" if count is None else short(count)
 
 
+def _has_samples(run: Record) -> bool:
+    return any(each["evaluated"]["sampled_accuracy"] for each in done(run))
+
+
 # The columns of the tables of a run. A row is a round of its record.
 
 
-def _own(of: dict[str, Any]) -> dict[str, Any]:
-    """Return what a round collected. A round that repeats the first round's traces has collected nothing."""
-    collected: dict[str, Any] = of["collected"]
-    return {} if collected["repeats"] else collected
+def _cell(stage: str, head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    """Return a column of one stage, empty if a round lacks the stage or repeats the first round's traces."""
+
+    def cell(each: Round) -> str:
+        outcome = each.get(stage)
+        return read(outcome) if outcome and not outcome.get("repeats") else NONE
+
+    return Metric(head, meaning, cell, **more)
 
 
-def _has_samples(each: Record) -> bool:
-    return any(of["evaluated"]["sampled_accuracy"] for of in done(each))
-
-
-def _evaluation(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    return Metric(head, meaning, lambda of: read(of["evaluated"]), **more)
-
-
-def _collection(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    return Metric(head, meaning, lambda of: read(own) if (own := _own(of)) else NONE, **more)
-
-
-def _training(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    return Metric(head, meaning, lambda of: read(of["trained"]) if of.get("trained") else NONE, **more)
+_evaluation, _collection, _training = (partial(_cell, stage) for stage in ("evaluated", "collected", "trained"))
 
 
 def _way(way: str) -> Metric:
     meaning = "traces of the round by way (first try, retry, rationalised: shown the answer while sampling)"
     return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
+
+
+def _losses(trained: dict[str, Any]) -> str:
+    return f"{trained['first_loss']:.4f} to {trained['last_loss']:.4f}"
+
+
+def _has_votes(run: Record) -> bool:
+    return _has_samples(run) and run.head["config"]["VOTES"] > 1
 
 
 ACCURACIES = (
@@ -385,13 +380,7 @@ REPLIES = (
     _evaluation(
         "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
     ),
-    _evaluation(
-        "vote",
-        "of VOTES samples",
-        lambda of: _rate(of["vote"]),
-        when=lambda each: _has_samples(each) and each.head["config"]["VOTES"] > 1,
-        rank=2,
-    ),
+    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=_has_votes, rank=2),
     _evaluation(
         "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
@@ -404,29 +393,24 @@ REPLIES = (
     _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
     _evaluation("s", "", lambda of: f"{of['seconds']:,.0f}", rank=6),
 )
-MAKING = (
+COLLECTIONS = (
     Metric("round", "", lambda of: str(of["round"])),
     _collection("samples", "", lambda of: str(of["samples"])),
     *map(_way, WAYS),
     _collection("dropped", "", lambda of: str(sum(sum(reasons.values()) for reasons in of["dropped"].values()))),
-    _collection("malformed", "right, but dropped for its form", lambda of: _sum(of.get("malformed")), rank=1),
+    _collection("malformed", "right, but dropped for its form", lambda of: _sum(of.get("malformed", {})), rank=1),
     _collection("unsound", "kept though an equation in them is false", lambda of: _sum(of["unsound"]), rank=2),
     _collection("tokens", "", lambda of: _tokens(of["tokens"]), rank=3),
     _collection("s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
     Metric("rows", "trained on, one a problem, of all rounds so far", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    _training(
-        "loss",
-        "mean of the first and of the last tenth",
-        lambda of: f"{of['first_loss']:.4f} to {of['last_loss']:.4f}",
-        rank=4,
-    ),
+    _training("loss", "mean of the first and of the last tenth", _losses, rank=4),
 )
 ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
 LEGEND = (
     f"{ABOUT}; {legend(ACCURACIES)}",
     legend(REPLIES),
-    legend(MAKING),
+    legend(COLLECTIONS),
     "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
 )

@@ -1,8 +1,7 @@
-r"""False equations of two numbers in a trace: `7*46=282`, `301 + 348 = 650`.
+"""Find false equations of two numbers in a trace: `7*46=282`, `301 + 348 = 650`.
 
-Only `a op b = c` is checked, with whole numbers or decimals. An equation that may belong to a longer calculation, or
-may be meant to be false, is skipped.
-"""
+Only `a op b = c` with whole numbers or decimals is checked. An equation is skipped if it may belong to a longer
+calculation, or may be meant to be false."""
 
 import re
 from fractions import Fraction

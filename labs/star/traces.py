@@ -1,4 +1,4 @@
-"""What a round trains on: solutions that were right, as JSON lines in Alpaca's columns, and how rounds are merged."""
+"""Store and merge the traces that a round trains on: right solutions, as JSON lines in Alpaca's columns."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,12 +12,12 @@ from core.base.files import parse_json, read_lines, storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
 
 WHAT = "the file of traces"
-REMEDY = "Remove it, and the round makes it again"
+REMEDY = "Remove it, and the round writes it again"
 
 
 class Trace(Struct, frozen=True):
-    """A solution to train on: of which `problem` (its id), found in which `round`, from 1, and in which of WAYS; the
-    `key` of its completion in the journal; the prompt, as `instruction`, and what is to be said, as `output`."""
+    """A solution to train on. `problem`: its id; `round`: from 1; `way`: one of WAYS; `key`: of its completion in the
+    journal; `instruction`: the prompt; `output`: the text to learn."""
 
     problem: Filled
     round: Positive
@@ -28,8 +28,7 @@ class Trace(Struct, frozen=True):
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
-    """One trace a problem, in the order of their ids: the newest that was found without being shown the answer, else
-    the newest of all. Equal traces make an equal list, in whatever order they come."""
+    """Keep a trace a problem, sorted by id: the newest that was not shown the answer, else the newest of all."""
     best: dict[str, Trace] = {}
     for trace in (each for traces in rounds for each in traces):
         known = best.get(trace.problem)
@@ -39,25 +38,23 @@ def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
 
 
 def _worth(trace: Trace) -> tuple[Any, ...]:
-    """Of two traces the larger is kept; what stands behind way and round only settles ties."""
+    """Return the rank of a trace, of which the highest is kept. Fields after way and round only settle ties."""
     return (trace.way != RATIONALISED, trace.round, -WAYS.index(trace.way), trace.key, trace.output, trace.instruction)
 
 
 def write(path: Path, traces: Iterable[Trace]) -> None:
-    """The traces, a line each, whole or not at all; half a character becomes �. Raises UserError where the disk
-    refuses."""
+    """Write the traces, a line each, whole or not at all; half a character becomes �. Raises UserError."""
     write_atomically(path, (_line(trace) for trace in traces))
 
 
 def _line(trace: Trace) -> bytes:
-    told = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in structs.asdict(trace).items()}
-    row = {"instruction": told.pop("instruction"), "input": "", "output": told.pop("output"), **told}
+    cells = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in structs.asdict(trace).items()}
+    row = {"instruction": cells.pop("instruction"), "input": "", "output": cells.pop("output"), **cells}
     return json.dumps(row, ensure_ascii=True).encode() + b"\n"
 
 
 def read(path: Path) -> list[Trace]:
-    """The traces of a file, in order; columns that are not ours are passed over. Raises UserError, with the line, for
-    what is none."""
+    """Read the traces of a file; other columns are ignored. Raises UserError, with the line, for a bad trace."""
     lines = ((f"{WHAT} {path}, line {number}", line) for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1))
     return [
         fitted(parse_json(line, where, REMEDY), Trace, f"{where} is no trace", REMEDY)

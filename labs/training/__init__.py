@@ -1,2 +1,1 @@
-"""Models trained (network, loop, encode and sft import torch and are loaded where it trains), and converted between
-Hugging Face's layout and GGUF without it."""
+"""Train models, and convert them between Hugging Face's layout and GGUF. Only the modules that train import torch."""

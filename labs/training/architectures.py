@@ -1,5 +1,4 @@
-"""Dense Llama, Qwen2 and Qwen3: the names, shapes and order of their tensors in Hugging Face's layout and in GGUF, and
-the splitting rules of their tokenizers."""
+"""Dense Llama, Qwen2 and Qwen3: the names, shapes and order of their tensors in both layouts, and tokenizer rules."""
 
 import json
 import struct
@@ -33,8 +32,8 @@ SPLITS: dict[str, list[dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """`name`: llama.cpp's; `biases`: whether queries, keys and values have some; `norms`: whether queries and keys;
-    `is_paired`: whether llama.cpp stores the rows of queries and keys in another order (see `reordered`)."""
+    """An architecture by llama.cpp's `name`. Queries and keys may have `biases` (as values do) and `norms`.
+    `is_paired`: llama.cpp stores the rows of queries and keys in another order (see `reordered`)."""
 
     name: str
     table: gguf.MODEL_ARCH
@@ -49,15 +48,15 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": QWEN3,
     "LlamaForCausalLM": Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False, is_paired=True),
 }
-UNUSED = ".rotary_emb.inv_freq"  # how tensors end that old Llamas hold: computed from config.json, not learned
+UNUSED = ".rotary_emb.inv_freq"  # ending of tensors in old Llamas: computed from config.json, not learned
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """What a JSON file of a model's folder says. Raises UserError."""
-    found = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
-    if not isinstance(found, dict):
+    """Read a JSON object from a model's folder. Raises UserError."""
+    value = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
+    if not isinstance(value, dict):
         raise UserError(f"{path} does not hold an object. Fetch it again")
-    return found
+    return value
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:
@@ -70,21 +69,23 @@ def open_gguf(path: Path) -> gguf.GGUFReader:
 
 
 def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise UserError unless the tensors in `where` have the names and shapes that are `wanted`."""
+    """Raise UserError unless `found` in `where` has the names and shapes that are `wanted`."""
     if odd := sorted({name for name, _ in found.items() ^ wanted.items()}):
         raise UserError(
-            f"{where} holds other tensors than its sizes tell, {odd[0]} for one: {found.get(odd[0], 'none')} and not "
-            f"{wanted.get(odd[0], 'none')}. Is it another model, or not whole?"
+            f"the tensors in {where} do not fit its sizes: {odd[0]} is {found.get(odd[0], 'missing')}, expected "
+            f"{wanted.get(odd[0], 'none')}. Is it another model, or incomplete?"
         )
 
 
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """Look up the architecture that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
+    """Look up the architecture that `config` of `folder` names. Raises UserError, with the `remedy`, for others."""
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and len(named) == 1 else None
     found = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if found is None or config.get("model_type", found.name) != found.name:
-        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(ARCHITECTURES)}. {remedy}")
+        raise UserError(
+            f"{folder / 'config.json'} names the architecture {named}, not {' or '.join(ARCHITECTURES)}. {remedy}"
+        )
     refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
     if asked := [name for name in refused if config.get(name)]:
         raise UserError(f"{folder / 'config.json'} asks for {asked[0]}. {remedy}")
@@ -92,7 +93,7 @@ def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Archit
 
 
 def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str, tuple[int, ...]]:
-    """Hugging Face's names of a dense model's tensors, with their shapes."""
+    """Return the shapes of a dense model's tensors by Hugging Face's names."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     layer: dict[str, tuple[int, ...]] = {
         "input_layernorm.weight": (shape.hidden,),
@@ -121,7 +122,7 @@ def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str,
 
 
 def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
-    """GGUF's names of tensors that Hugging Face's layout calls `names`."""
+    """Map Hugging Face's `names` of tensors to GGUF's."""
     table = gguf.get_tensor_name_map(architecture.table, layers)
     found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
     return {name: its for name, its in found.items() if its}
@@ -130,8 +131,9 @@ def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = Q
 def reordered(
     name: str, values: np.ndarray[Any, Any], shape: Shape, architecture: Architecture, to_gguf: bool
 ) -> np.ndarray[Any, Any]:
-    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back. Positions rotate pairs of rows: in
-    Hugging Face's layout row i and row i + head_dim/2 of a head, in GGUF two neighbours. Others stay as they are."""
+    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back; other tensors are unchanged.
+    Positions rotate pairs of rows: row i and row i + head_dim/2 of a head in Hugging Face's layout, two neighbours in
+    GGUF."""
     if not architecture.is_paired or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return values
     heads, half = shape.heads if "q_proj" in name else shape.kv_heads, shape.head_dim // 2
@@ -140,7 +142,7 @@ def reordered(
 
 
 def split_of(tokenizer: dict[str, Any]) -> str | None:
-    """Name the splitting rule of a tokenizer.json; None if it is none of SPLITS."""
+    """Name the splitting rule of a tokenizer.json; None if it is not in SPLITS."""
     found = tokenizer.get("pre_tokenizer")
     parts = found.get("pretokenizers") if isinstance(found, dict) else None
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):

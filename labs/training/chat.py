@@ -1,4 +1,4 @@
-"""The two sides of a row as a model in Hugging Face's layout is asked and answers: by its own chat template."""
+"""Turn a row into prompt and reply by the chat template of a model in Hugging Face's layout."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ THINK, END_THINK = "<think>", "</think>"
 
 @dataclass(frozen=True)
 class Chat:
-    """`end`: the token that ends a turn; `bos` and `eos`: what the template may write by these names."""
+    """A chat template, the token that ends a turn (`end`), and the tokens that it may write as `bos` and `eos`."""
 
     template: str
     end: str
@@ -27,53 +27,51 @@ class Chat:
 
     @classmethod
     def of(cls, folder: Path) -> "Chat":
-        """Of the model in `folder`. Raises UserError where its template can't be used."""
+        """Read the chat template of the model in `folder`. Raises UserError if it can't be used."""
         template = weights.template(folder)
         if template is None:
-            raise UserError(
-                f"{folder} holds no chat template. Is chat_template.jinja or tokenizer_config.json missing?"
-            )
+            raise UserError(f"{folder} has no chat template. Is chat_template.jinja or tokenizer_config.json missing?")
         bos, eos = _control(folder, "bos_token"), _control(folder, "eos_token")
         chat = cls(template, eos, bos, eos)
-        asked = {"role": "user", "content": "1"}
-        tail = chat_template.tail_of(chat.rendered([asked, {"role": "assistant", "content": MARK}], False))
-        if tail is None or chat.rendered([asked]) is None:
+        question = {"role": "user", "content": "1"}
+        tail = chat_template.tail_of(chat.rendered([question, {"role": "assistant", "content": MARK}], False))
+        if tail is None or chat.rendered([question]) is None:
             raise UserError(f"the chat template in {folder} can't be rendered. Fetch the model again")
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
         end = max((token for token in added if tail.lstrip().startswith(token)), key=len, default=eos)
         if not end:
-            raise UserError(f"{folder} does not say what ends a turn (eos_token). Is tokenizer_config.json whole?")
+            raise UserError(f"{folder} names no token that ends a turn (eos_token). Is tokenizer_config.json whole?")
         return replace(chat, end=end)
 
     def rendered(self, messages: Sequence[Message], is_open: bool = True, **settings: Any) -> str | None:
-        """What servers make of `messages`; `is_open`: with what opens an answer behind them. None where we can't."""
+        """Render `messages` as servers do, with the opening of a reply if `is_open`. None if that fails."""
         named = {"bos_token": self.bos, "eos_token": self.eos, "strftime_now": time.strftime}
         return chat_template.rendered(self.template, messages, is_open, **named, **settings)
 
     def texts(self, row: Row) -> tuple[str, str]:
-        """What the model is given and what it answers, without the end of its turn. Where the template opens thinking,
-        that stands in what is given; it is closed there for an answer without thinking."""
-        asked, said = self._asked(row), row.said.removeprefix(f"{THINK}\n")
-        is_opened, thinks = _is_open(asked), row.said.startswith(THINK) or END_THINK in row.said
-        if thinks:
-            return asked, said if is_opened else f"{THINK}\n{said}"
-        if is_opened and _is_open(asked := self._asked(row, enable_thinking=False)):
-            asked += f"\n{END_THINK}\n\n"
-        return asked, said
+        """Return the prompt and the reply without the end of its turn. If the template opens thinking, the prompt has
+        the opening, and for a reply without thinking the end of thinking too."""
+        prompt, reply = self._prompt(row), row.reply.removeprefix(f"{THINK}\n")
+        is_opened = _is_open(prompt)
+        if row.reply.startswith(THINK) or END_THINK in row.reply:
+            return prompt, reply if is_opened else f"{THINK}\n{reply}"
+        if is_opened and _is_open(prompt := self._prompt(row, enable_thinking=False)):
+            prompt += f"\n{END_THINK}\n\n"
+        return prompt, reply
 
-    def _asked(self, row: Row, **settings: Any) -> str:
-        made = self.rendered([{"role": "user", "content": row.asked}], **settings)
-        if made is None:  # it was, for another question
-            raise UserError(f"the chat template can't render {row.asked!r:.80}")
-        return made
+    def _prompt(self, row: Row, **settings: Any) -> str:
+        text = self.rendered([{"role": "user", "content": row.prompt}], **settings)
+        if text is None:  # another message was rendered
+            raise UserError(f"the chat template can't render {row.prompt!r:.80}")
+        return text
 
 
 def _control(folder: Path, name: str) -> str:
-    """Return the token of control that tokenizer_config.json gives this name, bare or with properties; "" if none."""
+    """Return the control token of this name in tokenizer_config.json, bare or with properties, or ""."""
     named = read_object(folder / "tokenizer_config.json").get(name)
     text = named.get("content") if isinstance(named, dict) else named
     return text if isinstance(text, str) else ""
 
 
-def _is_open(asked: str) -> bool:
-    return asked.rstrip().endswith(THINK)
+def _is_open(prompt: str) -> bool:
+    return prompt.rstrip().endswith(THINK)

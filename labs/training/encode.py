@@ -1,4 +1,4 @@
-"""Rows as tokens. It imports tokenizers, which the harness lacks."""
+"""Encode rows as tokens. Needs tokenizers, which the harness does not install."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from labs.training.rows import Row
 
 @dataclass(frozen=True)
 class Encoded:
-    """`asked` is given; `said` is trained on, the end of the turn with it."""
+    """The tokens of the prompt, and of the reply, which is trained on with the end of its turn."""
 
-    asked: list[int]
-    said: list[int]
+    prompt: list[int]
+    reply: list[int]
 
     def __len__(self) -> int:
-        return len(self.asked) + len(self.said)
+        return len(self.prompt) + len(self.reply)
 
 
 def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
-    """Those of `rows` that are no longer than `longest` tokens, and the number of the others: none is cut. A row's
-    answer is text: what looks like a token of control in it is none. Raises UserError where none is left."""
+    """Encode the rows of at most `longest` tokens, and count the longer ones: none is cut. A reply is plain text, even
+    if it looks like a control token. Raises UserError if no row is left."""
     end = tokenizer.token_to_id(chat.end)
     if end is None:
-        raise UserError(f"{chat.end!r:.40} ends a turn and is no token of the model's tokenizer.json. Fetch it again")
+        raise UserError(f"{chat.end!r:.40} ends a turn, but is no token of the model's tokenizer.json. Fetch it again")
     texts = []
     for row in rows:
-        asked, said = chat.texts(row)
+        prompt, reply = chat.texts(row)
         tokenizer.encode_special_tokens = False  # as servers read a prompt
-        given = tokenizer.encode(asked, add_special_tokens=False).ids
-        tokenizer.encode_special_tokens = True  # as text, that is
-        texts.append(Encoded(given, [*tokenizer.encode(said, add_special_tokens=False).ids, end]))
+        given = tokenizer.encode(prompt, add_special_tokens=False).ids
+        tokenizer.encode_special_tokens = True  # control tokens become plain text
+        texts.append(Encoded(given, [*tokenizer.encode(reply, add_special_tokens=False).ids, end]))
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))

@@ -1,10 +1,10 @@
-"""Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
+"""Train a model on rows of JSON.
+
+bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
 
 PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (dense Llama, Qwen2
-or Qwen3, with a byte-level tokenizer).
-FOLDER appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in
-.venv-train (bash setup.sh train).
-"""
+or Qwen3, with a byte-level tokenizer). FOLDER is written whole or not at all: model.gguf, or model/ (to serve) and
+adapter/; and train.json. It runs in .venv-train (bash setup.sh train)."""
 
 import json
 import math
@@ -14,28 +14,30 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
+from core.engines.environment import let_openmp_sleep
 from labs.training import starts
-from labs.training.outcome import RECORD, Options, Told
+from labs.training.outcome import RECORD, Options, Progress
 from labs.training.rows import read
 
 
 def options_of(argv: Sequence[str] | None) -> Options:
-    """Raises UserError."""
+    """Parse the command line. Raises UserError."""
     parser = Parser(prog="finetune.sh", description="Train a model on rows of JSON: instruction, input and output.")
     default = Options(Path(), Path(), Path())
     parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
     parser.add_argument("--data", type=Path, required=True, help="rows: instruction, input, output, an object a line")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--epochs", type=float, default=default.epochs, help="times that each row is trained on")
     parser.add_argument("--tokens", type=int, help="train on so many tokens instead, prompts included")
     parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate, AdamW's")
     parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="0: all weights")
-    parser.add_argument("--adapter", type=Path, help="the folder of an adapter to go on from")
+    parser.add_argument("--adapter", type=Path, help="the folder of an adapter to continue from")
     parser.add_argument("--seed", type=int, default=default.seed)
     options = Options(**vars(parser.parse_args(argv)))
     for name, value in (("epochs", options.epochs), ("rate", options.rate), ("tokens", options.tokens)):
@@ -45,7 +47,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
 
 
 def finetune(options: Options) -> None:
-    """Raises UserError; then there is no folder."""
+    """Train, and write the folder `options.out`, whole or not at all. Raises UserError."""
     began = time.monotonic()
     rows = read(options.data)
     start = starts.start(options.model, options.lora_rank)
@@ -53,21 +55,23 @@ def finetune(options: Options) -> None:
         starts.check_adapter(options.adapter, options.model, options.lora_rank)
     with whole(options.out, "the new model", start.bytes) as folder:
         folder.mkdir()
-        told = Told()
+        progress = Progress()
         if start.is_gguf:
-            from labs.training import loop  # with torch: what is wrong with a file is said at once
+            from labs.training import loop  # imports torch, after the cheap checks
 
-            outcome = loop.finetune(options, rows, folder, told)
+            outcome = loop.finetune(options, rows, folder, progress)
         else:
             from labs.training import sft
 
-            outcome = sft.finetune(options, start, rows, folder, told)
+            outcome = sft.finetune(options, start, rows, folder, progress)
+        losses = [loss for _, loss in progress.losses]
+        tenth = max(1, len(losses) // 10)
         record = asdict(outcome) | {
-            "steps": len(told.losses),
+            "steps": len(losses),
             "seconds": round(time.monotonic() - began, 1),
-            "loss": [[tokens, round(loss, 4)] for tokens, loss in told.losses],
-            "first_loss": round(told.first, 4),
-            "last_loss": round(told.last, 4),
+            "loss": [[tokens, round(loss, 4)] for tokens, loss in progress.losses],
+            "first_loss": round(fmean(losses[:tenth]), 4),
+            "last_loss": round(fmean(losses[-tenth:]), 4),
         }
         (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
@@ -77,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    let_openmp_sleep()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signals.Stop()
     with command():

@@ -1,7 +1,7 @@
-"""The loop that trains small models from a GGUF file, all weights, on one thread of a CPU (or, by scripts/embedded, on
-a GPU): Muon for matrices, AdamW for the rest, rates that are counted in tokens. On a CPU equal data, seed and start
-give equal weights, bit by bit. It imports torch: whoever imports it does so where it trains.
-"""
+"""Train a small model from a GGUF file, all its weights, on one CPU thread (scripts/embedded: or on a GPU).
+
+Muon for matrices, AdamW for the rest, rates counted in tokens. On a CPU equal data, seed and start give equal weights,
+bit by bit. Imports torch, so import it only to train."""
 
 import json
 import random
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from labs.training.chat import Chat
 from labs.training.encode import encoded
-from labs.training.network import Muon, Qwen3, shape_of
-from labs.training.outcome import Options, Outcome, Told, peak_memory
+from labs.training.network import AdamW, Muon, Qwen3, Shape
+from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
 from labs.training.to_gguf import rewrite
@@ -32,20 +32,25 @@ BATCH = 3072  # tokens of a batch of `finetune`, padding included
 MUON_RATE = 0.02  # peaks, which a schedule scales
 ADAM_RATE = 3e-3
 CLIP = 1.0  # norm of the gradient
+# The fields of Shape, by their names in config.json
+SIZES = {
+    **{"dim": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"},
+    **{"kv_heads": "num_key_value_heads", "head_dim": "head_dim", "feed_forward": "intermediate_size"},
+    **{"context": "max_position_embeddings", "rope_base": "rope_theta", "eps": "rms_norm_eps"},
+}
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
-    """The model and the tokenizer of a checkpoint (the tokenizer lies beside it), or of a GGUF file."""
+    """Load the model and the tokenizer of a checkpoint (with tokenizer.json in its folder), or of a GGUF file."""
     if path.suffix == ".gguf":
         with TemporaryDirectory() as folder:
             convert(path, Path(folder) / "model")
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
-    shape = shape_of(weights)
+    shape = Shape(vocab=len(weights["model.embed_tokens.weight"]))  # the embedded model's, for its checkpoints
     if (config := path.with_name("config.json")).is_file():
-        said = json.loads(config.read_text(encoding="utf-8"))
-        context, base, eps = (said[name] for name in ("max_position_embeddings", "rope_theta", "rms_norm_eps"))
-        shape = replace(shape, context=context, rope_base=base, eps=eps)
+        sizes = json.loads(config.read_text(encoding="utf-8"))
+        shape = replace(shape, **{ours: sizes[name] for ours, name in SIZES.items()})
     model = Qwen3(shape)
     model.load_state_dict(weights)
     return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))
@@ -56,8 +61,8 @@ class Tokens:
     """A text to train on."""
 
     tokens: list[int]
-    weights: list[float]  # of the loss of each token; 0 for what was given
-    digits: dict[int, list[float]] = field(default_factory=dict)  # where a token is a drawn digit: chances of 0 to 9
+    weights: list[float]  # of the loss of each token; 0 in the prompt
+    digits: dict[int, list[float]] = field(default_factory=dict)  # by place of a drawn digit: chances of 0 to 9
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,11 @@ class Batch:
     """Rows of similar length, padded."""
 
     tokens: Tensor  # (rows, length)
-    places: Tensor  # (trained,) of the tokens that are trained on, in all that `tokens[:, 1:]` holds
-    weights: Tensor  # (trained,) of their losses; they add up to 1
-    drawn: Tensor  # (drawn,) which of the trained were drawn digits,
-    chances: Tensor  # (drawn, 10) and what from
-    size: int  # tokens, padding not counted
+    places: Tensor  # (trained,) places of the trained tokens in the flattened `tokens[:, 1:]`
+    weights: Tensor  # (trained,) of their losses; they sum to 1
+    drawn: Tensor  # (drawn,) the trained tokens that are drawn digits
+    chances: Tensor  # (drawn, 10) of the digits that they were drawn from
+    size: int  # tokens without padding
 
     @classmethod
     def of(cls, rows: Sequence[Tokens]) -> "Batch":
@@ -90,15 +95,12 @@ class Batch:
         return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], size)
 
     def on(self, device: torch.device) -> "Batch":
-        moved = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-            for name, value in vars(self).items()
-        }
-        return Batch(**moved)
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **{name: value.to(device, non_blocking=True) for name, value in tensors.items()})
 
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
-    """Batches of rows of similar length, of at most `tokens` tokens each, padding included; the longest rows first."""
+    """Cut `rows` into batches of similar length, longest first, of at most `tokens` tokens with padding."""
     left = sorted(rows, key=lambda row: len(row.tokens), reverse=True)
     batches = []
     while left:
@@ -109,14 +111,14 @@ def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
 
 
 def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
-    """Weighted mean cross-entropy of the tokens that are trained on; where a digit was drawn, against the chances that
-    it was drawn from (`digits`: the tokens of 0 to 9), which a single draw tells only roughly."""
+    """Return the weighted mean cross-entropy of the trained tokens. For a drawn digit it is against the chances that it
+    was drawn from, of which one draw is a poor estimate. `digits`: the tokens of 0 to 9."""
     with torch.autocast(batch.tokens.device.type, torch.bfloat16):
         logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
-    said = logits.float().log_softmax(-1)
-    losses = F.nll_loss(said, batch.tokens[:, 1:].flatten()[batch.places], reduction="none")
+    scores = logits.float().log_softmax(-1)
+    losses = F.nll_loss(scores, batch.tokens[:, 1:].flatten()[batch.places], reduction="none")
     if digits is not None:
-        known = -(batch.chances * said[batch.drawn][:, digits]).sum(-1)
+        known = -(batch.chances * scores[batch.drawn][:, digits]).sum(-1)
         losses = losses.index_copy(0, batch.drawn, known)
     return (losses * batch.weights).sum()
 
@@ -125,18 +127,14 @@ def train(
     model: Qwen3,
     batches: Iterable[Batch],
     schedule: Schedule,
-    told: Callable[[int, int, Tensor], None],
+    report: Callable[[int, int, Tensor], None],
     device: torch.device,
     digits: Tensor | None = None,
 ) -> int:
-    """Until the schedule's tokens are through, or the batches are; returns the steps. `told` after each: steps, tokens,
-    loss."""
+    """Train until the schedule's tokens or the batches end; return the steps. `report` gets step, tokens and loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    optimizers = (
-        (Muon(matrices, MUON_RATE), MUON_RATE),
-        (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
-    )
+    optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))
     seen, step = 0, 0
     for batch in batches:
         scale = schedule.scale(seen, batch.size)
@@ -144,54 +142,46 @@ def train(
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         for optimizer, rate in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * scale
-            optimizer.step()
-            optimizer.zero_grad()
+            optimizer.step(rate * scale)
+        model.zero_grad()
         seen += batch.size
         step += 1
-        told(step, seen, value)
+        report(step, seen, value)
         if seen >= schedule.tokens:
             break
     return step
 
 
-def finetune(options: Options, rows: Sequence[Row], out: Path, told: Told) -> Outcome:
-    """Train the model in a GGUF file on `rows`; writes `out`/model.gguf, in float32. Raises UserError."""
+def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
+    """Train the model in a GGUF file on `rows` and write `out`/model.gguf in float32. Raises UserError."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
     with TemporaryDirectory(dir=out) as folder:
         convert(options.model, Path(folder) / "model")
         model, tokenizer = started_from(Path(folder) / "model" / WEIGHTS)
         texts, left_out = encoded(tokenizer, Chat.of(Path(folder) / "model"), rows, model.shape.context)
-    made = [Tokens([*text.asked, *text.said], [0.0] * len(text.asked) + [1.0] * len(text.said)) for text in texts]
-    orders = passes([len(each.tokens) for each in made], options.epochs, options.tokens, options.seed)
-    batches = list(_batches(made, orders, options.seed))
+    examples = [
+        Tokens([*text.prompt, *text.reply], [0.0] * len(text.prompt) + [1.0] * len(text.reply)) for text in texts
+    ]
+    orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
+    batches = list(_batches(examples, orders, options.seed))
     tokens = sum(len(row.tokens) for batch in batches for row in batch)
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
-    told.begin(len(batches), tokens)
-    train(
-        model,
-        map(Batch.of, batches),
-        schedule,
-        lambda step, seen, value: told.step(step, seen, value.item()),
-        torch.device("cpu"),
-    )
+    progress.begin(len(batches), tokens)
+
+    def report(step: int, seen: int, value: Tensor) -> None:
+        progress.step(step, seen, value.item())
+
+    train(model, map(Batch.of, batches), schedule, report, torch.device("cpu"))
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
     rewrite(options.model, out / "model.gguf", weights)
-    return Outcome(
-        rows=len(texts),
-        left_out=left_out,
-        tokens=tokens,
-        trained_tokens=sum(len(texts[i].said) for order in orders for i in order),
-        device=f"cpu, {THREADS} thread",
-        peak_memory=peak_memory(),
-        versions={"torch": version("torch")},
-    )
+    trained_tokens = sum(len(texts[i].reply) for order in orders for i in order)
+    versions = {"torch": version("torch")}
+    return Outcome(len(texts), left_out, tokens, trained_tokens, f"cpu, {THREADS} thread", peak_memory(), versions)
 
 
 def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:
-    """Those of each pass by themselves, so that no batch holds a row twice; in random order."""
+    """Yield the batches of each pass in random order. A batch never holds a row twice."""
     rng = random.Random(seed)
     for order in orders:
         for begin in range(0, len(order), POOL):

@@ -1,20 +1,18 @@
 """The embedded model's network: Qwen3's architecture, small, in plain PyTorch.
 
-Parameter names are those of Hugging Face's Qwen3ForCausalLM, so that the safetensors file loads there unchanged and
-scripts/embedded/gguf_file.py can rename them by a table.
-"""
+Parameters have the names of Hugging Face's Qwen3ForCausalLM, so its safetensors file loads there unchanged."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the network; the defaults are those that train.py makes."""
+    """The sizes of the network; the defaults are the embedded model's (scripts/embedded/train.py)."""
 
     vocab: int
     dim: int = 128
@@ -28,25 +26,8 @@ class Shape:
     eps: float = 1e-6
 
 
-def shape_of(weights: dict[str, Tensor]) -> Shape:
-    """The sizes that a checkpoint's weights show; the others are the defaults."""
-    first = "model.layers.0."
-    vocab, dim = weights["model.embed_tokens.weight"].shape
-    head_dim = len(weights[f"{first}self_attn.q_norm.weight"])
-    rows = {part: len(weights[f"{first}self_attn.{part}_proj.weight"]) for part in "qk"}
-    return Shape(
-        vocab=vocab,
-        dim=dim,
-        layers=len([name for name in weights if name.endswith("input_layernorm.weight")]),
-        heads=rows["q"] // head_dim,
-        kv_heads=rows["k"] // head_dim,
-        head_dim=head_dim,
-        feed_forward=len(weights[f"{first}mlp.gate_proj.weight"]),
-    )
-
-
 def rope_tables(shape: Shape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of every position, each (context, head_dim), both halves alike as in Qwen3."""
+    """Return cosines and sines of all positions, each (context, head_dim), both halves equal as in Qwen3."""
     steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
     angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
     angles = torch.cat((angles, angles), dim=-1)
@@ -59,7 +40,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class RMSNorm(nn.RMSNorm):
-    """In the dtype of its input, which under autocast differs from the weight's."""
+    """A norm in the dtype of its input, which under autocast differs from the weight's."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
@@ -84,7 +65,7 @@ class Attention(nn.Module):
         k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(per_head).transpose(1, 2)
         grouped = self.shape.kv_heads != self.shape.heads
-        on_cpu = x.device.type == "cpu"  # where bf16 attention is slow
+        on_cpu = x.device.type == "cpu"  # bf16 attention is slow there
         with torch.autocast(x.device.type, torch.bfloat16, enabled=not on_cpu):
             q, k, v = (t.float() if on_cpu else t.to(v.dtype) for t in (q, k, v))
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
@@ -124,7 +105,7 @@ class Decoder(nn.Module):
 
 
 class Qwen3(nn.Module):
-    """Decoder with tied embeddings."""
+    """A decoder with tied embeddings."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -140,7 +121,7 @@ class Qwen3(nn.Module):
                 nn.init.normal_(weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02)
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Final hidden states (batch, length, dim) of tokens (batch, length)."""
+        """Return the final hidden states (batch, length, dim) of tokens (batch, length)."""
         length = tokens.shape[1]
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
@@ -152,8 +133,7 @@ class Qwen3(nn.Module):
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Newton-Schulz approximation of the nearest semi-orthogonal matrices (Muon's quintic coefficients). Each by
-    itself: (count, rows, columns)."""
+    """Approximate the nearest semi-orthogonal matrices (count, rows, columns) by Muon's Newton-Schulz."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if tall else matrices).bfloat16()
@@ -164,25 +144,39 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised: https://kellerjordan.github.io/posts/muon/ . For matrices only."""
+class Muon:
+    """Orthogonalised momentum, for matrices only: https://kellerjordan.github.io/posts/muon/ ."""
 
-    def __init__(self, weights: list[Tensor], lr: float, momentum: float = 0.95) -> None:
-        alike: dict[torch.Size, list[Tensor]] = {}  # those of one shape are worked on together
+    def __init__(self, weights: list[Tensor], momentum: float = 0.95) -> None:
+        alike: dict[torch.Size, list[Tensor]] = {}  # matrices of one shape are stacked
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
-        super().__init__([{"params": group} for group in alike.values()], {"lr": lr, "momentum": momentum})
+        self.momentum = momentum
+        self.groups = [(group, torch.stack([weight.detach() for weight in group]).zero_()) for group in alike.values()]
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        for group in self.param_groups:
-            weights, momentum = group["params"], group["momentum"]
-            state = self.state[weights[0]]
+    def step(self, rate: float) -> None:
+        for weights, average in self.groups:
             grads = torch.stack([weight.grad for weight in weights])
-            if not state:
-                state["momentum"] = torch.zeros_like(grads)
-            average = state["momentum"].lerp_(grads, 1 - momentum)
+            average.lerp_(grads, 1 - self.momentum)
             rows, columns = weights[0].shape
             scale = max(1.0, rows / columns) ** 0.5
-            steps = orthogonalised(grads.lerp(average, momentum))
-            torch._foreach_add_(weights, list(steps.unbind()), alpha=-group["lr"] * scale)
+            steps = orthogonalised(grads.lerp(average, self.momentum))
+            torch._foreach_add_(weights, list(steps.unbind()), alpha=-rate * scale)
+
+
+class AdamW:
+    """AdamW without decay. torch.optim's class imports torch's compiler, a second of each start; its function
+    doesn't."""
+
+    def __init__(self, weights: list[Tensor]) -> None:
+        self.weights = weights
+        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.steps = [torch.tensor(0.0) for _ in weights]
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        rates = {"lr": rate, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.0}
+        grads = [weight.grad for weight in self.weights]
+        others = {"amsgrad": False, "maximize": False}
+        adamw(self.weights, grads, self.means, self.squares, [], self.steps, **rates, **others)

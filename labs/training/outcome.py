@@ -1,4 +1,4 @@
-"""What a training is asked for, what it tells while it runs, and what it came to."""
+"""The options of a training, its progress while it runs, and its outcome."""
 
 import math
 import resource
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from core.base.errors import UserError
 
-TELL_SECONDS = 3.0  # between lines
-RECORD = "train.json"  # in the folder of a training: what it came to
-LINE = "training: "  # how a line of progress begins
+TELL_SECONDS = 3.0  # between lines of progress
+RECORD = "train.json"  # the outcome, in the folder of a training
+LINE = "training: "  # beginning of a line of progress
 
 
 @dataclass(frozen=True)
 class Options:
-    """`rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: to train on so many, in place of `epochs`."""
+    """The options of a training. `rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: replace `epochs`."""
 
     model: Path
     data: Path
@@ -31,8 +31,8 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`left_out`: rows that were too long; `tokens`: all that went through, prompts too; `trained_tokens`: those with
-    loss; `peak_memory`: bytes."""
+    """The outcome of a training. `left_out`: rows that were too long; `tokens`: of prompts and replies;
+    `trained_tokens`: of replies; `peak_memory`: bytes."""
 
     rows: int
     left_out: int
@@ -44,53 +44,38 @@ class Outcome:
 
 
 def peak_memory() -> int:
-    """Bytes of memory that this process had at most. (On Linux, rusage tells no less than what the process held that
-    started it.)"""
+    """Return this process's peak memory in bytes. On Linux, rusage would include the parent's peak."""
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    told = Path("/proc/self/status").read_text(encoding="ascii")
-    return 1024 * int(told.partition("VmHWM:")[2].split()[0])
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 @dataclass
-class Told:
-    """The losses so far, [tokens, loss] a step, and a line of progress every few seconds."""
+class Progress:
+    """The losses so far, and a line of progress every few seconds."""
 
     losses: list[tuple[int, float]] = field(default_factory=list)
     _steps: int = 0
     _tokens: int = 0
     _began: float = 0.0
-    _told: float = 0.0
+    _printed: float = 0.0
 
     def begin(self, steps: int, tokens: int) -> None:
         self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
 
     def step(self, step: int, seen: int, loss: float) -> None:
-        """After each step: its number, the tokens so far, its loss. Raises UserError where that is no number."""
+        """Record a step: its number, the tokens so far, its loss. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss):
-            raise UserError(f"the training went astray: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
+            raise UserError(f"the training diverged: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
         self.losses.append((seen, loss))
         now = time.monotonic()
-        if now - self._told < TELL_SECONDS and step < self._steps:
+        if now - self._printed < TELL_SECONDS and step < self._steps:
             return
-        self._told = now
+        self._printed = now
         speed = seen / max(1e-3, now - self._began)
         left = max(0, self._tokens - seen) / speed
         print(
             f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {speed:,.0f} tokens/s, {left:,.0f} s left",
             flush=True,
         )
-
-    def mean(self, part: slice) -> float:
-        losses = [loss for _, loss in self.losses[part]]
-        return sum(losses) / len(losses)
-
-    @property
-    def first(self) -> float:
-        """The mean loss of the first tenth of the steps."""
-        return self.mean(slice(max(1, len(self.losses) // 10)))
-
-    @property
-    def last(self) -> float:
-        """The mean loss of the last tenth of the steps."""
-        return self.mean(slice(-max(1, len(self.losses) // 10), None))

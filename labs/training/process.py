@@ -1,5 +1,4 @@
-"""Training as a process of its own (scripts/finetune.py, in .venv-train): what it needs is checked before anything is
-spent. This knows no torch."""
+"""Run a training in a process of its own (scripts/finetune.py, in .venv-train), after checks that need no torch."""
 
 import shutil
 import subprocess
@@ -19,13 +18,13 @@ from labs.training.outcome import LINE, RECORD
 from labs.training.starts import Start
 
 MODULES = ("torch", "trl", "peft")  # what marks an environment that trains
-POLL = 0.5  # seconds between looks at its progress
+POLL = 0.1  # seconds between looks at its progress
 GB = 1e9
 
 
 def python_of() -> str:
-    """The interpreter that trains: TRAIN_PYTHON, else that of .venv-train, made or brought up to date by setup.sh.
-    Raises UserError (setup.sh's errors: SystemExit)."""
+    """Return the interpreter for training: TRAIN_PYTHON, or the one of .venv-train, which setup.sh keeps up to date.
+    Raises UserError (or setup.sh's SystemExit)."""
     if named := environment.python("train"):
         if not _trains(named):
             raise UserError(
@@ -37,7 +36,7 @@ def python_of() -> str:
 
 
 def _trains(python: str) -> bool:
-    """Find out whether MODULES are there. To import them would take ten seconds."""
+    """Return whether the interpreter has MODULES. An import of them would take ten seconds."""
     program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
     try:
         return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
@@ -46,16 +45,15 @@ def _trains(python: str) -> bool:
 
 
 def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
-    """Check that the model at `weights` can be trained by LoRA of this `rank` (0: all of it), in so many `rounds` or
-    iterations on samples with a cap of `max_tokens`. Raises UserError if it can't, or if the memory, or the disk of the
-    `folder` that keeps all models, is too small."""
+    """Raise UserError unless the model at `weights` can be trained by LoRA of this `rank` (0: all weights) in so many
+    `rounds`. Memory must suffice for samples of `max_tokens`, and the disk of `folder` for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
     _check_disk(start, rank, folder, rounds)
 
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
-    """Check by labs/training/memory.py, for rows as long as the sampling allows."""
+    """Compare the estimate of labs/training/memory.py, for the longest possible rows, with the memory."""
     device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
     room = gpus.memory() if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
@@ -63,20 +61,20 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
     if room and need > room:
         how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
-            f"to train {start.path.name} ({how}, rows of up to {longest:,} tokens) takes about {need / GB:.1f} GB of "
-            f"{'the GPU' if device == 'cuda' else 'memory'} and there are {room / GB:.1f}. Lower MAX_TOKENS, take a "
+            f"training {start.path.name} ({how}, rows of up to {longest:,} tokens) needs about {need / GB:.1f} GB of "
+            f"{'GPU memory' if device == 'cuda' else 'memory'}, and there are {room / GB:.1f}. Lower MAX_TOKENS, use a "
             "smaller model" + ("" if start.is_gguf else f", or {instead}")
         )
 
 
 def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
-    """Every training leaves its model, and its adapter in float32."""
+    """Check the disk for each training's model, and its adapter in float32."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     adapter = 4 * memory.adapted(start.shape, rank) if rank else 0
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} trainings of {start.path.name} leave as many models, {in_words(need)}, and {there} has "
+            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, and {there} has "
             f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
         )
 
@@ -94,28 +92,28 @@ def train(
     tokens: int | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train the model at `weights` (a GGUF file, or a folder) on the rows of `data` into the folder `out`, which
-    appears whole or not at all; returns its train.json. `say` is given lines of progress; all that is said goes to the
-    log beside `out`. Stopped with this process, however that ends. Raises UserError with the last error and the log."""
+    """Train the model at `weights` (a GGUF file or a folder) on the rows of `data`; return its train.json. The folder
+    `out` is written whole or not at all, with the log as its neighbour. `say` gets lines of progress. The training ends
+    with this process, however that ends. Raises UserError with the last error and the log."""
     args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
     args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
-    args += ["--adapter", str(adapter)] if adapter else []
-    args += ["--tokens", str(tokens)] if tokens is not None else []
+    for name, value in (("--adapter", adapter), ("--tokens", tokens)):
+        args += [name, str(value)] if value is not None else []
     return supervised("finetune.py", args, out, RECORD, say)
 
 
 def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
+    """Run a script of training with these arguments and `--out`, as `train` does; return its `record`."""
     args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
-    log, told = out.with_name(f"{out.name}.log"), ""
+    log, last = out.with_name(f"{out.name}.log"), ""
     make_folder(out.parent)
     with running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)
             line = next((line for line in reversed(list(process.tail)) if line.startswith(LINE)), "")
-            if line != told:
+            if line != last:
                 say(line.rstrip())
-            told = line
+            last = line
     if status:
         raise UserError(f"training ended with status {status}: {_why(list(process.tail), status)}. Its log is {log}")
     found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
@@ -125,4 +123,4 @@ def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Ca
 def _why(lines: Sequence[str], status: int) -> str:
     if status == 128 + 9:
         return "it was killed, most often because the machine's memory ran out"
-    return last_words(lines).removeprefix("error: ") or "it said nothing"
+    return last_words(lines).removeprefix("error: ") or "it printed nothing"

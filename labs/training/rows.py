@@ -1,4 +1,4 @@
-"""Rows to train on, in the JSON lines of Alpaca, and how often and in what order. It knows no torch."""
+"""Read rows to train on, JSON lines in Alpaca's columns, and choose their number and order. Needs no torch."""
 
 import random
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ FORM = 'A row is a line such as {"instruction": "â€¦", "input": "", "output": "â
 
 @dataclass(frozen=True)
 class Row:
-    """`asked`: the user's turn; `said`: the assistant's, with its thinking up to </think>, if it thought."""
+    """The user's turn, and the assistant's with its thinking, if any, up to </think>."""
 
-    asked: str
-    said: str
+    prompt: str
+    reply: str
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file. Raises UserError, with the line, for one that can't be trained on."""
+    """Read the rows of a file. Raises UserError, with the line, for one that can't be trained on."""
     rows = []
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
@@ -31,10 +31,10 @@ def read(path: Path) -> list[Row]:
     return rows
 
 
-def _row(found: Any, where: str) -> Row:
-    if not isinstance(found, dict):
+def _row(row: Any, where: str) -> Row:
+    if not isinstance(row, dict):
         raise UserError(f"{where} does not hold an object. {FORM}")
-    texts = [found.get(name, "") for name in ("instruction", "input", "output")]
+    texts = [row.get(name, "") for name in ("instruction", "input", "output")]
     for name, text in zip(("instruction", "input", "output"), texts, strict=True):
         if not isinstance(text, str):
             raise UserError(f"{where}: {name} is no text. {FORM}")
@@ -42,28 +42,20 @@ def _row(found: Any, where: str) -> Row:
             raise UserError(f"{where} has no {name}. {FORM}")
         if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
             raise UserError(f"{where}: {name} holds half a character (\\ud800 to \\udfff), which no tokenizer takes")
-    asked, more, said = texts
-    return Row("\n\n".join(filter(None, (asked, more))), said)
+    prompt, more, reply = texts
+    return Row("\n\n".join(filter(None, (prompt, more))), reply)
 
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
-    """The rows (`lengths`: their tokens) to train on, in passes over all of them, each in an order of its own: `epochs`
-    passes, of the last perhaps a part, and one row at least; or with `tokens` as many rows as it takes."""
-    rng = random.Random(seed)
-    everyone = range(len(lengths))
-    orders = []
-    if tokens is None:
-        whole, part = int(epochs), round(epochs % 1 * len(lengths))
-        if not whole:
-            part = max(1, part)
-        for count in [len(lengths)] * whole + [part] * bool(part):
-            orders.append(rng.sample(everyone, len(lengths))[:count])
-        return orders
-    while tokens > 0:
-        order = []
-        for i in rng.sample(everyone, len(lengths)):
-            if tokens > 0:
-                order.append(i)
-                tokens -= lengths[i]
-        orders.append(order)
+    """Return the rows to train on (`lengths`: their tokens), in passes over all of them, each in a random order:
+    `epochs` passes, the last one perhaps partial, at least one row; or as many rows as it takes to reach `tokens`."""
+    rng, count = random.Random(seed), len(lengths)
+    left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
+    orders: list[list[int]] = []
+    while left > 0:
+        orders.append([])
+        for i in rng.sample(range(count), count):
+            if left > 0:
+                orders[-1].append(i)
+                left -= lengths[i] if tokens is not None else 1
     return orders

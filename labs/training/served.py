@@ -1,9 +1,8 @@
-"""Weights that are trained, and a server of them: one that this process starts, and ends before it trains others.
+"""Weights that are trained, and servers of them that end before the next training.
 
-What trains can't share a GPU's memory with what serves, and nobody can change the weights of a server that somebody
-else has started. So a run that trains serves its own: a GGUF file, and without a GPU any other model too, on llama.cpp
-in this process, where equal seeds give equal samples; a folder in Hugging Face's layout, on a GPU, on SGLang or vLLM.
-"""
+Training and serving can't share a GPU's memory, and a server that someone else started can't change its weights. So a
+run that trains starts its own servers. A GGUF file, and without a GPU any other model, is served by llama.cpp in this
+process, where equal seeds give equal samples. On a GPU, SGLang or vLLM serve a folder in Hugging Face's layout."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from labs.training.architectures import architecture_of, read_object
 
 @dataclass(frozen=True)
 class Weights:
-    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: what a GGUF file that is no kin of the
-    embedded model is called, and is."""
+    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: of a GGUF file unlike the embedded
+    one."""
 
     path: Path
     name: str = ""
@@ -39,17 +38,17 @@ class Weights:
 
 
 def check_is_here() -> None:
-    """Raises UserError if the model is served elsewhere, where its weights can't be changed."""
+    """Raise UserError if the model is served elsewhere, so its weights can't be changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this trains the weights that are served, and can't change those of the server at {url}. Unset "
+            f"this run trains the weights that it serves, and can't change the server at {url}. Unset "
             f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and name a model here: MODEL=FOLDER"
         )
 
 
 def first() -> Weights:
-    """What training starts from: as MODEL says, else the embedded model, or QED-Nano where there is a GPU. Raises
-    UserError where the weights are not here, or a server of others is in the way."""
+    """Return the weights to start from: MODEL, else the embedded model, or QED-Nano on a GPU. Raises UserError if the
+    weights are not on this machine, or another server is in the way."""
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
@@ -63,33 +62,33 @@ def first() -> Weights:
     if named and not Path(named).is_dir() and named != weights.REPO:
         raise UserError(
             f"MODEL={named} is neither a model's folder nor a .gguf file here. "
-            f"{weights.how_to_fetch(named) or 'What is trained lies on this machine'}"
+            f"{weights.how_to_fetch(named) or 'Only models on this machine can be trained'}"
         )
     return Weights(weights.Model.at(named).folder)
 
 
-def is_on_gpu(made: Weights) -> bool:
-    """Whether a GPU's engine serves it."""
-    return not made.is_gguf and gpus.has_gpu()
+def is_on_gpu(model: Weights) -> bool:
+    """Return whether a GPU's engine serves the weights."""
+    return not model.is_gguf and gpus.has_gpu()
 
 
-def check(made: Weights) -> None:
-    """Raises UserError if it can't be served here: without a GPU a folder that is not converted, with one if another
-    server is in the place of ours."""
-    if made.is_gguf:
+def check(model: Weights) -> None:
+    """Raise UserError if the weights can't be served here: not convertible without a GPU, or the GPU's port is
+    taken."""
+    if model.is_gguf:
         return  # ours takes any free port
     if not gpus.has_gpu():
         from labs.training import to_gguf  # takes a while to load
 
-        config = read_object(made.path / "config.json")
-        architecture_of(config, made.path, "Others are not trained here")
-        if why := to_gguf.why_not(made.path, config):
+        config = read_object(model.path / "config.json")
+        architecture_of(config, model.path, "Others are not trained here")
+        if why := to_gguf.why_not(model.path, config):
             raise UserError(
-                f"{made.path} is a {config['architectures'][0]}, which is trained here but not served: without a GPU a "
-                f"folder is converted for llama.cpp, and {why}. Run this where there is a GPU, or name another model"
+                f"{model.path} is a {config['architectures'][0]}, which can be trained here but not served. Without a "
+                f"GPU, llama.cpp serves a converted folder, and {why}. Run this on a GPU, or name another model"
             )
         return
-    start.gpu_engine().check_model(made.path)
+    start.gpu_engine().check_model(model.path)
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
@@ -99,32 +98,32 @@ def check(made: Weights) -> None:
 
 
 @contextmanager
-def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
-    """A server of `made` for what will be asked (`need`), which ends with the block. Its log, and what it is converted
-    to, lie in `folder`. Raises UserError where it does not start."""
+def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
+    """Serve `model` for the `need` of requests until the block ends; log and converted file are written to `folder`.
+    Raises UserError if the server does not start."""
     why = "a run that trains serves its own weights"
-    if made.is_gguf:
-        card = replace(embedded_card(), model=made.name, about=made.about, note=made.about) if made.name else None
-        with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=made.path) as server:
+    if model.is_gguf:
+        card = replace(embedded_card(), model=model.name, about=model.about, note=model.about) if model.name else None
+        with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=model.path) as server:
             yield server
-    elif is_on_gpu(made):
+    elif is_on_gpu(model):
         engine = start.gpu_engine()
         start.set_up(engine)
         log = folder / f"{engine.kind}.log"
-        with environment.choosing_weights(made.path), start.launched(engine, need, why, log) as server:
+        with environment.choosing_weights(model.path), start.launched(engine, need, why, log) as server:
             yield server
     else:
-        with start.on_llamacpp(converted(made, folder), need, why=why, exact=True) as server:
+        with start.on_llamacpp(converted(model, folder), need, why=why, exact=True) as server:
             yield server
 
 
-def converted(made: Weights, folder: Path) -> Path:
-    """The GGUF file of a folder's weights, in 16 bits; that of other weights goes."""
+def converted(model: Weights, folder: Path) -> Path:
+    """Return the GGUF file of a folder's weights, in 16 bits; files of other weights are deleted."""
     from labs.training import to_gguf  # takes a while to load
 
-    path = folder / f"served-{made.digest[:12]}.gguf"
+    path = folder / f"served-{model.digest[:12]}.gguf"
     if not path.is_file():
         for other in folder.glob("served-*.gguf"):
             other.unlink()
-        to_gguf.convert(made.path, path, "f16")
+        to_gguf.convert(model.path, path, "f16")
     return path

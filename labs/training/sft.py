@@ -1,12 +1,12 @@
-"""Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights.
-Nothing is fetched, nothing is reported to anyone. It imports torch: whoever imports it does so where it trains.
+"""Supervised fine-tuning of a folder in Hugging Face's layout by trl's SFTTrainer, with peft's LoRA or all weights.
 
-On a GPU in bf16 (all weights: float32 beneath it), on a CPU in float32, with gradient checkpointing. On a CPU of one
-machine equal data, seed and start give equal weights.
-"""
+Nothing is fetched or reported. On a GPU in bf16 (all weights: also in float32), on a CPU in float32, with gradient
+checkpointing. On a CPU of one machine equal data, seed and start give equal weights. Imports torch, so import it only
+to train."""
 
 import gc
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ from labs.training.architectures import UNUSED, read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, encoded
 from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
-from labs.training.outcome import Options, Outcome, Told, peak_memory
+from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
 from labs.training.starts import ADAPTER, Start, lora_names, write_base
 
 ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
 CLIP = 1.0  # norm of the gradient
-# What a folder holds beside its weights; other files may say what is not so of the new ones.
+# Files to copy with the weights; others may be wrong for new weights.
 COPIED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
@@ -49,26 +49,31 @@ SEEDS = 2**32  # as many as numpy takes
 IGNORED = -100  # the label of a token without loss
 
 
-def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, told: Told) -> Outcome:
-    """Train the model `start` on `rows`; writes `out`/model, and `out`/adapter where it was trained by LoRA. Raises
-    UserError."""
-    _quieten()
+def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
+    """Train the model `start` on `rows` and write `out`/model, and `out`/adapter if by LoRA. Raises UserError."""
+    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
-        torch.set_num_threads(physical_cores())
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(physical_cores())
         torch.use_deterministic_algorithms(True)
     transformers.set_seed(options.seed % SEEDS)
     chat = Chat.of(start.path)
     tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
     texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
     orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
-    steps = _steps(texts, orders)
+    drawn = [texts[i] for order in orders for i in order]
+    steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
     tokens = [sum(map(len, step)) for step in steps]
-    told.begin(len(steps), sum(tokens))
+    progress.begin(len(steps), sum(tokens))
     longest = max(map(len, texts))
     try:
         model = _model(start, options, device)
-        _train(model, chat, tokenizer, steps, options, device, Steps(told, tokens))
+        ordered = [text for step in steps for text in step]
+        _train(model, chat.end, tokenizer, ordered, options, device, Steps(progress, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -77,7 +82,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         raise UserError(
-            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory does not suffice for rows of up to {longest:,} "
+            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory is too small for rows of up to {longest:,} "
             "tokens. Lower MAX_TOKENS, for shorter rows, or LORA_RANK, or end other programs"
             + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
@@ -95,32 +100,13 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     except SafetensorError as error:  # of a full disk too
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
-    return Outcome(
-        rows=len(texts),
-        left_out=left_out,
-        tokens=sum(tokens),
-        trained_tokens=sum(len(text.said) for step in steps for text in step),
-        device=kind,
-        peak_memory=peak,
-        versions={name: version(name) for name in ("torch", "transformers", "peft", "trl")},
-    )
-
-
-def _quieten() -> None:
-    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-
-
-def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[list[Encoded]]:
-    """The rows of each update, those of similar length side by side."""
-    drawn = [texts[i] for order in orders for i in order]
-    return [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
+    trained_tokens = sum(len(text.reply) for text in drawn)
+    versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
+    return Outcome(len(texts), left_out, sum(tokens), trained_tokens, kind, peak, versions)
 
 
 def _model(start: Start, options: Options, device: str) -> Any:
-    """Load the model, ready to be trained; by LoRA with new matrices, or those of the adapter to go on from."""
+    """Load the model, ready to train; for LoRA with new matrices, or the matrices of the adapter to continue from."""
     # All weights in float32: in bf16 small steps would be rounded away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
@@ -133,13 +119,8 @@ def _model(start: Start, options: Options, device: str) -> Any:
     )
     if not options.lora_rank:
         return model
-    config = LoraConfig(
-        r=options.lora_rank,
-        lora_alpha=ALPHA * options.lora_rank,
-        target_modules="all-linear",
-        lora_dropout=0.0,
-        task_type="CAUSAL_LM",
-    )
+    rank = options.lora_rank
+    config = LoraConfig(r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM")
     model = get_peft_model(model, config)
     if options.adapter:
         set_peft_model_state_dict(model, load_file(options.adapter / ADAPTER))
@@ -147,36 +128,28 @@ def _model(start: Start, options: Options, device: str) -> Any:
 
 
 class Steps(TrainerCallback):
-    """Tells each step's loss. `tokens`: of each step."""
+    """A callback that reports each step's loss. `tokens`: of each step."""
 
-    def __init__(self, told: Told, tokens: Sequence[int]) -> None:
-        self.told, self.tokens, self.seen = told, tokens, 0
+    def __init__(self, progress: Progress, tokens: Sequence[int]) -> None:
+        self.progress, self.tokens, self.seen = progress, tokens, 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
         if "loss" in logs:
             self.seen += self.tokens[state.global_step - 1]
-            self.told.step(state.global_step, self.seen, float(logs["loss"]))
+            self.progress.step(state.global_step, self.seen, float(logs["loss"]))
 
 
 def _train(
-    model: Any,
-    chat: Chat,
-    tokenizer: Tokenizer,
-    steps: Sequence[Sequence[Encoded]],
-    options: Options,
-    device: str,
-    told: Steps,
+    model: Any, end: str, tokenizer: Tokenizer, rows: Sequence[Encoded], options: Options, device: str, steps: Steps
 ) -> None:
-    rows = [row for step in steps for row in step]
-    longest = max(map(len, rows))
-    at_once = rows_at_once(longest, device)
+    """Train on `rows`, which are in their order. `end`: the token that ends a turn."""
+    at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
         {
-            "input_ids": [[*row.asked, *row.said] for row in rows],
-            "labels": [[*[IGNORED] * len(row.asked), *row.said] for row in rows],
+            "input_ids": [[*row.prompt, *row.reply] for row in rows],
+            "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
         }
     )
-    is_on_gpu = device == "cuda"
     with TemporaryDirectory() as folder:  # nothing is kept there
         config = SFTConfig(
             output_dir=folder,
@@ -188,31 +161,27 @@ def _train(
             gradient_accumulation_steps=STEP_ROWS // at_once,
             max_grad_norm=CLIP,
             seed=options.seed % SEEDS,
-            use_cpu=not is_on_gpu,
-            bf16=is_on_gpu,
+            use_cpu=device == "cpu",
+            bf16=device == "cuda",
             gradient_checkpointing=True,
-            dataloader_pin_memory=is_on_gpu,
+            dataloader_pin_memory=device == "cuda",
             logging_steps=1,
             logging_nan_inf_filter=False,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
         )
-        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chat.end, pad_token=chat.end)
+        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, pad_token=end)
+        optimizers = _optimizer(model, options.rate, steps.tokens)
         trainer = SFTTrainer(
-            model,
-            config,
-            train_dataset=data,
-            processing_class=reader,
-            callbacks=[told],
-            optimizers=_optimizer(model, options.rate, told.tokens),
+            model, config, train_dataset=data, processing_class=reader, callbacks=[steps], optimizers=optimizers
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
 
 
 def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
-    """AdamW and its schedule; `tokens`: of each step."""
+    """Return AdamW and its schedule. `tokens`: of each step."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     # Fused on a GPU: else a step takes the weights' memory once more, and all of QED-Nano's don't fit in 80 GB.
     optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
@@ -222,7 +191,7 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
-    """The model with its new weights (those of `lora` added to the old ones), in the files and types of the old."""
+    """Write the model with new weights (or `lora` added to the old ones), in the files and types of the old one."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():
@@ -241,12 +210,12 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
     for file in sorted(start.path.glob("*.safetensors")):
         with safe_open(file, "pt") as stored:
             old = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
-        made = {name: new(name, its).to(its.dtype).contiguous() for name, its in old.items()}
-        save_file(made, folder / file.name, metadata={"format": "pt"})
+        changed = {name: new(name, value).to(value.dtype).contiguous() for name, value in old.items()}
+        save_file(changed, folder / file.name, metadata={"format": "pt"})
 
 
 def _write_ends(old: Path, folder: Path, end: int) -> None:
-    """generation_config.json with the token that ends a turn among those that end a completion."""
+    """Write generation_config.json, with the token that ends a turn among the ends of a completion."""
     path = old / "generation_config.json"
     config = read_object(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])

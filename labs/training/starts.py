@@ -1,5 +1,6 @@
-"""What can be trained: a small model in a GGUF file, or a folder in Hugging Face's layout, with an adapter perhaps.
-Whatever can't be is said in one line, and torch is not needed to say it."""
+"""Check the model to train: a small one in a GGUF file, or a folder in Hugging Face's layout, and its adapter, if any.
+
+Each model that can't be trained is one clear error, before torch is imported."""
 
 import json
 from dataclasses import dataclass
@@ -16,15 +17,15 @@ from labs.training.architectures import architecture_of, open_gguf, read_object,
 from labs.training.chat import Chat
 from labs.training.to_gguf import CONTEXT, read_tensors
 
-LARGEST_GGUF = 100_000_000  # parameters: a larger one is days for one thread
-TRAINABLE = ("F32", "F16")  # types of tensors of a GGUF file: those of fewer bits hold no small changes
-ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # an adapter's matrices, and of which weights it is
+LARGEST_GGUF = 100_000_000  # parameters: a larger one would take one thread days
+TRAINABLE = ("F32", "F16")  # types of tensors of a GGUF file: fewer bits can't store small changes
+ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # an adapter's matrices, and its base
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
 
 @dataclass(frozen=True)
 class Start:
-    """`longest`: tokens of context; `bytes`: of its weights on the disk."""
+    """A model to train. `longest`: tokens of context; `bytes`: of its weights on the disk."""
 
     path: Path
     shape: Shape
@@ -34,7 +35,7 @@ class Start:
 
 
 def start(model: Path, lora_rank: int) -> Start:
-    """What `model` is. Raises UserError where it can't be trained, or not with this rank."""
+    """Read the model to train. Raises UserError if it can't be trained, or not with this rank."""
     if model.is_dir():
         return _folder(model)
     if lora_rank:
@@ -71,8 +72,8 @@ def _folder(folder: Path) -> Start:
 
 
 def _check_tokenizer(path: Path) -> None:
-    """Raises UserError where a text becomes other tokens behind a prompt than alone: there rows are put together from
-    two. Byte-level tokenizers are alike; those of SentencePiece put a space before what is alone."""
+    """Raise UserError if a text alone has other tokens than after a prompt, for rows are put together from two texts.
+    Byte-level tokenizers have the same; SentencePiece puts a space before a text."""
     found = read_object(path).get("pre_tokenizer")
     parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
     level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)
@@ -81,22 +82,22 @@ def _check_tokenizer(path: Path) -> None:
 
 
 def check_adapter(adapter: Path, base: Path, rank: int) -> None:
-    """Raise UserError unless finetune.sh wrote the `adapter`, for this base and rank."""
+    """Raise UserError unless finetune.sh wrote the `adapter` for this base and rank."""
     if read_object(adapter / BASE) != _about(base, rank) or not (adapter / ADAPTER).is_file():
         raise UserError(
-            f"the adapter {adapter} is of another base than {base}, or of another rank than {rank} (its {BASE} and "
-            f"{ADAPTER}). Name one that finetune.sh wrote for them; pickled weights are never read"
+            f"the adapter {adapter} does not fit the base {base} and rank {rank} ({BASE} or {ADAPTER} differs or is "
+            "missing). Name one that finetune.sh wrote for them; pickled weights are never read"
         )
 
 
 def lora_names(name: str) -> tuple[str, str]:
-    """peft's names of the two matrices that a matrix `name` of the base is adapted by."""
+    """Return peft's names of the two matrices that adapt the matrix `name` of the base."""
     stem = f"base_model.model.{name.removesuffix('.weight')}"
     return f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
 
 
 def write_base(adapter: Path, base: Path, rank: int) -> None:
-    """Write into an adapter's folder of which weights it is, and its rank."""
+    """Write the digest of an adapter's base, and its rank, into its folder."""
     (adapter / BASE).write_text(json.dumps(_about(base, rank)) + "\n", encoding="utf-8")
 
 

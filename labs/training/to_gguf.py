@@ -1,8 +1,9 @@
-"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
+"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF.
 
-llama.cpp's own converter is in no installable package and needs torch and transformers. This one does the same for a
-dense model, a tensor at a time.
-"""
+bash scripts/to_gguf.sh FOLDER OUT.gguf
+
+No installable package has llama.cpp's own converter, which needs torch and transformers. This one does the same for a
+dense model, a tensor at a time."""
 
 import logging
 import math
@@ -35,13 +36,13 @@ from labs.training.architectures import (
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
-CONTEXT = 32768  # tokens, where config.json does not say
+CONTEXT = 32768  # tokens, if config.json does not say
 INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to `out`. Matrices get `type`, norms float32. Raises UserError; then there is no
-    `out`."""
+    """Write the model in `folder` to `out`, whole or not at all: matrices in `type`, norms float32. Raises
+    UserError."""
     config = read_object(folder / "config.json")
     architecture = architecture_of(config, folder, INSTEAD)
     if why := why_not(folder, config):
@@ -76,14 +77,16 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.write_ti_data_to_file()
         with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None) as progress:
             for name, tensor in tensors.items():
-                values = reordered(name, _values(tensor), shape, architecture, to_gguf=True)
+                stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
+                values = gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
+                values = reordered(name, values, shape, architecture, to_gguf=True)
                 writer.write_tensor_data(gguf.quants.quantize(values, kinds[name]))
                 progress.update(sizes[name])
         writer.close()
 
 
 def why_not(folder: Path, config: dict[str, Any]) -> str:
-    """Say why a model of a known architecture can't be converted; "" if it can. Raises UserError for damaged files."""
+    """Return why a model of a known architecture can't be converted, or "". Raises UserError for damaged files."""
     rope = _rope(config)
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         return f"config.json asks for {kind} scaling of positions"
@@ -92,14 +95,14 @@ def why_not(folder: Path, config: dict[str, Any]) -> str:
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """The scaling of positions. transformers 5 keeps the base among its parameters, older releases beside them."""
+    """Return the scaling of positions. transformers 5 keeps the base among its parameters, older releases do not."""
     found = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return found if isinstance(found, dict) else {}
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
-    """The tensors of all safetensors files in `folder`, not read yet, in the order of those `wanted`, whose names and
-    shapes they have. Raises UserError."""
+    """Open the tensors of all safetensors files in `folder`, unread, in the order of `wanted`. Raises UserError if
+    their names and shapes differ from `wanted`."""
     found: dict[str, LocalTensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -124,19 +127,13 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
 
 
 def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
-    """The type that a tensor of `shape` is written in: norms stay exact, rows that are no whole blocks get 16 bits."""
+    """Return the type to write a tensor of `shape` in: norms stay exact, rows that are not whole blocks get 16 bits."""
     kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
     return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
 
 
-def _values(tensor: LocalTensor) -> np.ndarray[Any, Any]:
-    """Read a tensor in float32."""
-    stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
-    return gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
-
-
 def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
-    """A dense model's sizes. `context`: tokens it was trained for; `eps`: of its norms; `base`: of its rotations."""
+    """Add a dense model's sizes. `context`: tokens; `eps`: of its norms; `base`: of its rotations."""
     writer.add_context_length(context)
     writer.add_embedding_length(shape.hidden)
     writer.add_block_count(shape.layers)
@@ -151,7 +148,7 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, b
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
-    """Add byte-level BPE from tokenizer.json, and special tokens and the chat template from the files beside it."""
+    """Add byte-level BPE from tokenizer.json, and special tokens and the chat template from their own files."""
     tokenizer = read_object(folder / "tokenizer.json")
     tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
@@ -169,7 +166,8 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
 
 
 def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
-    """Control tokens are never shown; <think> and </think>, user-defined, are. <|…|> is one whatever its file says."""
+    """Return the type of a token. Control tokens are never shown; user-defined ones (<think>) are. <|…|> is control,
+    whatever its file says."""
     if not known:
         return gguf.TokenType.UNUSED
     if added is None:

@@ -1,9 +1,10 @@
-"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER
+"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout.
 
-The reverse of to_gguf.py, with its tables of names; a tensor at a time, without torch or transformers. With it the
-embedded model is served by vLLM and transformers (scripts/test.sh engines). What was quantized stays as coarse: all
-weights become float32, the values that llama.cpp computes with.
-"""
+bash scripts/to_hf.sh MODEL.gguf FOLDER
+
+The reverse of to_gguf.py, a tensor at a time, without torch or transformers. vLLM and transformers serve the embedded
+model with it (scripts/test.sh engines). All weights become float32, the values that llama.cpp computes with; quantized
+ones stay as coarse."""
 
 import json
 import math
@@ -35,12 +36,12 @@ from labs.training.architectures import (
 
 INSTEAD = "Fetch the folder that it was made of, in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
-# Where a request says nothing else: transformers would decode greedily, or from the 50 likeliest tokens.
+# Defaults of requests: transformers would decode greedily, or from the 50 likeliest tokens.
 SAMPLING = {"do_sample": True, "top_k": 0}
 
 
 def convert(path: Path, out: Path) -> None:
-    """Write the model in the GGUF file `path` to the folder `out`. Raises UserError; then there is no `out`."""
+    """Write the model in the GGUF file `path` to the folder `out`, whole or not at all. Raises UserError."""
     reader = open_gguf(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -72,7 +73,7 @@ def convert(path: Path, out: Path) -> None:
 
 
 def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
-    """Write config.json. Raises UserError for what is not converted, LookupError for what the file lacks."""
+    """Build config.json. Raises UserError for a feature that is not converted, LookupError for a missing field."""
     for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(SPLITS))):
         if about.get(key) not in known:
             raise UserError(f"{path} has {key} {about.get(key)}; only {' or '.join(known)} is converted. {INSTEAD}")
@@ -105,17 +106,17 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
 
 
 def _shortest(value: float) -> float:
-    """The shortest decimal number that is this float32: 1e-06, not 9.999999974752427e-07."""
+    """Return the shortest decimal of this float32: 1e-06, not 9.999999974752427e-07."""
     return float(str(np.float32(value)))
 
 
 def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Write tokenizer.json: byte-level BPE, digits split one by one."""
+    """Build tokenizer.json: byte-level BPE, digits split one by one."""
     tokens, types = about[Keys.Tokenizer.LIST], about[Keys.Tokenizer.TOKEN_TYPE]
     merges = [str(merge).split(" ") for merge in about[Keys.Tokenizer.MERGES]]
-    as_it_stands = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    literal = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [
-        {"id": i, "content": tokens[i], "special": kind == TokenType.CONTROL} | as_it_stands
+        {"id": i, "content": tokens[i], "special": kind == TokenType.CONTROL} | literal
         for i, kind in enumerate(types)
         if kind in (TokenType.CONTROL, TokenType.USER_DEFINED)
     ]
@@ -152,10 +153,10 @@ def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: A
         size = [int(n) for n in reversed(tensor.shape)]
         start, end = end, end + 4 * math.prod(size)
         header[name] = {"dtype": "F32", "shape": size, "data_offsets": [start, end]}
-    said = json.dumps(header).encode()
-    said += b" " * (-len(said) % 8)
+    encoded_header = json.dumps(header).encode()
+    encoded_header += b" " * (-len(encoded_header) % 8)
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(said)) + said)
+        file.write(struct.pack("<Q", len(encoded_header)) + encoded_header)
         for name, tensor in tensors.items():
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
             values = reordered(name, values, shape, architecture, to_gguf=False)
@@ -165,7 +166,7 @@ def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: A
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="to_hf.sh", description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.")
     parser.add_argument("model", type=Path, help="a .gguf file")
-    parser.add_argument("out", type=Path, help="the folder to make")
+    parser.add_argument("out", type=Path, help="the folder to write")
     signals.Stop()
     with command():
         args = parser.parse_args(argv)

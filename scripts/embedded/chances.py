@@ -1,12 +1,11 @@
-"""How likely the embedded model finds the right value of a line with a large carry, by teacher forcing:
+"""Measure how likely the embedded model finds the right value of a line with a large carry, by teacher forcing.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 
-Needs requirements-train.txt. Of held-out problems, before each such line all lines are right. Printed are the chances,
-at temperature 1, that the line gets the right value and the one without the carry: when solving, and when merging three
-candidates of which 0, 1, 2 or all have the right value, the others the one without the carry. `--wording` asks in one
-of the wordings of measure_wordings.py.
-"""
+Needs requirements-train.txt. The problems are held out, and all lines before each such line are right. It prints the
+chances, at temperature 1, of the right value and of the value without the carry: when solving, and when merging three
+candidates. Of these 0, 1, 2 or all have the right value, the others the value without the carry. `--wording` asks in
+one of the wordings of measure_wordings.py."""
 
 import argparse
 from collections.abc import Sequence
@@ -41,13 +40,13 @@ def main() -> None:
     model, tokenizer = started_from(args.model)
 
     def chance(messages: list[Message], before: str, value: int) -> float:
-        """That `value` follows."""
+        """Return the chance that `value` follows."""
         given = tokenizer.encode(chat_prompt(messages, True) + before).ids
         digits = tokenizer.encode(str(value)).ids
         with torch.no_grad():
-            said = model.logits(model.hidden(torch.tensor([given + digits]))[0]).log_softmax(-1)
+            scores = model.logits(model.hidden(torch.tensor([given + digits]))[0]).log_softmax(-1)
         places = range(len(given) - 1, len(given) + len(digits) - 1)
-        return float(sum(said[place, digit] for place, digit in zip(places, digits, strict=True)).exp())
+        return float(sum(scores[place, digit] for place, digit in zip(places, digits, strict=True)).exp())
 
     solving: list[float] = []
     carried: list[float] = []
@@ -58,8 +57,8 @@ def main() -> None:
         for place, term in enumerate(terms):
             if without_carry(term) == right[place] or len(solving) == args.lines:
                 continue
-            said = products(terms, right[:place])
-            before = f"{said}\n{term.digit}*{term.number}=" if place else f"{term.digit}*{term.number}="
+            done = products(terms, right[:place])
+            before = f"{done}\n{term.digit}*{term.number}=" if place else f"{term.digit}*{term.number}="
             asked = prompts.solve(problem(terms))
             solving.append(chance(asked, before, right[place]))
             carried.append(chance(asked, before, without_carry(term)))
@@ -70,12 +69,12 @@ def main() -> None:
                     chances.append(chance(prompts.aggregate(problem(terms), texts), before, right[place]))
         if len(solving) == args.lines:
             break
-    print(f"solving, {len(solving)} lines: the right value {told(solving)}, without the carry {told(carried)}")
+    print(f"solving, {len(solving)} lines: the right value {spread(solving)}, without the carry {spread(carried)}")
     for knowing, chances in enumerate(merging):
-        print(f"merging, {len(chances)} lines, {knowing} of {K} candidates right: {told(chances)}")
+        print(f"merging, {len(chances)} lines, {knowing} of {K} candidates right: {spread(chances)}")
 
 
-def told(chances: Sequence[float]) -> str:
+def spread(chances: Sequence[float]) -> str:
     low, high = np.quantile(chances, (0.1, 0.9))
     return (
         f"{np.mean(chances):.2f} ({min(chances):.2f} to {max(chances):.2f}; middle four fifths {low:.2f} to {high:.2f})"

@@ -1,9 +1,8 @@
-"""Training examples for the embedded model: what it is asked and what it should answer.
+"""Training examples for the embedded model: prompts, and the replies to learn.
 
-Three skills over one problem family (sums.py): SOLVE, AGGREGATE and VERIFY; and the scaffolds' roles, which stand
-in roles.py. AGGREGATE's targets are designed rather than learned, and the model card says so: a right line is mostly
-recognised where a candidate has it; else the most frequent value counts, or an attempt of its own.
-"""
+Three skills over one problem family (sums.py): SOLVE, AGGREGATE and VERIFY; roles.py has the scaffolds' roles.
+AGGREGATE's targets are designed, not learned, and the model card says so. A right line is mostly recognised if a
+candidate has it. Otherwise the most frequent value counts, or an attempt of its own."""
 
 import random
 from collections.abc import Iterator
@@ -92,7 +91,7 @@ def verify_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def examples(seed: int, mix: Mix) -> Iterator[Example]:
-    """Endless examples of one mix; equal seeds, equal examples."""
+    """Yield endless examples of one mix; equal seeds give equal examples."""
     rng = random.Random(seed)
     skills = (solve_example, aggregate_example, verify_example, role_example)
     while True:

@@ -57,7 +57,7 @@ CHAT_TEMPLATE = """\
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Byte-level BPE of at most VOCAB tokens, the tags first."""
+    """Train byte-level BPE of at most VOCAB tokens, the tags first."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -78,7 +78,7 @@ def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
 
 
 def chat_prompt(messages: Iterable[dict[str, str]], thinking: bool = True) -> str:
-    """What CHAT_TEMPLATE makes of user and system messages, the generation prompt included."""
+    """Render user and system messages as CHAT_TEMPLATE does, with the generation prompt."""
     turns = "".join(f"{IM_START}{m['role']}\n{m['content']}{IM_END}\n" for m in messages)
     opened = f"{THINK}\n" if thinking else f"{THINK}\n\n{END_THINK}\n\n"
     return f"{turns}{IM_START}assistant\n{opened}"

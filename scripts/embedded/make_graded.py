@@ -2,11 +2,10 @@
 
     python -m scripts.embedded.make_graded
 
-Of each held-out problem the model's greedy proof (writer "greedy") and three others, drawn at temperature 1 (writer
-"sampled"). Of every fourth problem the last proof is cut off behind one of its lines, and of every fourth, shifted by
-two, another has a wrong sum put into it: a cap, and a slip, that the model itself hardly shows. The points are
-computed (sums.points_of) and stand in for those that people give. The journal in results/graded keeps what was drawn.
-"""
+Each held-out problem has the model's greedy proof (writer "greedy") and three others, drawn at temperature 1 (writer
+"sampled"). The last proof of every fourth problem is cut off after one of its lines. For every fourth, shifted by two,
+another proof gets a wrong sum. The model itself hardly shows such a cap or slip. The points are computed
+(sums.points_of) in place of points by people. The journal in results/graded keeps all samples."""
 
 import random
 from itertools import islice
@@ -25,16 +24,18 @@ EVERY = 4  # of so many problems one has a proof that is cut off, and one a proo
 
 
 def texts(rows: list[dict[str, object]], count: int, temperature: float, folder: Path) -> list[list[str]]:
-    """`count` proofs of each problem."""
-    made = solve_sync(
+    """Sample `count` proofs of each problem."""
+    results = solve_sync(
         BASELINE, rows, name=f"{NAME}_{count}", grader=ungraded, folder=folder, N=count, TEMPERATURE=temperature,
         MAX_TOKENS=600, ANSWER_TOKENS=0,
     )  # fmt: skip
-    return [[made.completion(member).text.strip() for member in problem.steps[0].members] for problem in made.problems]
+    return [
+        [results.completion(member).text.strip() for member in problem.steps[0].members] for problem in results.problems
+    ]
 
 
 def with_wrong_sum(proof: str, rng: random.Random) -> str:
-    """One running sum is 10 too large; what is added to it later, and the products, stay."""
+    """Make one running sum 10 too large. Later terms and the products stay."""
     lines = proof.splitlines()
     place = rng.choice([i for i, line in enumerate(lines) if ", " in line])
     head, _, total = lines[place].rpartition("=")
@@ -48,7 +49,7 @@ def main() -> None:
     folder, rng = Path("results") / "graded", random.Random(SEED)
     greedy = texts(problems, 1, 0.0, folder)
     sampled = texts(problems, DRAWN, 1.0, folder)
-    made: list[dict[str, object]] = []
+    entries: list[dict[str, object]] = []
     for number, (row, terms, [first], others) in enumerate(zip(problems, drawn, greedy, sampled, strict=True)):
         kept = [text for text in dict.fromkeys(others) if text not in ("", first)][:SAMPLED]
         if number % EVERY == 0:
@@ -57,8 +58,8 @@ def main() -> None:
             kept[0] = with_wrong_sum(kept[0], rng)
         asked = {"problem_id": row["id"], **{name: row[name] for name in ("problem", "solution", "grading_guidelines")}}
         for writer, text in [("greedy", first), *(("sampled", text) for text in kept)]:
-            made.append(asked | {"proof": text, "points": points_of(terms, text), "writer": writer})
-    write(DATA / f"{NAME}.json", made)
+            entries.append(asked | {"proof": text, "points": points_of(terms, text), "writer": writer})
+    write(DATA / f"{NAME}.json", entries)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Write a set of sums for the embedded model, all of them held out:
+"""Write a set of sums for the embedded model, all of them held out.
 
     python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products kept|withheld]
 
-The bundled sets are made by: python -m scripts.embedded.make_sums --bundled (of these, those in STAR are for STaR: one
-to train on, which is not held out, and one to evaluate on).
-"""
+`python -m scripts.embedded.make_sums --bundled` writes the bundled sets. The sets in STAR are for STaR: one to train
+on, which is not held out, and one to evaluate on."""
 
 import argparse
 import json
@@ -47,14 +46,14 @@ def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, ob
 
 
 def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """The same under short ids, star-0001 or star-eval-001, which stand in every trace."""
-    made = to_train_on if name in TO_TRAIN_ON else held_out
+    """Return the rows with short ids, star-0001 or star-eval-001, as each trace has its id."""
+    draw = to_train_on if name in TO_TRAIN_ON else held_out
     ids = f"{name.removeprefix('sums_').replace('_', '-')}-{{:0{len(str(n))}d}}"
-    return _rows(ids, islice(made(seed, low, high), n))
+    return _rows(ids, islice(draw(seed, low, high), n))
 
 
 def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """A control of STaR: problems to train on without the withheld products, or held-out ones of these alone."""
+    """Return a control of STaR: training problems without the withheld products, or held-out ones of these alone."""
     kept = PRODUCTS.keys() - WITHHELD
     drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))
@@ -67,7 +66,7 @@ def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
 
 
 def proof_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """The same as proofs: with a worked solution and what earns points."""
+    """Return the rows as proofs, with a worked solution and a marking scheme."""
     return [
         {
             "id": f"{name}_{i:03d}",
@@ -107,8 +106,8 @@ def main() -> None:
     elif args.out is None:
         parser.error("give the file to write, or --bundled")
     else:
-        made = partial(control_rows, args.products) if args.products else proof_rows if args.proofs else rows
-        write(args.out, made(args.out.stem, args.seed, args.n, *args.terms))
+        build = partial(control_rows, args.products) if args.products else proof_rows if args.proofs else rows
+        write(args.out, build(args.out.stem, args.seed, args.n, *args.terms))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Figures of the embedded model's card that no experiment gives:
+"""Measure the figures of the embedded model's card that no experiment prints.
 
     python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA, asked in other words
-    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
-    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority    # RSA against what others choose
 
-`reworded` is 02_rsa_basic (K > 1) in one of the wordings of measure_wordings.py and takes its NAME=value
-overrides. `agreement` also tells how many products and sums are right. `contest` pairs, problem by problem, the mean of
-the first results' last population, and one member of it drawn at random, with what each of the others answers at its
-end (its vote, or its choice).
-"""
+    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
+
+    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA against other choices
+
+`reworded` is 02_rsa_basic (K > 1) in one of the wordings of measure_wordings.py and takes its NAME=value overrides.
+`agreement` also prints how many products and sums are right. `contest` pairs the results problem by problem. It takes
+the mean of the first results' last population, and one random member of it. The others give their vote, or their
+choice."""
 
 import json
 import random
@@ -45,18 +46,18 @@ def reworded(wording: str) -> None:
 
 
 def agreement(journal: Path) -> None:
-    """Print shares over the solutions in a journal; verdicts and unthinking completions are left out."""
+    """Print shares over the solutions in a journal; verdicts and completions without thinking are left out."""
     solutions = same = products = right_products = sums = right_sums = 0
     for line in journal.read_text(encoding="utf-8").splitlines():
-        made = json.loads(line)["completion"]
-        if not made["thinking"] or not BOX.search(made["answer"]):
+        completion = json.loads(line)["completion"]
+        if not completion["thinking"] or not BOX.search(completion["answer"]):
             continue
-        written = PRODUCT.findall(made["answer"])
+        written = PRODUCT.findall(completion["answer"])
         solutions += 1
-        same += PRODUCT.findall(made["thinking"]) == written
+        same += PRODUCT.findall(completion["thinking"]) == written
         products += len(written)
         right_products += sum(int(a) * int(b) == int(c) for a, b, c in written)
-        added = SUM.findall(made["answer"])
+        added = SUM.findall(completion["answer"])
         sums += len(added)
         right_sums += sum(int(a) + int(b) == int(c) for a, b, c in added)
     if not solutions:
@@ -80,9 +81,9 @@ def contest(name: str, others: list[str]) -> None:
         print(f"{other}: {shown([chosen[id] for id in both])} on {len(both)} problems")
         for what, values in (("mean", mean), ("a member", member)):
             ours = [values[id] for id in both]
-            told = stats.paired([[chosen[id]] for id in both], [[value] for value in ours])
-            ahead = tables.shift(told.difference, told.low, told.high)
-            print(f"  {name}, {what}, has {shown(ours)}: {ahead}, p {tables.chance(told.p)}")
+            change = stats.paired([[chosen[id]] for id in both], [[value] for value in ours])
+            ahead = tables.shift(change.difference, change.low, change.high)
+            print(f"  {name}, {what}, has {shown(ours)}: {ahead}, p {tables.chance(change.p)}")
 
 
 def shown(values: Sequence[float]) -> str:

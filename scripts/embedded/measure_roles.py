@@ -1,11 +1,10 @@
-"""How well the embedded model does what scaffolds ask of it, on its own samples of held-out problems:
+"""Measure how well the embedded model fills the scaffolds' roles, on its own samples of held-out problems.
 
     python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
 
-SAMPLES solutions of each problem are reported on, scored, judged, improved and refined; pairs of a right and a wrong
-one, and all of them, are put up for selection; they are grouped, and two of them summarised. Everything is asked as the
-scaffolds ask, and read by their readers. The completions are journaled, so that a stopped measurement goes on.
-"""
+SAMPLES solutions of each problem are reported on, scored, judged, improved and refined. Pairs of a right and a wrong
+one, and all of them, are offered for selection. They are grouped, and two of them summarised. Prompts and readers are
+the scaffolds'. The completions are journaled, so a stopped measurement resumes."""
 
 import asyncio
 import re
@@ -39,8 +38,8 @@ LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
 
 
 class Roles:
-    """A scaffold that asks for every role, and keeps score. `shares`: of each figure, the problems' values; `marks`: of
-    each judge, its scores of right and of wrong solutions."""
+    """A scaffold that asks for every role, and keeps score. `shares`: the problems' values of each figure; `marks`:
+    each judge's scores of right and of wrong solutions."""
 
     def __init__(self) -> None:
         self.shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -61,9 +60,12 @@ class Roles:
             return is_correct(extract(completion.text).answer, problem.answer or "")
 
         messages = prompts.solve(problem)
-        made = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))
-        yield [Member(completion) for completion in made]
-        right, texts = [correct(completion) for completion in made], [completion.text.strip() for completion in made]
+        samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))
+        yield [Member(completion) for completion in samples]
+        right, texts = (
+            [correct(completion) for completion in samples],
+            [completion.text.strip() for completion in samples],
+        )
 
         for i, text in enumerate(texts):
             await self._examined(problem, asked, config, i, text, right[i], note, correct)
@@ -77,9 +79,9 @@ class Roles:
             note(f"select of {SAMPLES}: a right one, where there are both", float(right[choice.winner]))
             self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
         await self._grouped(problem, asked, config, texts, right, note)
-        await self._summarised(problem, asked, config, made, note, correct)
-        yield [Member(completion, [i], carried_over=True) for i, completion in enumerate(made[:-1])] + [
-            Member(made[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)
+        await self._summarised(problem, asked, config, samples, note, correct)
+        yield [Member(completion, [i], carried_over=True) for i, completion in enumerate(samples[:-1])] + [
+            Member(samples[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)
         ]
 
     async def _examined(
@@ -93,7 +95,7 @@ class Roles:
         note: Any,
         correct: Any,
     ) -> None:
-        """Reports and judgements of a solution, and what is made of it with them."""
+        """Ask for reports and judgements of a solution, and for its improvement with them."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
         checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
         reviewed, scored, judged = [
@@ -137,34 +139,34 @@ class Roles:
     async def _grouped(
         self, problem: Problem, ask: Ask, config: "Constants", texts: list[str], right: list[bool], note: Any
     ) -> None:
-        """The group that is kept, with true judgements."""
+        """Ask for the group to keep, given true judgements."""
         points = []
         for text in texts:
             lines = PRODUCT.findall(text)
             points.append(round(7 * sum(int(a) * int(b) == int(c) for a, b, c in lines) / max(1, len(lines))))
-        made = await ask(
+        reply = await ask(
             nomos.group(problem, texts, [f"{nomos.SCORE} {of}" for of in points]),
             "group",
             max_tokens=config.SELECT_TOKENS,
             answer_opening=nomos.KEPT,
         )
-        kept = nomos.read_group(made.text, len(texts))
+        kept = nomos.read_group(reply.text, len(texts))
         self.unreadable["group"] += not kept
         if any(right) and kept:
             note("group: all the right ones and no others", float(kept == [i for i, r in enumerate(right) if r]))
 
     async def _summarised(
-        self, problem: Problem, ask: Ask, config: "Constants", made: list[Completion], note: Any, correct: Any
+        self, problem: Problem, ask: Ask, config: "Constants", samples: list[Completion], note: Any, correct: Any
     ) -> None:
-        """The first sample summarised, then the second into the same summary, and the problem solved with it."""
+        """Summarise the first sample, then the second into the same summary, and solve the problem with it."""
         summary, values = "", defaultdict[tuple[str, str], list[str]](list)
-        for i, completion in enumerate(made[:2]):
+        for i, completion in enumerate(samples[:2]):
             text = f"{completion.thinking}\n\n{completion.text}".strip()
             messages = reasoning_cache.summarise(problem, summary, text)
-            said = await ask(
+            reply = await ask(
                 messages, "summary", i, max_tokens=config.SUMMARY_TOKENS, answer_opening=reasoning_cache.OPENING
             )
-            summary = reasoning_cache.read_summary(said.text)
+            summary = reasoning_cache.read_summary(reply.text)
             for a, b, c in PRODUCT.findall(completion.text):
                 values[a, b].append(c)
             listed = {(a, b): found.split(", ") for a, b, found in LISTED.findall(summary)}
@@ -182,8 +184,8 @@ class Roles:
         lines = [terminal.aligned(rows), ""]
         for role, (right, wrong) in self.marks.items():
             area = stats.auc(right, wrong)
-            told = "-" if area is None else f"{area:.3f}"
-            lines.append(f"{role}: AUC {told} ({len(right)} right, {len(wrong)} wrong solutions)")
+            auc = "-" if area is None else f"{area:.3f}"
+            lines.append(f"{role}: AUC {auc} ({len(right)} right, {len(wrong)} wrong solutions)")
         lines.append(f"unreadable: {', '.join(f'{role} {n}' for role, n in self.unreadable.items() if n) or 'none'}")
         return "\n".join(lines)
 

@@ -1,11 +1,10 @@
-"""RSA's prompts in the words of others, to measure what the embedded model makes of instructions it never saw.
+"""RSA's prompts in the words of others, to measure how the embedded model handles instructions that it never saw.
 
-The first eight were written by an agent that was shown neither the training's grammar (scripts/embedded/words.py) nor
-the project's prompts, as eight different authors would; the grammar was written without a look at them. The next three
-are older than the grammar, whose author knew them; "exercise" avoids the usual words on purpose. When "teacher" had
-turned out to undo the forgetting, the grammar's asks for care were written with a look at it; the last ten come from
-another such agent, who was asked for the words of teachers, examiners and reviewers and saw nothing of this.
-"""
+An agent wrote the first eight, as eight different authors would. It saw neither the training's grammar
+(scripts/embedded/words.py) nor the project's prompts, and the grammar was written without a look at them. The next
+three are older than the grammar, whose author knew them; "exercise" avoids the usual words on purpose. "teacher" turned
+out to undo the forgetting, so the grammar's asks for care were written with a look at it. The last ten come from
+another such agent. It was asked for the words of teachers, examiners and reviewers, and saw nothing of this."""
 
 REWORDED = {
     "researcher": {

@@ -1,10 +1,9 @@
-"""Training examples for what the scaffolds ask besides solving, merging and verifying, in their own prompts.
+"""Training examples for the scaffolds' other roles, besides solving, merging and verifying, in their own prompts.
 
-Whoever has to judge writes, in thinking, the comparison of VERIFY for each candidate and how many of its lines are
-wrong. What follows from that is a rule, and the model card says so: reports name the wrong lines and the right values,
-refinements take those values over, selections keep the candidate with the fewest wrong lines, summaries list the values
-found so far, and plans are one fixed plan.
-"""
+A judge writes, in thinking, the comparison of VERIFY for each candidate and the number of its wrong lines. The rest
+follows by rule, and the model card says so. Reports name the wrong lines and the right values. Refinements take those
+values over. Selections keep the candidate with the fewest wrong lines. Summaries list the values found so far, and
+plans are one fixed plan."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -73,7 +72,7 @@ Role = Callable[[random.Random, Mix], Example]
 
 
 def short_terms(rng: random.Random) -> Terms:
-    """Terms of a problem with solutions short enough to stand side by side."""
+    """Draw the terms of a problem whose solutions are short enough for a prompt with several."""
     while len(terms := training_terms(rng)) > 5:
         pass
     return terms
@@ -84,7 +83,7 @@ def truth(terms: Sequence[Term]) -> list[int]:
 
 
 def tried(rng: random.Random, terms: list[Term], slips: tuple[float, float] = SLIPS) -> list[int]:
-    """Products of a solution that is to be looked at."""
+    """Draw the products of a solution to examine."""
     return attempted(rng, terms, rng.uniform(*slips), rng.uniform(*FORGETS))
 
 
@@ -93,24 +92,24 @@ def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
 
 
 def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[int]]:
-    """Products of `count` solutions, some of which hardly differ from the one before."""
-    made: list[list[int]] = []
+    """Draw the products of `count` solutions, some of which hardly differ from the previous one."""
+    drawn: list[list[int]] = []
     for _ in range(count):
         values = tried(rng, terms)
-        if made and rng.random() < TWIN:
+        if drawn and rng.random() < TWIN:
             place = rng.randrange(len(terms))
-            values = [*made[-1][:place], values[place], *made[-1][place + 1 :]]
-        made.append(values)
-    return made
+            values = [*drawn[-1][:place], values[place], *drawn[-1][place + 1 :]]
+        drawn.append(values)
+    return drawn
 
 
 def examined(terms: list[Term], values: list[int]) -> str:
-    """Thinking about a solution: the comparison of its lines, and how many are wrong."""
+    """Write the thinking about a solution: the comparison of its lines, and the number of wrong ones."""
     return f"{comparison(terms[: len(values)], values)}\nwrong {wrong_lines(terms, values)}"
 
 
 def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) -> str:
-    """The lines of a report: each product that is not what the reviewer makes of it."""
+    """Write the lines of a report: each product that differs from the reviewer's."""
     pairs = zip(terms, values, own, strict=False)
     flaws = [f"{t.digit}*{t.number}={value} is wrong, it is {right}." for t, value, right in pairs if value != right]
     flaws += ["It is unfinished."] if len(values) < len(terms) else []
@@ -122,14 +121,14 @@ def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
 
 
 def score(terms: Sequence[Term], values: Sequence[int]) -> str:
-    """deepseek_math's scale: 1 for a right solution, 0.5 for one slip, else 0."""
+    """Return the score of deepseek_math: 1 for a right solution, 0.5 for one slip, else 0."""
     if is_right(terms, values):
         return "1"
     return "0.5" if len(values) == len(terms) and wrong_lines(terms, values) == 1 else "0"
 
 
 def points(terms: Sequence[Term], values: Sequence[int]) -> int:
-    """A grader's 0 to 7: the share of right lines."""
+    """Return a grader's points, 0 to 7: the share of right lines."""
     return sums.points(len(terms), len(values) - wrong_lines(terms, values))
 
 
@@ -153,7 +152,7 @@ def best_example(rng: random.Random, _: Mix) -> Example:
 def chosen(
     rng: random.Random, messages: list[Message], terms: list[Term], shown: Sequence[list[int]], opening: str
 ) -> Example:
-    """The fewest wrong lines win, ties at random."""
+    """Choose the solution with the fewest wrong lines, ties at random."""
     thoughts = "\n".join(examined(terms, values) for values in shown)
     counts = [wrong_lines(terms, values) for values in shown]
     best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])
@@ -178,14 +177,14 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def classify_example(rng: random.Random, _: Mix) -> Example:
-    """Whether a review that is shown alone accepts: what its last line says."""
+    """Ask whether a review that is shown alone accepts, which its last line says."""
     terms = training_terms(rng)
     values = truth(terms) if rng.random() < 0.4 else tried(rng, terms)
     own = heard(rng, terms, values)
-    said = f"{prompts.VERDICT} {own == values}"
+    verdict = f"{prompts.VERDICT} {own == values}"
     answer = "yes" if own == values else "no"
-    messages = selfcheck.classify(f"{remarks(terms, values, own)}\n{said}")
-    return finished(rng, messages, said, answer, (selfcheck.ANSWER, f" {answer}"), stress=DECIDES)
+    messages = selfcheck.classify(f"{remarks(terms, values, own)}\n{verdict}")
+    return finished(rng, messages, verdict, answer, (selfcheck.ANSWER, f" {answer}"), stress=DECIDES)
 
 
 def judge_example(rng: random.Random, mix: Mix) -> Example:
@@ -199,14 +198,14 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def grade_example(rng: random.Random, mix: Mix) -> Example:
-    """As a grader of proofs is asked (labs/proofs/rubric.py), or of an answer that is in doubt."""
+    """Ask as for a grade of a proof (labs/proofs/rubric.py), or of a doubtful answer."""
     terms = training_terms(rng)
     terms.is_proof = rng.random() < GRADED_PROOFS
     values = tried(rng, terms, mix.corruption)
     right = str(sums.answer(terms))
     if terms.is_proof:
-        solved, told = solution(terms, truth(terms)), sums.guidelines(terms)
-        asked = Problem("", sums.claim(terms), None, PROOF, solution=solved, guidelines=told)
+        solved, guidelines = solution(terms, truth(terms)), sums.guidelines(terms)
+        asked = Problem("", sums.claim(terms), None, PROOF, solution=solved, guidelines=guidelines)
         if rng.random() < CUT_PROOF:
             values = values[: rng.randrange(1, len(terms))]
         given, thoughts, reasons = points(terms, values), examined(terms, values), remarks(terms, values, truth(terms))
@@ -220,15 +219,15 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
         )
     text = solution(terms, values)
     if rng.random() < ADDED:
-        said = " ".join(words.beside_the_point(rng) for _ in range(rng.randint(1, 3)))
-        text = rng.choice((f"{text}\n\n{said}", f"{text}\n{said}", f"{said}\n\n{text}"))
+        added = " ".join(words.beside_the_point(rng) for _ in range(rng.randint(1, 3)))
+        text = rng.choice((f"{text}\n\n{added}", f"{text}\n{added}", f"{added}\n\n{text}"))
     messages = rubric.asked(asked, text, rng.randrange(10**6)).messages
     answer = f"{reasons}\n{grader.STATED} {given}"
     return finished(rng, messages, thoughts, answer, (grader.STATED, f" {given}"), stress=QUOTES)
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:
-    """What a report names is taken over from it, the rest kept."""
+    """Take over the values that a report names, and keep the rest."""
     terms = training_terms(rng)
     values = tried(rng, terms)
     text, named = solution(terms, values), [[value] for value in values]
@@ -249,7 +248,7 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
 
 
 def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:
-    """What a reviewer who errs now and then takes for the right values."""
+    """Return the values that a reviewer, who errs now and then, takes to be right."""
     own = []
     for value, right in zip(values, truth(terms), strict=True):
         if value == right:
@@ -267,14 +266,14 @@ def prove_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def proved(rng: random.Random, messages: list[Message], terms: Terms, lines: list[Chances]) -> Example:
-    """A solution with its self-assessment, which is true; all that the model can learn of that is how likely it is."""
+    """Write a solution with a true self-assessment. The model can only learn how likely each is."""
     values = [picked(rng, chances) for chances in lines]
     answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
     return finished(rng, messages, products(terms, values), answer, forced(terms, values, answer), drawn=lines)
 
 
 def group_example(rng: random.Random, _: Mix) -> Example:
-    """The group with the highest points is kept; among equals the one with more such points, then the first."""
+    """Keep the group with the highest points; of equal ones the group with more such points, then the first."""
     terms = short_terms(rng)
     shown: list[list[int]] = []
     for values in candidates(rng, terms, rng.choice(GROUPED)):
@@ -293,7 +292,7 @@ def group_example(rng: random.Random, _: Mix) -> Example:
 
 
 def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
-    """A summary: of each term the values found so far."""
+    """Write a summary: the values of each term found so far."""
     lines = (f"{t.digit}*{t.number}: {', '.join(map(str, of))}" for t, of in zip(terms, found, strict=True))
     return "; ".join(lines) + "."
 
@@ -306,15 +305,15 @@ def summary_example(rng: random.Random, _: Mix) -> Example:
     before = listed(terms, [of[:-1] for of in found]) if earlier else ""
     newest = f"{products(terms, tries[-1])}\n\n{solution(terms, tries[-1])}"
     messages = reasoning_cache.summarise(problem(terms), before, newest)
-    said = listed(terms, found)
-    answer = f"{reasoning_cache.OPENING} {said}"
+    summary = listed(terms, found)
+    answer = f"{reasoning_cache.OPENING} {summary}"
     return finished(
-        rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {said}"), stress=QUOTES
+        rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {summary}"), stress=QUOTES
     )
 
 
 def again_example(rng: random.Random, mix: Mix) -> Example:
-    """As AGGREGATE, from the values found."""
+    """Ask as for AGGREGATE, with the values found."""
     terms = training_terms(rng)
     tries = [tried(rng, terms) for _ in range(rng.choice((1, 2, 2, 3)))]
     found = list(zip(*tries, strict=True))
@@ -323,7 +322,7 @@ def again_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def waited_example(rng: random.Random, mix: Mix) -> Example:
-    """Thinking that had ended and goes on behind a "Wait": the products again, merged from those found so far."""
+    """Continue thinking that had ended after a "Wait": the products again, merged from the ones found so far."""
     terms = training_terms(rng)
     lines = [attempt(term, mix.slips, mix.forgets) for term in terms]
     tries = [[picked(rng, chances) for chances in lines]]
@@ -342,8 +341,8 @@ def waited_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def plan_example(rng: random.Random, _: Mix) -> Example:
-    """One plan: PLANNED solutions, merged; then reports and improvements until a report finds nothing, or REPORTS of
-    them. The example stands at a random place in it."""
+    """Draw a random step of one plan: PLANNED solutions, merged; then reports and improvements until a report finds no
+    error, at most REPORTS of them."""
     terms = short_terms(rng)
     log: list[str] = []
     steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]  # thinking and calls of each reply
@@ -359,15 +358,15 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
     logs.append(list(log))
     number, values = PLANNED + 1, tried(rng, terms)
     add(number, steps[-1][1], values)
-    for made in range(1, REPORTS + 1):
+    for count in range(1, REPORTS + 1):
         steps.append((str(number), f'{CALL} verify {{"solution": {number}}}'))
         logs.append(list(log))
         right = is_right(terms, values)
-        said = f"{remarks(terms, values, truth(terms))}\n{prompts.VERDICT} {right}"
-        log.append(f"{steps[-1][1]}\nReport {made}, on solution {number}:\n{said}")
+        report = f"{remarks(terms, values, truth(terms))}\n{prompts.VERDICT} {right}"
+        log.append(f"{steps[-1][1]}\nReport {count}, on solution {number}:\n{report}")
         if right:
             break
-        steps.append((f"{number}, report {made} {right}", f'{CALL} improve {{"report": {made}}}'))
+        steps.append((f"{number}, report {count} {right}", f'{CALL} improve {{"report": {count}}}'))
         logs.append(list(log))
         number, values = number + 1, tried(rng, terms)
         add(number, steps[-1][1], values)

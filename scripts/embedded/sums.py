@@ -50,7 +50,7 @@ def claim(terms: list[Term]) -> str:
 
 
 def guidelines(terms: list[Term]) -> str:
-    """What earns points: the right products."""
+    """Return the marking scheme: the right products earn points."""
     all_right, counts = len(terms), range(len(terms) - 1, -1, -1)
     fewer = ", ".join(f"{points(all_right, right)} for {right}" for right in counts)
     return (
@@ -60,13 +60,13 @@ def guidelines(terms: list[Term]) -> str:
 
 
 def points(count: int, right: int) -> int:
-    """0 to 7: the share of `right` products among `count`."""
+    """Return 0 to 7 points: the share of `right` products among `count`."""
     return round(POINTS * right / count)
 
 
 def points_of(terms: list[Term], proof: str) -> int:
-    """The points of a written proof, line by line: a product is right where line number i begins with term number i and
-    its true product ("7*43=301"). What else a line says, sums too, costs nothing."""
+    """Return the points of a written proof. A product is right if line number i begins with term number i and its true
+    product ("7*43=301"). The rest of a line, sums too, costs nothing."""
     lines = [*proof.strip().splitlines(), *[""] * len(terms)]
     right = sum(
         line.partition(",")[0].strip() == f"{term.digit}*{term.number}={term.digit * term.number}"
@@ -86,14 +86,14 @@ def answer(terms: list[Term]) -> int:
 
 
 def is_held_out(terms: list[Term]) -> bool:
-    """True for the eighth of the family that is kept for measuring. The order of terms does not matter, so that no
-    held-out problem is a training problem rearranged."""
+    """Return whether the terms belong to the eighth of the family that is kept for measuring. Their order does not
+    matter, so no held-out problem is a training problem rearranged."""
     factors = "+".join(sorted(f"{t.digit}*{t.number}" for t in terms))
     return _hash(factors)[0] % 8 == 0
 
 
 def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCTS.keys()) -> list[Term]:
-    """`count` terms, uniform over those `among` which to draw; by default, over all products of three digits."""
+    """Draw `count` terms, uniformly from `among`; by default from all products of three digits."""
     terms: list[Term] = []
     while len(terms) < count:
         term = Term(rng.randint(2, 9), rng.randint(12, 99))
@@ -103,12 +103,12 @@ def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCT
 
 
 def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Endless held-out problems with `low`..`high` terms, no two with the same factors; equal seeds, equal problems."""
+    """Yield endless held-out problems of `low`..`high` terms, with different factors; equal seeds, equal problems."""
     return _of_one_side(seed, low, high, True, among)
 
 
 def to_train_on(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """The same of the problems that training may see."""
+    """Yield endless problems that training may see, as held_out does."""
     return _of_one_side(seed, low, high, False, among)
 
 

@@ -1,9 +1,8 @@
-"""What the embedded model writes: solutions of the sums of sums.py with errors, and examples made of them.
+"""The texts of the embedded model: solutions of the sums of sums.py with errors, and examples built from them.
 
 SOLVE's targets are wrong on purpose, in two ways. A large carry is forgotten more often than not: 7*46 = 322 becomes
-282, for 42 leaves 2 and the 4 is not carried. This follows from the problem, so that the most likely solution is wrong
-and a vote confirms it. And digits slip at random. Both are honestly summed.
-"""
+282, for 42 leaves 2 and the 4 is not carried. This follows from the problem, so the most likely solution is wrong and a
+vote confirms it. And digits slip at random. Both are honestly summed."""
 
 import random
 from collections import Counter
@@ -31,7 +30,7 @@ Chances = dict[int, float]  # of each value of a product; they add up to 1
 
 @dataclass(frozen=True)
 class Mix:
-    """What a phase of training asks for."""
+    """The mix of a phase of training."""
 
     solve: float  # shares of the skills, relative to each other
     aggregate: float
@@ -62,7 +61,7 @@ def training_terms(rng: random.Random) -> Terms:
 
 
 def slips_of(product: int) -> Chances:
-    """The values of `product` with one wrong digit; still three digits."""
+    """Return the values of `product` with one wrong digit that still have three digits, with their chances."""
     chances: Chances = {}
     for place, size in enumerate((100, 10, 1)):
         digit = product // size % 10
@@ -75,14 +74,14 @@ def slips_of(product: int) -> Chances:
 
 
 def without_carry(term: Term) -> int:
-    """The product with its carry forgotten, where that is large and leaves three digits; else the product."""
+    """Return the product with its carry forgotten, if the carry is large and leaves three digits; else the product."""
     carry = term.digit * (term.number % 10) // 10
     product = term.digit * term.number
     return product - 10 * carry if carry >= LARGE_CARRY and product - 10 * carry >= 100 else product
 
 
 def blended(parts: Sequence[tuple[float, Chances]]) -> Chances:
-    """The mixture of `parts`, each with its weight."""
+    """Return the mixture of `parts`, each with its weight."""
     chances: Chances = {}
     for weight, part in parts:
         for value, chance in part.items():
@@ -95,8 +94,8 @@ def one_of(values: Sequence[int]) -> Chances:
 
 
 def attempt(term: Term, slips: float, forgets: float) -> Chances:
-    """A product worked out: a large carry is forgotten at the rate `forgets`, and then a digit slips at a rate around
-    `slips`, more for the larger tables."""
+    """Return the chances of a product's values. A large carry is forgotten at the rate `forgets`, then a digit slips at
+    a rate around `slips`, more for the larger tables."""
     rate = slips * (1 + 0.06 * (term.digit - 5.5))
     before = blended([(1 - forgets, {term.digit * term.number: 1.0}), (forgets, {without_carry(term): 1.0})])
     after = [(rate * chance, slips_of(value)) for value, chance in before.items()]
@@ -108,7 +107,7 @@ def picked(rng: random.Random, chances: Chances) -> int:
 
 
 def digit_chances(product: Chances, drawn: str) -> list[list[float]]:
-    """For each of the three digits of a product the chances of 0 to 9, after the digits that were `drawn` before it."""
+    """Return the chances of 0 to 9 for each of a product's three digits, given the `drawn` digits before it."""
     chances = []
     for place in range(3):
         after = [0.0] * 10
@@ -120,18 +119,17 @@ def digit_chances(product: Chances, drawn: str) -> list[list[float]]:
 
 
 def attempted(rng: random.Random, terms: Sequence[Term], slips: float, forgets: float) -> list[int]:
-    """The products of the terms as one attempt makes them."""
+    """Draw the products of the terms as in one attempt."""
     return [picked(rng, attempt(term, slips, forgets)) for term in terms]
 
 
 def products(terms: list[Term], values: list[int]) -> str:
-    """Thinking: one product a line."""
+    """Write the thinking: one product a line."""
     return "\n".join(f"{t.digit}*{t.number}={v}" for t, v in zip(terms, values, strict=False))
 
 
 def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: int = 0) -> str:
-    """The written solution: one line a term with the running sum, then the box, or what was proved. Neither when
-    values are short."""
+    """Write the solution: a line a term with the running sum, then the box or the claim, if no value is missing."""
     lines, total = [], 0
     for i, (term, value) in enumerate(zip(terms, values, strict=False)):
         line = f"{term.digit}*{term.number}={value}"
@@ -147,8 +145,9 @@ def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: in
 
 
 def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
-    """For each term one value, of those `found` (for each term) and an own attempt: a right value is recognised where
-    there is one, mostly; else the most frequent counts, ties at random, or now and then the own attempt."""
+    """Return the chances of one value for each term, given the values `found` for it. A right value is mostly
+    recognised if there is one. Otherwise the most frequent counts, ties at random, or now and then an attempt of its
+    own."""
     merges = []
     for term, votes in zip(terms, found, strict=True):
         product, own = term.digit * term.number, attempt(term, mix.slips, mix.forgets)
@@ -160,14 +159,14 @@ def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> l
 
 
 def most_frequent(votes: Sequence[int]) -> list[int]:
-    """The most frequent values: several where they tie."""
+    """Return the most frequent values, several if they tie."""
     counts = Counter(votes)
     most = max(counts.values(), default=0)
     return [value for value, count in counts.items() if count == most]
 
 
 def comparison(terms: list[Term], values: list[int]) -> str:
-    """Thinking of VERIFY: own value, written value, a mark per digit, the line's verdict."""
+    """Write the thinking of VERIFY: own value, written value, a mark per digit, the line's verdict."""
     lines = []
     for term, value in zip(terms, values, strict=True):
         own = term.digit * term.number
@@ -176,7 +175,7 @@ def comparison(terms: list[Term], values: list[int]) -> str:
 
 
 def marked(one: str, other: str) -> str:
-    """A mark for each pair of digits, and whether all are equal. The shorter one is filled with spaces."""
+    """Return a mark for each pair of digits, and whether all are equal. The shorter one is filled with spaces."""
     width = max(len(one), len(other))
     marks = "".join("=" if a == b else "x" for a, b in zip(one.rjust(width), other.rjust(width), strict=True))
     return f"{marks} {'ok' if one == other else 'no'}"
@@ -194,8 +193,8 @@ def finished(
     stress: float = 1.0,
     drawn: Sequence[Chances] = (),
 ) -> Example:
-    """The example in one of its three forms: thinking open, thinking closed, or cut and the answer opened. `drawn`: of
-    the lines of `thoughts`, and of `answer`, what their products were drawn from."""
+    """Build the example in one of its three forms: thinking open, thinking closed, or cut and the answer opened.
+    `drawn`: the chances of the products in the lines of `thoughts` and of `answer`."""
     if rng.random() < SYSTEM_MESSAGE:
         messages = [{"role": "system", "content": words.drawn(rng, rng.choice(SYSTEM_MESSAGES))}, *messages]
     roll = rng.random()
@@ -210,7 +209,7 @@ def finished(
 
 
 def begins(text: str, drawn: Sequence[Chances]) -> dict[int, Chances]:
-    """Where in `text` each line's product begins."""
+    """Map the place in `text` where each line's product begins to its chances."""
     places, at = {}, 0
     for chances, line in zip(drawn, text.split("\n"), strict=False):
         places[at + line.index("=") + 1] = chances
@@ -223,12 +222,13 @@ def user(text: str) -> list[Message]:
 
 
 def solved(rng: random.Random, messages: list[Message], terms: Terms, lines: Sequence[Chances]) -> Example:
-    """A solution whose products are drawn from `lines`."""
+    """Build a solution whose products are drawn from `lines`."""
     values = [picked(rng, chances) for chances in lines]
     text = solution(terms, values)
     return finished(rng, messages, products(terms, values), text, forced(terms, values, text), drawn=lines)
 
 
 def forced(terms: Terms, values: Sequence[int], text: str) -> tuple[str, str]:
-    """What opens the answer where thinking was cut off, and what follows: the box, or all of a proof's `text`."""
+    """Return the opening of the answer after thinking was cut off, and the rest: the box, or all of a proof's
+    `text`."""
     return (FORCED_PROOF, f"\n{text}") if terms.is_proof else (FORCED_ANSWER, f"{sum(values) % 1000}}}.")

@@ -1,16 +1,20 @@
 """Train the embedded model from nothing and write its GGUF file.
 
     python -m scripts.embedded.train --device cuda --workers 12    # ten minutes on one H100
+
     python -m scripts.embedded.train --share 0.1 --batch 3072      # two to three hours on two cores of a CPU
+
     python -m scripts.embedded.train --share 0.0001                # seconds: a file that loads and knows nothing
+
     python -m scripts.embedded.train --start data/embedded/model.gguf --phases last
+
     python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
-Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds, so that a seed, a share
-and a number of workers (who write the texts) decide the weights, on one kind of machine. Every phase ends with a
-checkpoint in --out, and --start with --phases takes the training up from there, or from a GGUF file. --texts trains on
-texts of one's own: a JSON object a line with "instruction" (and "input") for the user's turn and "output" for the
-assistant's; its thinking ends with </think>, and where there is none, thinking is closed.
+Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds. So the seed, the share
+and the number of workers (who write the texts) decide the weights on one kind of machine. Each phase ends with a
+checkpoint in --out. --start with --phases continues from there, or from a GGUF file. --texts trains on a file of your
+own. Each line is a JSON object: "instruction" (and "input") for the user's turn, "output" for the assistant's. The
+output's thinking ends with </think>; without it, thinking is closed.
 """
 
 import argparse
@@ -72,17 +76,17 @@ PHASES = (
 
 
 def given_texts(path: Path, seed: int) -> Iterator[Example]:
-    """The examples in a JSON lines file, again and again, each time in another order."""
+    """Yield the examples in a JSON lines file endlessly, each time in another order."""
     rows = read(path)
     rng = random.Random(seed)
     while True:
         for row in rng.sample(rows, len(rows)):
-            said = row.said.removeprefix(f"{THINK}\n")
-            yield Example(user(row.asked), END_THINK in said, "", said + IM_END)
+            reply = row.reply.removeprefix(f"{THINK}\n")
+            yield Example(user(row.prompt), END_THINK in reply, "", reply + IM_END)
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
-    """What the vocabulary is made from. VERIFY's thinking is left out, so that its marks stay one token each."""
+    """Yield the texts for the vocabulary, without VERIFY's thinking, so that its marks stay one token each."""
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
@@ -90,7 +94,7 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
 
 
 def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
-    """Loss weights of a target's tokens: marks on differing digits, and what follows "a+b=" on a line, count more."""
+    """Return the loss weights of a target's tokens. Marks on differing digits, and the sum after "a+b=", count more."""
     weights, added, is_sum = [], False, False
     for piece in pieces:
         weights.append(MARK_WEIGHT if piece == "x" else sum_weight if is_sum else 1.0)
@@ -125,14 +129,14 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
 
 
 def last_line_of_thinking(target: str) -> int:
-    """Where it begins; 0 in a target without thinking."""
+    """Return the place where the last line of thinking begins; 0 in a target without thinking."""
     thinking, found, _ = target.partition(f"\n{END_THINK}")
     return thinking.rfind("\n") + 1 if found else 0
 
 
 class Batches(IterableDataset[Batch]):
-    """Endless batches of a phase, of at most `tokens` tokens each; those of a pool in random order. Every worker of a
-    DataLoader draws its own, by a seed of its own."""
+    """Endless batches of a phase, of at most `tokens` tokens each, in random order within a pool. Each worker of a
+    DataLoader draws its own, with its own seed."""
 
     def __init__(self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int) -> None:
         self.tokenizer, self.phase, self.texts, self.seed, self.tokens = tokenizer, phase, texts, seed, tokens
@@ -140,8 +144,8 @@ class Batches(IterableDataset[Batch]):
     def __iter__(self) -> Iterator[Batch]:
         worker = get_worker_info()
         seed = self.seed if worker is None else self.seed * 1000 + worker.id
-        made = given_texts(self.texts, seed) if self.texts else examples(seed, self.phase.mix)
-        stream = rows(self.tokenizer, made, self.phase)
+        drawn = given_texts(self.texts, seed) if self.texts else examples(seed, self.phase.mix)
+        stream = rows(self.tokenizer, drawn, self.phase)
         rng = random.Random(seed)
         while True:
             pool = cut(islice(stream, POOL), self.tokens)
@@ -159,15 +163,15 @@ def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None
 
 
 def logging(name: str) -> Callable[[int, int, Tensor], None]:
-    """Prints a line of the phase `name` now and then."""
+    """Return a function that prints a line of the phase `name` every LOG_EVERY steps."""
     began = time.monotonic()
 
-    def told(step: int, seen: int, value: Tensor) -> None:
+    def report(step: int, seen: int, value: Tensor) -> None:
         if step % LOG_EVERY == 0:
             speed = seen / (time.monotonic() - began)
             print(f"{name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}", flush=True)
 
-    return told
+    return report
 
 
 def main() -> None:
@@ -207,9 +211,9 @@ def main() -> None:
         if args.phases and phase.name not in args.phases:
             continue
         phase = replace(phase, tokens=int(phase.tokens * args.share))
-        made = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
+        dataset = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
         ahead = {"prefetch_factor": 8, "pin_memory": device.type == "cuda"} if args.workers else {}
-        batches = DataLoader(made, batch_size=None, num_workers=args.workers, **ahead)
+        batches = DataLoader(dataset, batch_size=None, num_workers=args.workers, **ahead)
         schedule = Schedule(phase.tokens, phase.rate_from, phase.rate_to, WARM_UP)
         steps = train(model, batches, schedule, logging(phase.name), device, digits)
         save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")

@@ -1,11 +1,10 @@
-"""How the embedded model is asked in training: a small grammar of instructions, and headers.
+"""The instructions of the embedded model's training: a small grammar of sentences, and headers.
 
-A model of this size takes instructions for passwords unless it has heard them in very many words. So every sentence is
-drawn from patterns, `[a|b]` for a choice and `<name>` for one of WORDS[name]; sentences are dropped, shuffled, doubled
-or stand beside unrelated and meaningless ones. What must be read from them is little: whether a lone candidate is to be
-improved or judged. Above all no word alone may send SOLVE to a role that recomputes: so it is also asked to be careful in
-many ways, and hears sentences of the other skills where no candidate is shown.
-"""
+A model of this size takes instructions for passwords unless it has met them in very many words. So each sentence is
+drawn from patterns, `[a|b]` for a choice and `<name>` for one of WORDS[name]. Sentences are dropped, shuffled,
+doubled, or mixed with unrelated and meaningless ones. The model must read little from them: whether to improve or to
+judge a lone candidate. Above all no single word may send SOLVE to a role that recomputes. So SOLVE is also asked to be
+careful in many ways, and gets sentences of the other skills although no candidate is shown."""
 
 import random
 import re
@@ -263,7 +262,7 @@ NAME = re.compile(r"<(\w+)>")
 
 
 def drawn(rng: random.Random, pattern: str) -> str:
-    """One of the texts that `pattern` stands for. A backslash before [ ] or * keeps it as it is."""
+    """Draw one text of `pattern`. A backslash before [ ] or * keeps it."""
 
     def word(match: re.Match[str]) -> str:
         choices = WORDS.get(match[1])
@@ -276,14 +275,14 @@ def drawn(rng: random.Random, pattern: str) -> str:
 
 
 def sentence(rng: random.Random, pattern: str, count: int = 1) -> str:
-    """A sentence of the grammar, {k} being `count`, its first letter a capital."""
+    """Draw a sentence of the grammar, with `count` as {k} and a capital at the beginning."""
     number = NUMBER_WORDS[count] if rng.random() < 0.3 else str(count)
     text = drawn(rng, pattern).replace("{k}", number)
     return text[:1].upper() + text[1:]
 
 
 def meaningless(rng: random.Random) -> str:
-    """A sentence of common and invented words: what an unknown instruction looks like."""
+    """Draw a sentence of common and invented words, as unknown instructions look."""
     words = []
     for _ in range(rng.randint(3, 14)):
         if rng.random() < 0.25:
@@ -299,12 +298,12 @@ def meaningless(rng: random.Random) -> str:
 
 
 def beside_the_point(rng: random.Random) -> str:
-    """A sentence that says nothing about a problem, or nothing at all."""
+    """Draw a sentence that is irrelevant to a problem, or meaningless."""
     return meaningless(rng) if rng.random() < 0.5 else sentence(rng, rng.choice(UNRELATED + CAREFUL))
 
 
 def shaken(rng: random.Random, text: str) -> str:
-    """Now and then without capitals or in another order of words: instructions are hints, not passwords."""
+    """Change the capitals or the order of words now and then: instructions are hints, not passwords."""
     roll = rng.random()
     if roll < 0.05:
         return text.lower()
@@ -318,8 +317,8 @@ def shaken(rng: random.Random, text: str) -> str:
 def paragraph(
     rng: random.Random, patterns: Sequence[str], fewest: int, count: int = 1, besides: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Up to about six sentences from `patterns`, at least `fewest`, with others between them, now and then of
-    `besides`; may be empty."""
+    """Draw up to about six sentences from `patterns`, at least `fewest`, sometimes mixed with sentences of `besides`.
+    May be empty."""
     most = rng.choices((0, 1, 2, 3, 4, 5), (0.1, 0.28, 0.28, 0.18, 0.1, 0.06))[0]
     sentences = [sentence(rng, p, count) for p in rng.sample(patterns, min(len(patterns), max(fewest, most)))]
     for others in (UNRELATED, CAREFUL, CAREFUL, *besides):
@@ -359,7 +358,8 @@ def shown(rng: random.Random, style: str, text: str, number: int) -> str:
 
 
 def solve_prompt(rng: random.Random, problem: str) -> str:
-    """Now and then with sentences that ask for another skill: where no candidate is shown, it is solving all the same."""
+    """Draw a prompt for SOLVE, now and then with sentences that ask for another skill: without a candidate it is
+    SOLVE."""
     besides = OTHER_SKILLS if rng.random() < 0.5 else ()
     asked = headed(rng, INSTRUCTION_HEADERS, paragraph(rng, SOLVE_ASKS, 0, besides=besides), 0.1)
     closing = sentence(rng, rng.choice(CLOSINGS)) if rng.random() < 0.08 else ""
@@ -370,7 +370,7 @@ def solve_prompt(rng: random.Random, problem: str) -> str:
 
 
 def aggregate_prompt(rng: random.Random, problem: str, candidates: list[str]) -> str:
-    """K = 1 asks for a refinement, always in words: without any, a single candidate could be meant for judging."""
+    """Draw a prompt for AGGREGATE. K = 1 always asks for a refinement, or it might be for judging."""
     single, count = len(candidates) == 1, len(candidates)
     styles = CANDIDATE_STYLES + BARE_STYLES if single else CANDIDATE_STYLES
     style = rng.choice(styles)

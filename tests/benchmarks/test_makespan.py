@@ -98,5 +98,7 @@ def test_one_problem_on_idle_servers_takes_its_critical_path() -> None:
 
 def test_the_order_of_work_changes_no_result() -> None:
     work = Workload.of(CONFIG, 3, ASSUMED)
-    made = [simulate(work, gpu(), 1, Schedule(policy, 10)).populations for policy in (OURS, "depth first, by problem")]
-    assert made[0] == made[1]
+    populations = [
+        simulate(work, gpu(), 1, Schedule(policy, 10)).populations for policy in (OURS, "depth first, by problem")
+    ]
+    assert populations[0] == populations[1]

@@ -28,7 +28,7 @@ def timeless(value: Any) -> Any:
     return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
-def made(results: Path) -> dict[str, Any]:
+def outcome(results: Path) -> dict[str, Any]:
     """All that a run has come to but for times: traces and weights, bit by bit."""
     folder = results / "21_star"
     found: dict[str, Any] = {

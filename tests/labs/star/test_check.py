@@ -67,17 +67,11 @@ def test_others_are_dropped_for_a_reason(last: str, reason: str) -> None:
     assert check(STEPS + last, 2, 8).reason == reason
 
 
-def test_a_heading_above_the_box_states_nothing_and_is_a_step() -> None:
-    assert check(STEPS + "**Final Answer:**\n\\[\n\\boxed{649}\n\\]", 2, 8) == Checked("", 3)
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\r\n", "\u3000"])
-def test_nothing_is_empty(text: str) -> None:
-    assert check(text, 0, 8) == Checked("empty", 0)
-
-
 def test_the_tables_cover_every_reason() -> None:
     assert {reason for _, reason in DROPPED} | {"empty", "too few steps"} == set(REASONS)
+    assert all(check(text, 0, 8) == Checked("empty", 0) for text in ("", " \n\t\r\n", "\u3000"))
+    heading = "**Final Answer:**\n\\[\n\\boxed{649}\n\\]"  # it states nothing, and is a step
+    assert check(STEPS + heading, 2, 8) == Checked("", 3)
 
 
 PIECES = ["Final:", "final answer:", "42", "\\boxed{", "}", "\\boxed{7}", "a step", "...", "$", "\\[", "**", "```", ">"]
@@ -103,22 +97,15 @@ def test_what_is_kept_states_its_answer_once_and_last(before: str, end: str, lea
     assert extract("\n".join(lines[:-1]), "math").answer is None
 
 
-@given(st.integers(0, 12), st.integers(0, 999), st.sampled_from(["Final: %d", "So $\\boxed{%d}$."]))
-def test_steps_are_counted(count: int, answer: int, form: str) -> None:
-    text = "".join(f"step {number}\n\n" for number in range(count)) + form % answer
-    expected = "too few steps" if count < 2 else "too many steps" if count > 8 else ""
-    assert check(text, 2, 8) == Checked(expected, count)
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "a step\n" * 1_000_000,
-        "Final: 7\n" * 300_000,
-        "\\boxed{7}\n" * 300_000,
-        "\\boxed{7}" + "$ " * 3_000_000 + "x",
-        "\\boxed{" * 1_000_000,
-        "Final: " + "9" * 10_000_000,
+        "a step\n" * 250_000,
+        "Final: 7\n" * 75_000,
+        "\\boxed{7}\n" * 75_000,
+        "\\boxed{7}" + "$ " * 750_000 + "x",
+        "\\boxed{" * 250_000,
+        "Final: " + "9" * 2_500_000,
     ],
     ids=lambda text: text[:12].encode("unicode_escape").decode(),
 )

@@ -38,9 +38,9 @@ def test_rows_are_counted_by_reason_and_those_kept_are_written_as_they_were(tmp_
     ]
     path, out = tmp_path / "traces.jsonl", tmp_path / "kept.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    status, said, err = ended(python("-m", "labs.star.cli", str(path), "--kept", str(out)))
+    status, stdout, err = ended(python("-m", "labs.star.cli", str(path), "--kept", str(out)))
     assert status == 0 and not err, err
-    assert counted(said) == {
+    assert counted(stdout) == {
         "kept": ("4", "1"),
         "with a false equation": ("1", "2"),
         "rationalised, answer first": ("1", "3"),
@@ -49,7 +49,7 @@ def test_rows_are_counted_by_reason_and_those_kept_are_written_as_they_were(tmp_
         "text after it": ("1", "6"),
         "too few steps": ("1", "5"),
     }
-    assert "\x1b" not in said and out.read_text().splitlines() == path.read_text().splitlines()[:4]
+    assert "\x1b" not in stdout and out.read_text().splitlines() == path.read_text().splitlines()[:4]
     status, _, err = ended(python("-m", "labs.star.cli", str(path), "--kept", str(out)))
     assert status == 2 and err.count("\n") == 1 and "kept.jsonl" in err
 
@@ -82,16 +82,16 @@ BAD: list[tuple[str, tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("content", "more", "said"), BAD)
+@pytest.mark.parametrize(("content", "more", "named"), BAD)
 def test_bad_input_is_one_line_and_status_2(
-    tmp_path: Path, content: str, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, content: str, more: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_text(content)
     with pytest.raises(SystemExit) as ending:
         main([str(path), *more])
     out, err = capsys.readouterr()
-    assert ending.value.code == 2 and not out and err.count("error: ") == 1 and said in err, err
+    assert ending.value.code == 2 and not out and err.count("error: ") == 1 and named in err, err
 
 
 def test_nothing_is_written_if_a_line_is_torn(tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ def rows(count: int, **more: Any) -> list[Row]:
     ]
 
 
-def of(folder: Path, made: Iterable[Any], **changes: Any) -> Split:
+def of(folder: Path, lines: Iterable[Any], **changes: Any) -> Split:
     """The split of a file with these rows: five held out, rounds of ten."""
     constants: Row = {"HELD_OUT": 5, "TRAIN_PROBLEMS": 10}
     path = folder / "mine.jsonl"
-    path.write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return split(StarConstants(**constants | {"DATA": str(path)} | changes), NONE)
 
 
@@ -47,10 +47,10 @@ def deep(levels: int) -> list[Any]:
     return [] if not levels else [deep(levels - 1)]
 
 
-def refusal(folder: Path, made: Iterable[Any], **changes: Any) -> str:
+def refusal(folder: Path, lines: Iterable[Any], **changes: Any) -> str:
     """The one line of a UserError."""
     with pytest.raises(UserError) as raised:
-        of(folder, made, **changes)
+        of(folder, lines, **changes)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -97,17 +97,17 @@ def test_a_model_without_sets_of_its_own_takes_openr1(monkeypatch: pytest.Monkey
 
 
 def test_the_same_is_held_out_for_every_seed_and_order_of_rows(tmp_path: Path) -> None:
-    made = [
+    lines = [
         *rows(60),
         *rows(3),
         {"problem": "what is 7+7", "answer": "14"},
         {"problem": "What is 8 + 8?", "answer": 99},
     ]
-    first = of(tmp_path, made)
+    first = of(tmp_path, lines)
     assert first.left_out == {"two answers": 2, "repeated": 4} and len(first.train) == 54
     for seed in range(5):
-        random.Random(seed).shuffle(made)
-        again = of(tmp_path, made, SEED=seed)
+        random.Random(seed).shuffle(lines)
+        again = of(tmp_path, lines, SEED=seed)
         assert again == first
         assert [each.columns for each in again.train] == [each.columns for each in first.train]
 
@@ -148,15 +148,15 @@ def test_limit_shortens_what_is_evaluated_and_what_a_round_takes_and_nothing_is_
 
 
 def test_a_split_is_told_by_its_problems_and_answers(tmp_path: Path) -> None:
-    made = rows(30)
-    assert len({of(tmp_path, each).sha256 for each in (made, made[1:], [made[0] | {"answer": 5}, *made[1:]])}) == 3
-    assert of(tmp_path, made).sha256 != of(tmp_path, made, HELD_OUT=6).sha256
+    lines = rows(30)
+    assert len({of(tmp_path, each).sha256 for each in (lines, lines[1:], [lines[0] | {"answer": 5}, *lines[1:]])}) == 3
+    assert of(tmp_path, lines).sha256 != of(tmp_path, lines, HELD_OUT=6).sha256
 
 
 def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: Path) -> None:
-    made = rows(40)
-    unread = [row | {"answer": r"x \equiv 3 \pmod{8}"} for row in made[::2]]
-    found = of(tmp_path, [*unread, *made[1::2]])
+    lines = rows(40)
+    unread = [row | {"answer": r"x \equiv 3 \pmod{8}"} for row in lines[::2]]
+    found = of(tmp_path, [*unread, *lines[1::2]])
     assert all(problem.answer_type == "integer" for problem in found.held_out.problems)
     assert len(found.train) == 35
     taken = drawn(found, StarConstants(TRAIN_PROBLEMS=40), 1).problems
@@ -169,8 +169,8 @@ def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: 
 def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and_place(tmp_path: Path) -> None:
     measured = [{"problem": "WHAT is 3+3", "answer": 6}, {"problem": "What is $4 + 4$?", "answer": 8}]
     (tmp_path / "eval.json").write_text(json.dumps(measured))
-    told = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
-    assert "DATA=mine" in told and "EVAL=eval" in told and " 3," in told and "mine.jsonl, line 3." in told
+    message = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
+    assert "DATA=mine" in message and "EVAL=eval" in message and " 3," in message and "mine.jsonl, line 3." in message
     apart = of(tmp_path, [row for row in rows(30) if row["id"] not in ("p3", "p4")], EVAL=str(tmp_path / "eval.json"))
     assert len(apart.train) == 28 and len(apart.held_out.problems) == 2
 
@@ -182,7 +182,6 @@ def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and
         ({"EVAL": "sums_proof"}, "EVAL=sums_proof"),
         ({"DATA": "sums_proof"}, "proof: 20"),
         ({"DATA": "sums"}, "500"),  # HELD_OUT and TRAIN_PROBLEMS
-        ({"DATA": "sums", "EVAL": "sums_hard"}, "300"),
         ({"DATA": "sums", "LIMIT": 5}, "205"),
         ({"DATA": "nowhere"}, "'nowhere'"),
         ({"EVAL": "nowhere"}, "'nowhere'"),
@@ -198,8 +197,8 @@ def test_what_is_wrong_is_told_in_a_line(constants: Row, words: str) -> None:
 
 
 def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
-    told = refusal(tmp_path, [{"problem": "Prove it.", "answer": "proof"}, {"problem": "Which?", "answer": "B"}, 7])
-    assert "(3 rows, no statement: 1, proof: 1, multiple choice: 1)" in told
+    message = refusal(tmp_path, [{"problem": "Prove it.", "answer": "proof"}, {"problem": "Which?", "answer": "B"}, 7])
+    assert "(3 rows, no statement: 1, proof: 1, multiple choice: 1)" in message
     assert "(0 rows)" in refusal(tmp_path, [])
 
 
@@ -210,11 +209,9 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
     ("row", "reason"),
     [
         ({"problem": None}, "no statement"),
-        ({"problem": " $$ "}, "no statement"),
         ({"problem": "half \ud800"}, "no statement"),
         ({"question_type": "proof"}, "proof"),
         ({"answer": "Proof"}, "proof"),
-        ({"answer_type": "proof"}, "proof"),
         ({"grading_scheme": "7 points"}, "proof"),
         ({"grading_scheme": deep(300)}, "proof"),
         ({"answer": deep(300)}, "no answer"),
@@ -222,17 +219,12 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
         ({"question_type": "MCQ"}, "multiple choice"),
         ({"answer_type": "Multiple Choice"}, "multiple choice"),
         ({"answer": "A"}, "multiple choice"),
-        ({"answer": "(C)"}, "multiple choice"),
         ({"answer": r"\text{(D)}"}, "multiple choice"),
         ({"answer": None}, "no answer"),
         ({"answer": True}, "no answer"),
-        ({"answer": ""}, "no answer"),
-        ({"answer": ["5"]}, "no answer"),
         ({"answer": "notfound"}, "no answer"),
-        ({"answer": "isosceles triangle"}, "no answer"),
         ({"answer": r"\text{Yes}"}, "no answer"),
         ({"answer": "N/A"}, "no answer"),
-        ({"answer": "nan"}, "no answer"),
         ({"answer": "9" * 1001}, "no answer"),
         ({"answer": "1\n2"}, "no answer"),
         ({"answer": "5 \ud800"}, "no answer"),
@@ -252,10 +244,8 @@ def test_a_row_that_can_not_be_used_is_left_out_and_counted(tmp_path: Path, row:
         ({"answer": "$42$"}, "42", "integer"),
         ({"answer": 42.0}, "42", "integer"),
         ({"answer": "42", "answer_type": "math"}, "42", "math"),
-        ({"answer": "8", "answer_type": "Float"}, "8", "integer"),
         ({"answer": 1000}, "1000", "math"),
         ({"answer": "1000", "answer_type": "integer"}, "1000", "math"),
-        ({"answer": -1}, "-1", "math"),
         ({"answer": 0.5}, "0.5", "math"),
         ({"answer": r"\frac{\sqrt{3}}{2}"}, r"\frac{\sqrt{3}}{2}", "math"),
         ({"answer": r"5\text{ cm}"}, r"5\text{ cm}", "math"),
@@ -274,19 +264,19 @@ def test_an_answer_is_an_integer_of_aime_or_mathematics(
 
 
 def test_ids_that_do_not_tell_problems_apart_are_replaced(tmp_path: Path) -> None:
-    made = rows(20)
-    made[0]["id"] = made[1]["id"] = "twice"
-    made[2]["id"] = ""
-    made[3]["id"] = "\u202eturned"
-    made[4]["id"] = "x" * 500
-    made[5].pop("id")
-    made[6]["id"] = []
-    made[7] |= {"id": None, "uuid": "of-openr1"}
-    found = of(tmp_path, made)
+    lines = rows(20)
+    lines[0]["id"] = lines[1]["id"] = "twice"
+    lines[2]["id"] = ""
+    lines[3]["id"] = "\u202eturned"
+    lines[4]["id"] = "x" * 500
+    lines[5].pop("id")
+    lines[6]["id"] = []
+    lines[7] |= {"id": None, "uuid": "of-openr1"}
+    found = of(tmp_path, lines)
     problems = {hash_of(each.statement): each for each in (*found.train, *found.held_out.problems)}
-    ids = [problems[hash_of(row["problem"])].id for row in made]
-    assert len(set(ids)) == 20 and ids[8:] == [row["id"] for row in made[8:]]
-    assert ids[:7] == [hash_of(row["problem"]) for row in made[:7]] and ids[7] == "of-openr1"
+    ids = [problems[hash_of(row["problem"])].id for row in lines]
+    assert len(set(ids)) == 20 and ids[8:] == [row["id"] for row in lines[8:]]
+    assert ids[:7] == [hash_of(row["problem"]) for row in lines[:7]] and ids[7] == "of-openr1"
 
 
 json_values = st.recursive(
@@ -306,11 +296,11 @@ hostile = st.fixed_dictionaries(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(hostile | json_values, max_size=8))
-def test_any_rows_are_split_or_left_out(tmp_path: Path, made: list[Any]) -> None:
-    found = of(tmp_path, [*made, *rows(20)], HELD_OUT=3)
+def test_any_rows_are_split_or_left_out(tmp_path: Path, lines: list[Any]) -> None:
+    found = of(tmp_path, [*lines, *rows(20)], HELD_OUT=3)
     problems = (*found.train, *found.held_out.problems)
     assert len({each.id for each in problems}) == len(problems) == len(hashes(problems))
-    assert len(problems) + sum(found.left_out.values()) == len(made) + 20 and set(found.left_out) <= set(REASONS)
+    assert len(problems) + sum(found.left_out.values()) == len(lines) + 20 and set(found.left_out) <= set(REASONS)
     assert all(can_be_sent(f"{each.id}{each.statement}{each.answer}") and each.answer for each in problems)
 
 
@@ -325,12 +315,7 @@ def test_a_round_is_drawn_by_seed_and_number_without_repetition_the_same_everywh
     assert [each.id for each in first.problems[:5]] == ["star-0360", "star-0657", "star-0927", "star-1369", "star-0885"]
     others = [drawn(found, StarConstants(), 2), drawn(found, StarConstants(SEED=1), 1)]
     assert all({*each.problems} != {*first.problems} for each in others) and others[0] != others[1]
-    assert {*first.problems} < {*found.train}
-
-
-def test_where_there_are_fewer_all_are_drawn(tmp_path: Path) -> None:
-    found = of(tmp_path, rows(30))
-    assert {*drawn(found, StarConstants(TRAIN_PROBLEMS=300), 4).problems} == {*found.train}
+    assert {*first.problems} < {*found.train} == {*drawn(found, StarConstants(TRAIN_PROBLEMS=9999), 1).problems}
 
 
 def test_a_round_without_a_readable_answer_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from core.base.files import ROOT
 from labs.star import record as rounds
 from tests.conftest import ended, environment, start
 from tests.helpers.disks import fill, mounted
-from tests.labs.star.helpers import SMALL, made, star
+from tests.labs.star.helpers import SMALL, outcome, star
 
 Moment = Callable[[Path], bool]
 MOMENTS: tuple[Moment, ...] = (
@@ -40,7 +40,7 @@ def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(whole: P
             assert "Traceback" not in err and (status, err.count("error: ")) in ((2, 1), (0, 0)), err
         status, _, err = star(disk, *SMALL)
         assert status == 0, err
-        assert made(disk) == made(whole)
+        assert outcome(disk) == outcome(whole)
 
 
 @pytest.mark.faults
@@ -82,4 +82,4 @@ def test_killed_ten_times_anywhere_it_comes_to_the_same_files(tmp_path: Path) ->
         _, _, err = ended(process)
         assert "Traceback" not in err and "error: " not in err, err
     assert star(results, *SMALL)[0] == 0
-    assert made(results) == made(whole)
+    assert outcome(results) == outcome(whole)

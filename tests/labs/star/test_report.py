@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.report import live
 from core.report.report import main
-from core.report.table import Column, Table
 from core.results.stages import NAME
 from labs.star import record as record
 from labs.star import report as rounds
@@ -48,8 +47,8 @@ def test_a_terminal_has_what_fits_and_the_file_has_all(
     monkeypatch.setenv("COLUMNS", "80")
     main(["21_star"])
     narrow = capsys.readouterr().out
-    told = [line for line in narrow.splitlines() if not line.startswith(("report", "all figures"))]
-    assert max(map(len, told)) <= 80 and "no room for: " in narrow and "minus round 0" in narrow
+    lines = [line for line in narrow.splitlines() if not line.startswith(("report", "all figures"))]
+    assert max(map(len, lines)) <= 80 and "no room for: " in narrow and "minus round 0" in narrow
     assert whole.partition("report  ")[0].strip() == (star / "table.txt").read_text().strip()
 
 
@@ -79,18 +78,13 @@ def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.Ca
     assert "5 results" in refused(capsys, "21_star", "--jsonl", str(star / "x.jsonl"))
 
 
-def test_markdown_keeps_its_columns() -> None:
-    made = Table("t", [Column("a|b", ["1"]), Column("c", ["x | y\\"])]).markdown()
-    assert made.splitlines()[2:] == ["| a\\|b | c |", "| --- | --- |", "| 1 | x \\| y\\\\ |"]
-
-
 # Runs that go on
 
 
 def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
-    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
-    del told[2]["trained"], told[2]["evaluated"]
-    changed(star, rounds=told, complete=False, last=0)
+    stored = json.loads((star / "seed0" / NAME).read_text())["rounds"]
+    del stored[2]["trained"], stored[2]["evaluated"]
+    changed(star, rounds=stored, complete=False, last=0)
     text = rounds.show(star)
     assert "last so far: round 1" in text and "seed0 is not complete" in text
     assert next(line for line in text.splitlines() if "samples kept" in line)
@@ -98,7 +92,7 @@ def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
 
 
 def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> None:
-    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
+    stored = json.loads((star / "seed0" / NAME).read_text())["rounds"]
     (star / "seed0" / NAME).rename(results / "kept")
 
     def got(port: int, path: str) -> str:
@@ -108,11 +102,11 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
     with reports.served(live.application(live.Live(["21_star"], results))) as port:
         assert "Waiting for the first results" in got(port, "/")
         (results / "kept").rename(star / "seed0" / NAME)
-        changed(star, rounds=told[:1], complete=False, last=None)
+        changed(star, rounds=stored[:1], complete=False, last=None)
         assert "<title>21_star · qed-rsa</title>" in got(port, "/")
         first = json.loads(got(port, "/data"))
         assert len(first["lab"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
-        changed(star, rounds=told)
+        changed(star, rounds=stored)
         then = json.loads(got(port, "/data"))
         assert len(then["lab"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
 
@@ -183,9 +177,9 @@ def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.Capt
     ],
 )
 def test_names_stay_within_the_folder(star: Path, stage: str, what: str, value: str) -> None:
-    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
-    told[2][stage][what] = value
-    changed(star, rounds=told)
+    stored = json.loads((star / "seed0" / NAME).read_text())["rounds"]
+    stored[2][stage][what] = value
+    changed(star, rounds=stored)
     with pytest.raises(UserError, match=NAME):
         record.records(star)
 
@@ -202,7 +196,7 @@ def test_a_record_lies_in_the_folder_of_its_label(star: Path) -> None:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages of one run, of several, and of one in which every text wants to be more."""
-    made = {}
+    paths = {}
     for kind, labels, reason in (
         ("one", ("seed0",), "wrong"),
         ("several", ARMS, "wrong"),
@@ -212,11 +206,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         if kind == "evil":
             data = {"name": reports.EVIL, "train": 9, "held_out": 8, "held_out_name": reports.EVIL}
             changed(folder, data=data, start={"name": reports.EVIL, "digest": "a" * 64})
-        made[kind] = folder.parent / "page.html"
+        paths[kind] = folder.parent / "page.html"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RESULTS_DIR", str(folder.parent))
-            main(["21_star", "--out", str(made[kind])])
-    return made
+            main(["21_star", "--out", str(paths[kind])])
+    return paths
 
 
 def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> None:

@@ -5,20 +5,22 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from core import constants
 from core.base.errors import UserError
-from core.base.files import DATA
+from core.base.files import DATA, make_folder, write_atomically
+from core.base.signals import Stop
 from core.report.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
-from labs.star.experiment import untrained
+from labs.star.experiment import beginning, untrained
 from labs.training import served
 from tests.conftest import ended, start
-from tests.labs.star.helpers import SMALL, made, record, star, timeless
+from tests.labs.star.helpers import SMALL, outcome, record, star
 
 
 def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) -> None:
@@ -52,17 +54,6 @@ def test_no_trace_holds_a_hint_and_no_held_out_problem_is_trained_on(whole: Path
 # Resuming
 
 
-def test_the_same_command_again_asks_and_trains_nothing_and_more_rounds_go_on(whole: Path, tmp_path: Path) -> None:
-    results = shutil.copytree(whole, tmp_path / "results")
-    before = made(whole)
-    status, out, err = star(results, *SMALL)
-    assert status == 0, err
-    assert made(results) == before and "training: " not in out and "training on" not in out
-    status, out, err = star(results, *SMALL, "ROUNDS=3")
-    assert status == 0 and out.count("training on") == 1 and "round 3: training on" in out, err
-    assert record(results).head["last"] == 3 and timeless(record(results).rounds[:3]) == before["record"]
-
-
 def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path, tmp_path: Path) -> None:
     results = shutil.copytree(whole, tmp_path / "results")
     folder = results / "21_star"
@@ -74,28 +65,39 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
         file.write("{}\n")  # as if by hand
     status, out, err = star(results, *SMALL)
     assert status == 0, err
-    assert "round 1: what it trained is gone or changed" in out and "round 2: training" not in out
-    assert made(results) == made(whole)
+    assert "round 1: training on" in out and out.count("training on") == 1
+    assert outcome(results) == outcome(whole)
 
 
-def test_killed_as_it_trains_the_same_command_gives_the_same_files(whole: Path, tmp_path: Path) -> None:
+def test_killed_as_it_trains_the_same_command_gives_the_same_files_and_more_rounds_go_on(
+    whole: Path, tmp_path: Path
+) -> None:
     """Other moments and signals: test_faults.py."""
-    process = start("21_star", *SMALL, RESULTS_DIR=str(tmp_path))
+    process = start("21_star", *SMALL, "ROUNDS=1", RESULTS_DIR=str(tmp_path))
     while process.poll() is None and not any((tmp_path / "21_star" / "seed0").glob("round1/*trained*")):
         time.sleep(0.01)
     process.kill()
     status, _, err = ended(process)
     assert status == -signal.SIGKILL and "Traceback" not in err, err
-    status, _, err = star(tmp_path, *SMALL)
-    assert status == 0, err
-    assert made(tmp_path) == made(whole)
+    status, _, err = star(tmp_path, *SMALL, "ROUNDS=1")
+    assert status == 0 and record(tmp_path).head["last"] == 1, err
+    status, out, err = star(tmp_path, *SMALL)
+    assert status == 0 and "round 2: training on" in out and out.count("training on") == 1, err
+    assert outcome(tmp_path) == outcome(whole)
 
 
-def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(whole: Path, tmp_path: Path) -> None:
+def test_another_run_under_the_same_seed_puts_the_earlier_one_aside_and_may_start_from_a_trained_model(
+    whole: Path, tmp_path: Path
+) -> None:
     results = shutil.copytree(whole, tmp_path / "results")
-    first = record(results)
-    status, out, err = star(results, *SMALL, "ROUNDS=1", "RATE=1e-4")
-    assert status == 0 and "was another run" in out, err
+    first, other = record(results), results / "21_star" / "seed7"
+    other.mkdir()
+    model = shutil.copy(results / "21_star" / first.rounds[2]["trained"]["weights"], other)
+    greedy = ("LIMIT=20", "ROUNDS=1", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=384")
+    status, _, err = star(results, *greedy, MODEL=str(model))
+    assert status == 0, err
+    assert record(results).head["start"]["digest"] == first.rounds[2]["trained"]["digest"]
+    assert record(results).rounds[1]["evaluated"]["sampled_accuracy"] is None
     aside = [path for path in (results / "21_star").iterdir() if path.name.startswith("seed0.")]
     assert len(aside) == 1 and rounds.read(aside[0] / NAME).rounds == first.rounds
     kept = Results(aside[0] / "seed0-round1.json")
@@ -103,20 +105,14 @@ def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(whole: Path,
     assert "seed0." not in (results / "21_star" / "table.txt").read_text()
 
 
-def test_a_start_from_the_models_of_the_run_itself_is_refused_and_from_anothers_is_not(
-    whole: Path, tmp_path: Path
-) -> None:
-    results = shutil.copytree(whole, tmp_path / "results")
-    model = str(results / "21_star" / record(whole).rounds[2]["trained"]["weights"])
-    before = sorted(results.rglob("*"))
-    status, _, err = star(results, *SMALL, MODEL=model)
-    assert status == 2 and err.count("\n") == 1 and model in err, err
-    assert sorted(results.rglob("*")) == before
-    greedy = ("LIMIT=20", "ROUNDS=1", "SEED=1", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=384")
-    status, _, err = star(results, *greedy, MODEL=model)
-    assert status == 0, err
-    assert record(results, "seed1").head["start"]["digest"] == record(whole).rounds[2]["trained"]["digest"]
-    assert record(results, "seed1").rounds[1]["evaluated"]["sampled_accuracy"] is None
+def test_a_start_from_a_model_of_the_run_itself_is_refused(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = whole / "21_star" / record(whole).rounds[2]["trained"]["weights"]
+    monkeypatch.setenv("RESULTS_DIR", str(whole))
+    monkeypatch.setenv("MODEL", str(model))
+    before, never = sorted(whole.rglob("*")), cast(Stop, None)  # it is refused before it could be stopped
+    with pytest.raises(UserError, match=str(model)), beginning("21_star", {"seed0": StarConstants()}, never):
+        pass
+    assert sorted(whole.rglob("*")) == before
 
 
 def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(whole: Path) -> None:
@@ -125,6 +121,14 @@ def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(who
 
 
 # Refusals
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=str(tmp_path / "file" / "folder")):
+        make_folder(tmp_path / "file" / "folder")
+    with pytest.raises(UserError, match=str(tmp_path / "file" / "new")):
+        write_atomically(tmp_path / "file" / "new", b"x")
 
 
 @pytest.mark.parametrize(

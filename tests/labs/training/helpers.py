@@ -28,44 +28,32 @@ SUM = (
     "<think>\n"
 )
 
-# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other (to
-# import trl takes ten seconds). Then `merged` is an adapter in its base, by peft itself, and `ours` what we wrote.
+# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other.
 TRAINS = """
-import json, sys
-from pathlib import Path
+import sys
 from labs.training.finetune import main
 folder, *lines = sys.argv[1:]
 for line in lines:
-    try:
-        main(line.split())
-    except SystemExit as end:
-        print("status", end.code)
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-def both(base, trained):
-    merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), f"{trained}/adapter")
-    return merged.merge_and_unload(), AutoModelForCausalLM.from_pretrained(f"{trained}/model")
-def differ(merged, ours):
-    pairs = zip(merged.named_parameters(), ours.named_parameters(), strict=True)
-    return max(float((a - b).detach().abs().max()) for (_, a), (_, b) in pairs)
+    main(line.split())
+from transformers import AutoTokenizer
 """
 
 
 def rows(count: int, terms: int = 3, seed: int = 5) -> list[dict[str, str]]:
     """Sums worked out rightly, carries and all; the last line is in words that the embedded model never met."""
     rng = random.Random(seed)
-    made = []
+    built = []
     for _ in range(count):
         drawn = Terms(draw_terms(rng, terms))
         values = [term.digit * term.number for term in drawn]
         worked = solution(drawn, values).rpartition("\n")[0]
-        said = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
-        made.append({"instruction": statement(drawn), "input": "", "output": said, "round": "1"})
-    return made
+        reply = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
+        built.append({"instruction": statement(drawn), "input": "", "output": reply, "round": "1"})
+    return built
 
 
-def write(path: Path, made: list[dict[str, str]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+def write(path: Path, lines: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     return path
 
 

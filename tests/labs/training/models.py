@@ -1,20 +1,23 @@
 """The embedded model and tiny random ones in Hugging Face's layout, with the embedded model's tokenizer."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
 import safetensors
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import Shape
-from labs.training.architectures import ARCHITECTURES, QWEN2_SPLIT, gguf_names, tensor_shapes
+from labs.training import to_hf
+from labs.training.architectures import ARCHITECTURES, SPLITS, gguf_names, tensor_shapes
 
 Weights = dict[str, np.ndarray[Any, Any]]
+LAYERS = 3  # of the embedded model
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -27,68 +30,21 @@ def tensors(path: Path) -> dict[str, tuple[str, Any]]:
     return {t.name: (t.tensor_type.name, t.data.tobytes()) for t in gguf.GGUFReader(path).tensors}
 
 
-LAYERS = contents(EMBEDDED_GGUF)["qwen3.block_count"]
-
-
+@cache
 def weights() -> Weights:
     """The embedded model's, under Hugging Face's names."""
-    layer = ["input_layernorm", "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
-    layer += [f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")]
-    names = ["model.embed_tokens.weight", "model.norm.weight"]
-    names += [f"model.layers.{i}.{name}.weight" for i in range(LAYERS) for name in layer]
     stored = {t.name: t.data for t in gguf.GGUFReader(EMBEDDED_GGUF).tensors}
-    return {name: np.array(stored[found]) for name, found in gguf_names(names, LAYERS).items()}
+    shapes = tensor_shapes(Shape(LAYERS, 128, 4, 2, head_dim=32, intermediate=512, vocab=900, tied=True))
+    return {name: np.array(stored[found]) for name, found in gguf_names(shapes, LAYERS).items()}
 
 
-def hugging_face(folder: Path, save: Callable[[Path, Weights], None], vocab: int = 900) -> Path:
+def hugging_face(folder: Path, vocab: int = 900) -> Path:
     """The embedded model in Hugging Face's layout; tokens beyond its 900 are rows that no token has."""
-    folder.mkdir()
-    about = contents(EMBEDDED_GGUF)
-    values = weights()
-    rows = values["model.embed_tokens.weight"]
-    values["model.embed_tokens.weight"] = np.vstack([rows, np.zeros((vocab - 900, rows.shape[1]), np.float32)])
-    save(folder, values)
-    tokens, types = about["tokenizer.ggml.tokens"], about["tokenizer.ggml.token_type"]
-    added = [
-        {"id": i, "content": tokens[i], "special": types[i] == gguf.TokenType.CONTROL}
-        | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        for i, kind in enumerate(types)
-        if kind != gguf.TokenType.NORMAL
-    ]
-    split = {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": False}
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    tokenizer = {
-        "version": "1.0",
-        "added_tokens": added,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
-        "decoder": level,
-        "model": {
-            "type": "BPE",
-            "vocab": {token: i for i, token in enumerate(tokens)},
-            "merges": [merge.split(" ") for merge in about["tokenizer.ggml.merges"]],
-        },
-    }
-    config = {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-        "num_hidden_layers": LAYERS,
-        "hidden_size": 128,
-        "num_attention_heads": 4,
-        "num_key_value_heads": about["qwen3.attention.head_count_kv"],
-        "head_dim": 32,
-        "intermediate_size": 512,
-        "vocab_size": vocab,
-        "tie_word_embeddings": True,
-        "max_position_embeddings": 2048,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 10000.0,
-        "rope_scaling": None,
-    }
-    names = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "add_bos_token": False}
-    names["tokenizer_class"] = "PreTrainedTokenizerFast"
-    for name, value in (("tokenizer", tokenizer), ("config", config), ("tokenizer_config", names)):
-        (folder / f"{name}.json").write_text(json.dumps(value))
-    (folder / "chat_template.jinja").write_text(about["tokenizer.chat_template"])
+    to_hf.convert(EMBEDDED_GGUF, folder)
+    rows = weights()["model.embed_tokens.weight"]
+    padded = np.vstack([rows, np.zeros((vocab - len(rows), rows.shape[1]), np.float32)])
+    one_file(folder, weights() | {"model.embed_tokens.weight": padded})
+    edit(folder / "config.json", {"vocab_size": vocab})
     return folder
 
 
@@ -96,8 +52,10 @@ def one_file(folder: Path, values: Weights) -> None:
     save_file(values, folder / "model.safetensors")
 
 
-def bf16_shards(folder: Path, values: Weights) -> None:
-    """Three files of bf16, which NumPy has no type for."""
+def bf16_shards(folder: Path) -> Path:
+    """Put a folder's weights into three files of bf16, which NumPy has no type for."""
+    values = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
     for i in range(3):
         part = {name: bf16(values[name]) for name in sorted(values)[i::3]}
         stored = {
@@ -107,6 +65,7 @@ def bf16_shards(folder: Path, values: Weights) -> None:
             for name, v in part.items()
         }
         safetensors.serialize_file(stored, str(folder / f"model-{i + 1:05}-of-00003.safetensors"))
+    return folder
 
 
 def bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -132,7 +91,7 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512, 
 def random_folder(folder: Path, named: str, shape: Shape, is_plain: bool = False, **config: Any) -> Path:
     """A model of the architecture `named`, of this shape; one that `is_plain` says plain characters only. `config` goes
     into its config.json."""
-    hugging_face(folder, one_file, vocab=shape.vocab)
+    hugging_face(folder, shape.vocab)
     rng = np.random.default_rng(3)
     values = {}
     for name, size in tensor_shapes(shape, ARCHITECTURES[named]).items():
@@ -185,3 +144,29 @@ def llama(folder: Path, kv_heads: int = 4) -> Path:
     edit(folder / "tokenizer_config.json", names | {"tokenizer_class": "LlamaTokenizerFast"})
     (folder / "chat_template.jinja").write_text(TEMPLATE)
     return folder
+
+
+INV_FREQ = "model.layers.1.self_attn.rotary_emb.inv_freq"
+ROWS = [
+    {"instruction": f"⊢ {a} + {b} = {b} + {a}", "input": "", "output": f"rw [add_comm {a} {b}]"}
+    for a, b in ("xy", "pq", "nm", "kl")
+]
+TINY = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=900, tied=True)
+
+
+def llamas(folder: Path) -> None:
+    """Two Llamas, with 4 and 2 heads of keys and values; the first like folders of old releases of transformers."""
+    folder.mkdir()
+    llama(folder / "mha", 4)
+    llama(folder / "gqa", 2)
+    path = folder / "mha" / "model.safetensors"
+    save_file(load_file(path) | {INV_FREQ: np.full(16, 0.5, np.float32)}, path)
+
+
+def random_models(folder: Path) -> None:
+    """A Qwen2, and a Llama with SmolLM's splitting rule."""
+    folder.mkdir()
+    random_folder(folder / "qwen2", "Qwen2ForCausalLM", TINY, is_plain=True)
+    smol = random_folder(folder / "smol", "LlamaForCausalLM", TINY, is_plain=True)
+    split = {"type": "Sequence", "pretokenizers": SPLITS["smollm"]}
+    edit(smol / "tokenizer.json", {"pre_tokenizer": split, "decoder": SPLITS["smollm"][-1]})

@@ -52,7 +52,7 @@ def test_a_slip_changes_one_digit_and_mostly_by_one(product: int) -> None:
 
 def test_what_a_product_was_drawn_from_goes_with_the_text_and_says_how_likely_each_digit_is() -> None:
     seen: Counter[str] = Counter()
-    told = 0
+    with_chances = 0
     for example in islice(examples(5, replace(MIX, roles=0.2)), 1500):
         for begin, chances in example.drawn.items():
             text = example.target[begin : begin + 3]
@@ -62,8 +62,8 @@ def test_what_a_product_was_drawn_from_goes_with_the_text_and_says_how_likely_ea
             assert chance == pytest.approx(chances[int(text)]) and chance > 0
             if Term(int(asked[0]), int(asked[2:4])) == Term(7, 46):
                 seen[text] += 1
-        told += bool(example.drawn)
-    assert told > 800 and seen["322"] and seen["282"]
+        with_chances += bool(example.drawn)
+    assert with_chances > 800 and seen["322"] and seen["282"]
 
 
 def factors(text: str) -> tuple[tuple[int, int], ...]:
@@ -71,7 +71,7 @@ def factors(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem() -> None:
-    drawn = list(islice(examples(1, MIX), 3000))
+    drawn = list(islice(examples(1, MIX), 1500))
     assert drawn[:200] == list(islice(examples(1, MIX), 200)) != list(islice(examples(2, MIX), 200))
     held_out = [name for name in sets.BUNDLED if name not in make_sums.TO_TRAIN_ON]
     measured = {factors(p.statement) for name in held_out for p in sets.load(name).problems}
@@ -83,7 +83,7 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
             seen += 1
             assert not sums.is_held_out(terms)
             assert tuple(sorted(terms)) not in measured
-    assert seen > 1000
+    assert seen > 500
 
 
 def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on() -> None:
@@ -98,7 +98,7 @@ def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on()
 def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
     """Each role's answers are read by the scaffold's own reader, and follow from the text of the prompt."""
     read: Counter[str] = Counter()
-    for example in islice(examples(3, ASKED), 3000):
+    for example in islice(examples(3, ASKED), 2000):
         if example.given or not example.thinking:  # an answer that was opened is not whole; without thinking a guess
             continue
         prompt = example.messages[-1]["content"]
@@ -137,8 +137,8 @@ def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
             assert kept == [i for i, box in enumerate(boxes) if box == boxes[kept[0]]]
             read["group"] += 1
         elif '"Summary:"' in prompt:
-            said = reasoning_cache.read_summary(answer)
-            assert len(re.findall(r"\d\*\d\d:", said)) == len(factors(statement_of(prompt)))
+            summary = reasoning_cache.read_summary(answer)
+            assert len(re.findall(r"\d\*\d\d:", summary)) == len(factors(statement_of(prompt)))
             read["summary"] += 1
         elif "and the points" in prompt:
             points = stated_score(answer, "Score", nomos.POINTS)
@@ -156,7 +156,7 @@ def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
         else:
             assert "\\boxed" in answer or "So the remainder is" in answer
             read["correct" if "reports:" in prompt or "Report of" in prompt else "again"] += 1
-    assert len(read) == 13 and min(read.values()) > 20, read
+    assert len(read) == 13 and min(read.values()) > 12, read
 
 
 def statement_of(prompt: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -34,6 +33,7 @@ for line in sys.argv[1:]:
         print("status", end.code)
 """
 NO_LIMIT = 2**40
+ENDLESS = "--tokens 1000000"
 
 
 def arguments(data: Path, out: Path, more: str = "--epochs 3") -> str:
@@ -46,9 +46,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> "subprocess.CompletedProcess[str]":
-    rows = training.rows(64)
-    data = training.write(folder / "64.jsonl", rows)
+def killed(folder: Path) -> set[str]:
+    """The files that a training into the folder `again` left, killed after its first step."""
+    data = training.write(folder / "16.jsonl", training.rows(16))
+    args = [str(training.PYTHON), "-m", "scripts.finetune", *arguments(data, folder / "again", ENDLESS).split()]
+    with subprocess.Popen(
+        args, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals
+    ) as process:
+        assert process.stdout and process.stdout.readline().startswith("training: step 1 of")
+        process.send_signal(signal.SIGKILL)
+    return set(os.listdir(folder))
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path, killed: set[str]) -> "subprocess.CompletedProcess[str]":
+    rows = training.rows(16)
+    data = folder / "16.jsonl"
     huge = training.write(folder / "huge.jsonl", [{"instruction": "1", "output": "7*43=301\n" * 1000}])
     with_huge = training.write(
         folder / "with_huge.jsonl",
@@ -57,7 +70,8 @@ def said(folder: Path) -> "subprocess.CompletedProcess[str]":
     return training.run(
         COMMANDS,
         f"{arguments(data, folder / 'once')} {NO_LIMIT}",
-        f"{arguments(data, folder / 'tokens', '--tokens 2000')} {NO_LIMIT}",
+        f"{arguments(data, folder / 'again')} {NO_LIMIT}",
+        f"{arguments(data, folder / 'tokens', '--tokens 1500')} {NO_LIMIT}",
         f"{arguments(with_huge, folder / 'left_out', '--epochs 0.5')} {NO_LIMIT}",
         f"{arguments(huge, folder / 'huge')} {NO_LIMIT}",
         f"{arguments(data, folder / 'full', '--tokens 1')} 500000",
@@ -70,57 +84,46 @@ def record(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_loss_falls_and_the_record_tells_what_was_done(folder: Path, said: Any) -> None:
+def test_the_loss_falls_and_the_record_tells_what_was_done(folder: Path, done: Any) -> None:
     once = record(folder / "once")
     assert set(os.listdir(folder / "once")) == {"model.gguf", "train.json"}
-    assert once["rows"] == 64 and once["left_out"] == 0 and once["steps"] == len(once["loss"]) > 1
+    assert once["rows"] == 16 and once["left_out"] == 0 and once["steps"] == len(once["loss"]) > 1
     assert once["last_loss"] < once["first_loss"] * 0.7 and once["loss"][-1][0] == once["tokens"]
     assert 0 < once["trained_tokens"] < once["tokens"] and once["peak_memory"] > 1e8 and once["versions"]["torch"]
-    assert f"training: step 1 of {once['steps']}, loss {once['loss'][0][1]:.3f}, " in said.stdout, said.stderr
-    assert "Traceback" not in said.stderr
+    assert f"training: step 1 of {once['steps']}, loss {once['loss'][0][1]:.3f}, " in done.stdout, done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_training_on_tokens_goes_on_until_they_are_through_and_no_row_longer(folder: Path, said: Any) -> None:
+def test_training_on_tokens_ends_after_the_row_that_reaches_them(folder: Path, done: Any) -> None:
     few = record(folder / "tokens")
-    assert 2000 <= few["tokens"] < 2000 + 300 and few["rows"] == 64
+    assert 1500 <= few["tokens"] < 1500 + 300 and few["rows"] == 16
 
 
-def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(folder: Path, said: Any) -> None:
+def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(folder: Path, done: Any) -> None:
     left = record(folder / "left_out")
     assert (left["rows"], left["left_out"]) == (9, 1)
-    assert said.stderr.count("error: ") == 3 and "2,048" in said.stderr and f"{folder / 'once'}" in said.stderr
+    assert done.stderr.count("error: ") == 3 and "2,048" in done.stderr and f"{folder / 'once'}" in done.stderr
     assert "model.gguf" not in os.listdir(folder) and not (folder / "huge").exists()
 
 
-def test_a_disk_that_fills_is_one_line_and_leaves_nothing(folder: Path, said: Any) -> None:
-    assert re.search(r"error: \S+/\.full\.\S+: writing failed", said.stderr) and said.stdout.count("status 2") == 3
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["left_out", "once", "tokens"]
+def test_a_disk_that_fills_is_one_line_and_leaves_nothing(folder: Path, done: Any) -> None:
+    assert f"{folder}/.full." in done.stderr and done.stdout.count("status 2") == 3
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["again", "left_out", "once", "tokens"]
 
 
-def test_the_file_is_the_one_before_with_other_weights_and_is_served(folder: Path, said: Any) -> None:
-    made = folder / "once" / "model.gguf"
-    before, after = contents(EMBEDDED_GGUF), contents(made)
-    assert before == after
-    old, new = ({t.name: t.data for t in gguf.GGUFReader(path).tensors} for path in (EMBEDDED_GGUF, made))
+def test_the_file_is_the_one_before_with_other_weights_and_is_served(folder: Path, done: Any) -> None:
+    model = folder / "once" / "model.gguf"
+    assert contents(EMBEDDED_GGUF) == contents(model)
+    old, new = ({t.name: t.data for t in gguf.GGUFReader(path).tensors} for path in (EMBEDDED_GGUF, model))
     assert old.keys() == new.keys() and all(old[name].shape == new[name].shape for name in old)
     assert all(np.isfinite(new[name]).all() and not np.array_equal(old[name], new[name]) for name in old)
-    with start.on_llamacpp(made, Need(3, 300, 16)) as server:
+    with start.on_llamacpp(model, Need(3, 300, 16)) as server:
         assert "7*43=" in training.completed(server, training.SUM, 300)
 
 
-def test_a_kill_in_the_middle_leaves_nothing_that_counts_and_the_next_gives_the_same_bits(
-    folder: Path, said: Any
+def test_a_kill_leaves_nothing_that_counts_and_the_next_gives_the_same_bits(
+    folder: Path, killed: set[str], done: Any
 ) -> None:
-    again = folder / "again"
-    line = arguments(folder / "64.jsonl", again)
-    args = [str(training.PYTHON), "-m", "scripts.finetune", *line.split()]
-    with subprocess.Popen(
-        args, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals
-    ) as killed:
-        assert killed.stdout and killed.stdout.readline().startswith("training: step 1 of")
-        killed.send_signal(signal.SIGKILL)
-    assert not again.exists() and ".again.new" in os.listdir(folder)
-    done = subprocess.run(args, env=environment(), cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert ".again.new" in killed and "again" not in killed
     assert not [path for path in folder.iterdir() if path.name.startswith(".again")]
-    assert (again / "model.gguf").read_bytes() == (folder / "once" / "model.gguf").read_bytes()
+    assert (folder / "again" / "model.gguf").read_bytes() == (folder / "once" / "model.gguf").read_bytes()

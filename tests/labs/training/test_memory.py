@@ -10,7 +10,7 @@ from core.engines.shape import QED_NANO, Shape
 from labs.training.memory import adapted, needed
 
 GIB = 2**30
-# Sizes as told of DeepSeek-Prover-V2-7B; no file of it was read.
+# Sizes as reported of DeepSeek-Prover-V2-7B; no file of it was read.
 PROVER = Shape(30, 4096, 32, 32, head_dim=128, intermediate=11008, vocab=102400, tied=False)
 
 

@@ -125,12 +125,12 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 @training.needed
 def test_it_says_how_far_it_is_keeps_a_log_and_returns_the_record(python: None, tmp_path: Path) -> None:
     data = training.write(tmp_path / "data.jsonl", training.rows(8))
-    said: list[str] = []
+    lines: list[str] = []
     done = process.train(
-        EMBEDDED_GGUF, data, tmp_path / "w" / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0, say=said.append
+        EMBEDDED_GGUF, data, tmp_path / "w" / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0, say=lines.append
     )
     assert done["rows"] == 8 and done == json.loads((tmp_path / "w" / "1" / "train.json").read_text())
-    assert said and all(line.startswith("training: step ") for line in said)
+    assert lines and all(line.startswith("training: step ") for line in lines)
     assert "training: step 1 of" in (tmp_path / "w" / "1.log").read_text()
     assert sorted(os.listdir(tmp_path / "w")) == ["1", "1.log"]
 
@@ -140,8 +140,8 @@ def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tm
     (tmp_path / "data.jsonl").write_text('{"instruction": "1", "output": "2"}\n{}\n')
     with pytest.raises(UserError) as raised:
         process.train(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0)
-    said = str(raised.value)
-    assert "data.jsonl line 2" in said and str(tmp_path / "1.log") in said and "error: " not in said
+    message = str(raised.value)
+    assert "data.jsonl line 2" in message and str(tmp_path / "1.log") in message and "error: " not in message
 
 
 ENDLESS = """

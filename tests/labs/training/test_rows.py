@@ -27,7 +27,6 @@ BAD_DATA = {
     "torn": (GOOD + '{"instruction": "1', "line 2"),
     "a list": (GOOD + "\n[]\n", "line 3"),
     "no output": ('{"instruction": "1"}\n', "line 1"),
-    "blank instruction": ('{"instruction": " ", "output": "2"}\n', "line 1"),
     "a list for input": ('{"instruction": "1", "input": [], "output": "2"}\n', "line 1"),
     "half a character": ('{"instruction": "\\ud800", "output": "2"}\n', "line 1"),
     "not a number": ('{"instruction": "1", "output": NaN}\n', "line 1"),
@@ -47,17 +46,17 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     path = tmp_path_factory.mktemp("any") / "data.jsonl"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(UserError):
-        assert all(row.asked.strip() and row.said.strip() for row in read(path))
+        assert all(row.prompt.strip() and row.reply.strip() for row in read(path))
 
 
 @given(st.text(min_size=1), st.text(), st.text(min_size=1))
 def test_what_json_can_hold_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, asked: str, more: str, said: str
+    tmp_path_factory: pytest.TempPathFactory, prompt: str, more: str, reply: str
 ) -> None:
     path = tmp_path_factory.mktemp("row") / "data.jsonl"
-    path.write_text(json.dumps({"instruction": asked, "input": more, "output": said, "round": 3}) + "\n")
-    if asked.strip() and said.strip():
-        assert read(path) == [Row(f"{asked}\n\n{more}" if more else asked, said)]
+    path.write_text(json.dumps({"instruction": prompt, "input": more, "output": reply, "round": 3}) + "\n")
+    if prompt.strip() and reply.strip():
+        assert read(path) == [Row(f"{prompt}\n\n{more}" if more else prompt, reply)]
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.floats(0.01, 5), st.integers(0, 2**40))
@@ -94,7 +93,7 @@ PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}<|im_end|>{% endfor
 
 
 @pytest.mark.parametrize(
-    ("said", "asked", "answered"),
+    ("reply", "asked", "answered"),
     [
         ("<think>\na\n</think>\n\nb", OPENED, "a\n</think>\n\nb"),
         ("a\n</think>\n\nb", OPENED, "a\n</think>\n\nb"),
@@ -103,14 +102,14 @@ PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}<|im_end|>{% endfor
     ],
 )
 def test_thinking_that_the_template_opens_is_not_opened_twice(
-    folder: Path, said: str, asked: str, answered: str
+    folder: Path, reply: str, asked: str, answered: str
 ) -> None:
     chat = Chat.of(folder)
-    assert chat.end == "<|im_end|>" and chat.texts(Row("1?", said)) == (asked, answered)
+    assert chat.end == "<|im_end|>" and chat.texts(Row("1?", reply)) == (asked, answered)
 
 
 @pytest.mark.parametrize(
-    ("tail", "said", "asked", "answered"),
+    ("tail", "reply", "asked", "answered"),
     [
         ("{% endif %}", "<think>\na\n</think>\n\nb", "[a]", "<think>\na\n</think>\n\nb"),
         ("{% endif %}", "a\n</think>\n\nb", "[a]", "<think>\na\n</think>\n\nb"),
@@ -119,9 +118,9 @@ def test_thinking_that_the_template_opens_is_not_opened_twice(
         ("<think>\n{% endif %}", "a\n</think>\n\nb", "[a]<think>\n", "a\n</think>\n\nb"),
     ],
 )
-def test_other_templates(folder: Path, tmp_path: Path, tail: str, said: str, asked: str, answered: str) -> None:
+def test_other_templates(folder: Path, tmp_path: Path, tail: str, reply: str, asked: str, answered: str) -> None:
     chat = Chat(PLAIN + tail.replace("<think>\n{", "<think>{{ '\\n' }}{"), "<|im_end|>")
-    assert chat.texts(Row("1?", said)) == (f"[user]1?<|im_end|>{asked}", answered)
+    assert chat.texts(Row("1?", reply)) == (f"[user]1?<|im_end|>{asked}", answered)
 
 
 @pytest.mark.parametrize("template", ["{{ raise('no') }}", "{% for", "{{ ''.__class__.__mro__ }}", "no content"])
