@@ -178,7 +178,7 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The prompt, cached and completion tokens. None if not reported: a 0 for a prompt or for a text is no count."""
+        """The prompt, cached and completion tokens. None if not reported: a 0 for a prompt or text is no count."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)

@@ -156,20 +156,29 @@ def test_any_override_is_read_or_refused(text: str) -> None:
 
 
 def test_the_page_of_constants_has_every_one_with_its_value_and_each_may_have_another() -> None:
-    sections = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("\n## ")[1:]
-    rows = (re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.M) for section in sections)
-    page = {section.partition("\n")[0]: dict(row) for section, row in zip(sections, rows, strict=True)}
-    common = vars(Constants())
-    assert page["Of every experiment"] == {name: shown(value) for name, value in common.items()}
+    page = read_page()
+    assert page["Of every experiment"] == {name: shown(value) for name, value in vars(Constants()).items()}
     for path in experiment_file.paths():
         found = experiment_file.load(path.stem)
         is_of_scaffold = path.stem in experiment_file.of_scaffolds().values()
         is_new = is_of_scaffold and path.stem not in page  # --help explains its constants
         if found.planned.constants is not Constants and not is_new:
-            made = vars(constants.read(found.planned.constants, found.namespace))
-            assert page[path.stem] == {name: shown(value) for name, value in made.items() if common.get(name) != value}
+            assert page[path.stem] == own_constants(constants.read(found.planned.constants, found.namespace))
         for rule in constants.rules(found.planned.constants).values():
             assert len(rule.choices) > 1 or (not rule.choices and (rule.type is str or rule.low < rule.high))
+
+
+def read_page() -> dict[str, dict[str, str]]:
+    """Read the sections of the page of constants: the constants of each and their values."""
+    sections = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    rows = (re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.M) for section in sections)
+    return {section.partition("\n")[0]: dict(row) for section, row in zip(sections, rows, strict=True)}
+
+
+def own_constants(config: Any) -> dict[str, str]:
+    """Return the constants that differ from those of every experiment, as the page shows them."""
+    common = vars(Constants())
+    return {name: shown(value) for name, value in vars(config).items() if common.get(name) != value}
 
 
 def shown(value: Any) -> str:

@@ -3,12 +3,12 @@
 from core.scaffolds import experiment_file
 from labs.proofs.curate.tool import CurateConstants
 from labs.proofs.grade.cli import GradeConstants
-from tests.test_constants import own_constants, told_constants
+from tests.test_constants import own_constants, read_page
 
 COMMANDS = {"grade.sh": GradeConstants(), "schemes.sh and filter.sh": CurateConstants()}
 
 
 def test_the_page_of_constants_has_those_of_the_commands_and_no_others() -> None:
-    told = told_constants()
-    assert {name: told.pop(name) for name in COMMANDS} == {name: own_constants(of) for name, of in COMMANDS.items()}
-    assert told.keys() <= {"Of every experiment", *(path.stem for path in experiment_file.paths())}
+    page = read_page()
+    assert {name: page.pop(name) for name in COMMANDS} == {name: own_constants(of) for name, of in COMMANDS.items()}
+    assert page.keys() <= {"Of every experiment", *(path.stem for path in experiment_file.paths())}

@@ -150,7 +150,7 @@ def test_what_is_wrong_at_the_hub_is_told_in_a_line(served: Hub, tmp_path: Path)
         "hub:mine/none": "mine/none",
         "hub:mine/two@gone:test": "mine/two",
         "hub:mine/two": "hub:mine/two:test",
-        "hub:mine/two:validation": "'validation'; there are test, train",
+        "hub:mine/two:validation": "'validation'; it has test, train",
         "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
         "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
         "hub:mine/empty": "train.csv",
@@ -190,10 +190,11 @@ def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: p
     found = sets.load("aime_2025")
     assert found.name == "aime_2025" and found.source == "file aime_2025.parquet" and found.revision is None
     assert found.problems[15].id == "aime_2025_II_1" and found.licence == "CC BY-NC-SA 4.0"
-    assert found.problems[15].columns == aime()[15]
-    parquet(tmp_path / "aime_2025.parquet", aime()[1:])
-    with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1"):
-        sets.load("aime_2025")
+    assert found.problems[15].columns == aime()[15] and found.problems[15].answer_type == "integer"
+    for wrong in (aime()[1:], [aime()[0] | {"answer": 1}, *aime()[1:]]):
+        parquet(tmp_path / "aime_2025.parquet", wrong)
+        with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1"):
+            sets.load("aime_2025")
     (tmp_path / "hmmt_2025.csv").write_text("problem,answer\nx?,1\n")
     with pytest.raises(UserError, match=r"hmmt_2025.csv .* 30"):
         sets.load("hmmt_2025")

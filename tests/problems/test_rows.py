@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.base.files import ROOT
 from core.grading.answers import grade_answers, is_correct
 from core.problems import sets
 from core.problems.columns import NAMES, understood
@@ -164,15 +161,6 @@ def test_of_every_kind_of_file_only_the_columns_that_are_wanted_are_read(tmp_pat
     for path in written(tmp_path, PROBLEMS):
         found = read_rows(path, lambda name: name in ("id", "answer"))
         assert [row for _, row in found] == [{"id": row["id"], "answer": row["answer"]} for row in PROBLEMS]
-
-
-def test_pyarrow_is_loaded_for_parquet_alone(tmp_path: Path) -> None:
-    paths = [str(path) for path in written(tmp_path, PROBLEMS)]
-    program = "import sys; from core.problems import sets; [sets.load(p) for p in sys.argv[1:]]; "
-    program += "print('pyarrow' in sys.modules, 'huggingface_hub' in sys.modules)"
-    for given_, loaded in ((paths[1:], "False False"), (paths, "True False")):
-        done = subprocess.run([sys.executable, "-c", program, *given_], capture_output=True, text=True, cwd=ROOT)
-        assert done.stdout.strip() == loaded, done.stderr
 
 
 @pytest.mark.skipif(not IMO.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
