@@ -202,8 +202,8 @@ def check_subset(k: int, n: int) -> None:
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
-    """Build constants from the upper-case names of an experiment's file, with `overrides` like "N=16" on top. PROBLEMS
-    may also come from the environment. Raises UserError."""
+    """Build constants from the upper-case names of an experiment's file, with `overrides` like "N=16" on top.
+    PROBLEMS may also come from the environment. Raises UserError."""
     known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]

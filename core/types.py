@@ -1,5 +1,5 @@
-"""Define the common types: problem, completion, population, scaffold and grader. A scaffold asks a model about a
-problem and yields populations of candidates; a grader grades the candidates."""
+"""Define the common types: problem, completion, population, scaffold and grader.
+A scaffold asks a model about a problem and yields populations of candidates; a grader grades the candidates."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -50,8 +50,8 @@ def can_write(folder: Path) -> bool:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write all of `content`, or its parts, to `path`, or leave the old file: also after a crash or power cut. Only one
-    process at a time may write a path. Raises UserError."""
+    """Write all of `content`, or its parts, to `path`, or leave the old file: also after a crash or power cut.
+    Only one process at a time may write a path. Raises UserError."""
     draft = _draft(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # it may have been removed since the run began

@@ -11,9 +11,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Names:
-    """The host names that a server on the address `bound` accepts, which stops DNS rebinding. On a loopback address:
-    localhost and loopback addresses. Else: any address, this machine's name, and `named`. Ports may be forwarded, and
-    are ignored."""
+    """The host names that a server on the address `bound` accepts, which stops DNS rebinding.
+    On a loopback address: localhost and loopback addresses. Else: any address, this machine's name, and `named`. Ports
+    may be forwarded, and are ignored."""
 
     def __init__(self, bound: str, named: Sequence[str] = ()) -> None:
         known = address(bound)

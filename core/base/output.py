@@ -1,5 +1,5 @@
-"""Replace standard output and error by streams that may be lost: a pipe's reader has left, or a disk is full. A
-command's results matter more than its output: if output can't be written, it is dropped and the command continues."""
+"""Replace standard output and error by streams that may be lost: a pipe's reader has left, or a disk is full.
+A command's results matter more than its output: if output can't be written, it is dropped and the command continues."""
 
 import os
 import sys

@@ -9,8 +9,8 @@ PICO = 10**12  # picodollars in a dollar: sums of integers do not depend on thei
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices in dollars per million tokens, looked up `on` a day ("2026-11-23", or "" if unknown). `cached` is the
-    price of cached prompt tokens, `written` the price of completion tokens, thinking included."""
+    """Prices in dollars per million tokens, looked up `on` a day ("2026-11-23", or "" if unknown).
+    `cached` is the price of cached prompt tokens, `written` the price of completion tokens, thinking included."""
 
     read: float
     cached: float

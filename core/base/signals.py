@@ -17,9 +17,9 @@ def _interrupt() -> None:
 
 
 class Stop:
-    """A handler of signals: the first raises KeyboardInterrupt, or cancels the task in `cancelling`. A second Ctrl-C
-    ends the process with status 130: the journal is whole, and our servers end with us. A second signal of another kind
-    is ignored, because timeout, Slurm and terminals often send two that mean one."""
+    """A handler of signals: the first raises KeyboardInterrupt, or cancels the task in `cancelling`.
+    A second Ctrl-C ends the process with status 130: the journal is whole, and our servers end with us. A second signal
+    of another kind is ignored, because timeout, Slurm and terminals often send two that mean one."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt

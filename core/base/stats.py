@@ -39,9 +39,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Paired:
-    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval low..high. `p` belongs
-    to the two-sided sign-flip permutation test: 0 is outside the interval exactly if p <= LEVEL. `wins`, `losses` and
-    `ties` count the problems with b above, below and equal to a."""
+    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval low..high.
+    `p` belongs to the two-sided sign-flip permutation test: 0 is outside the interval exactly if p <= LEVEL. `wins`,
+    `losses` and `ties` count the problems with b above, below and equal to a."""
 
     difference: float
     low: float
@@ -108,9 +108,9 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0. a[i] >= 0, b[i] >= 0. The
-    interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals of
-    Mathematical Statistics 29). It is nan if one problem alone has all of a side's amount."""
+    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0. a[i] >= 0, b[i] >= 0.
+    The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
+    of Mathematical Statistics 29). It is nan if one problem alone has all of a side's amount."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
     if not sums.all():  # or no problems
@@ -283,8 +283,8 @@ def _t_quantile(df: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374) if `c` of `n` samples are correct. It
-    is exact. Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
+    """Return the unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374) if `c` of `n` samples are correct.
+    It is exact. Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
     few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and cheaper in this order

@@ -143,8 +143,8 @@ class Read:
 
 
 def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of a known set, with the `wanted` columns only, from its copy in COPIES, else from the hub. Raises
-    UserError, which names the `constant` that accepts a file."""
+    """Read the rows of a known set, with the `wanted` columns only, from its copy in COPIES, else from the hub.
+    Raises UserError, which names the `constant` that accepts a file."""
     way_out = (
         f"{ONLINE}, or give a local copy, one file with the columns {known.columns}: {known.address} as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl), or {constant}=path/to/{known.name}.json"

@@ -104,10 +104,6 @@ def test_values_that_are_no_rates_are_refused(values: list[float]) -> None:
         mean_by_problem(values)
 
 
-def test_json_has_the_fields_of_the_results_file() -> None:
-    assert mean_by_problem([0.25, 0.75]).to_json().keys() == {"value", "low", "high", "n"}
-
-
 @pytest.mark.parametrize("n", [5, 30])
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("samples", [1, 8])
@@ -150,13 +146,18 @@ def test_turning_the_comparison_round_turns_its_signs(pairs: list[tuple[float, f
     assert 0 < there.p <= 1
 
 
+def flips_p(differences: list[float]) -> float:
+    """The sign-flip test, spelled out."""
+    patterns = [
+        sum(s * d for s, d in zip(signs, differences, strict=True))
+        for signs in itertools.product((-1, 1), repeat=len(differences))
+    ]
+    return sum(abs(total) >= abs(sum(differences)) - 1e-9 for total in patterns) / len(patterns)
+
+
 def test_p_is_the_share_of_sign_patterns_at_least_as_far_out() -> None:
     differences = [0.5, 0.25, -0.125, 0.75, 0.0, 0.375]
-    patterns = [
-        sum(s * d for s, d in zip(signs, differences, strict=True)) for signs in itertools.product((-1, 1), repeat=6)
-    ]
-    expected = sum(abs(total) >= abs(sum(differences)) for total in patterns) / len(patterns)
-    assert paired([0.2] * 6, [0.2 + d for d in differences]).p == pytest.approx(expected)
+    assert paired([0.2] * 6, [0.2 + d for d in differences]).p == pytest.approx(flips_p(differences))
 
 
 def test_equal_runs_do_not_differ() -> None:
@@ -191,7 +192,7 @@ CASES = {
     "five wins, many ties": [1.0] * 5 + [0.0] * 200,
     "one large win": [1.0] + [0.0] * 29,
     "a large loss among small wins": [-1.0] + [0.125] * 29,
-    "all alike": [0.05] * 30,
+    "all alike, small and steady": [0.05] * 30,
     "all losses": [-1.0] * 19,
     "no difference": [0.0] * 30,
     "as many wins as losses": [0.25, -0.25] * 40,
@@ -217,23 +218,6 @@ def test_p_and_the_interval_are_one_inference(case: str) -> None:
 @settings(max_examples=300)
 def test_p_and_the_interval_agree_whatever_was_seen(pairs: list[tuple[float, float]]) -> None:
     agrees([b - a for a, b in pairs])
-
-
-@pytest.mark.parametrize("n", [10, 30, 100])
-def test_p_and_the_interval_agree_over_many_problems(n: int) -> None:
-    rng = np.random.default_rng(n)
-    for _ in range(30):
-        easy = rng.beta(0.3, 0.3, n)
-        agrees((rng.binomial(8, easy + 0.2 * (1 - easy)) / 8 - rng.binomial(8, easy) / 8).tolist())
-
-
-def flips_p(differences: list[float]) -> float:
-    """The sign-flip test, spelled out."""
-    patterns = [
-        sum(s * d for s, d in zip(signs, differences, strict=True))
-        for signs in itertools.product((-1, 1), repeat=len(differences))
-    ]
-    return sum(abs(total) >= abs(sum(differences)) - 1e-9 for total in patterns) / len(patterns)
 
 
 @pytest.mark.parametrize(
@@ -275,12 +259,6 @@ def test_few_problems_reject_no_shift() -> None:
         made = paired([0] * n, [1] * n)
         assert (made.p, made.low, made.high) == (2.0 ** (1 - n), -1, 1)
     assert paired([0] * 6, [1] * 6).low > 0.5
-
-
-def test_the_interval_agrees_with_p_for_small_steady_gains() -> None:
-    result = paired([0.5] * 30, [0.55] * 30)
-    assert 0 < result.low < 0.05 < result.high < 0.06
-    assert result.p < 1e-4
 
 
 def test_the_paired_interval_covers_the_truth() -> None:
@@ -381,5 +359,5 @@ def test_p_values_are_corrected_for_their_number() -> None:
 @given(st.lists(RATES, max_size=12))
 def test_a_corrected_p_is_no_less_and_keeps_the_order(ps: list[float]) -> None:
     corrected = holm(ps)
-    assert all(raw <= made <= 1 for raw, made in zip(ps, corrected, strict=True))
+    assert all(raw <= each <= 1 for raw, each in zip(ps, corrected, strict=True))
     assert all(corrected[i] <= corrected[j] for i in range(len(ps)) for j in range(len(ps)) if ps[i] <= ps[j])
