@@ -5,5 +5,4 @@ from core.types import Ask, Grade, Graded, Population, Problem
 
 async def ungraded(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Return no grades and no score, with the doubt "truncated" for proofs that were cut off."""
-    cut = ("truncated" if member.completion.truncated else None for member in population)
-    return Graded([Grade(None, doubt=doubt) for doubt in cut], None)
+    return Graded([Grade(None, doubt="truncated" if each.completion.truncated else None) for each in population], None)

@@ -47,20 +47,6 @@ def test_a_server_serves_on_until_it_is_stopped(results: Path) -> None:
     serves_on_until_it_is_stopped("-m core.engines.start", 29892, "> /dev/full")
 
 
-def test_a_full_disk_under_the_results_is_another_matter(results: Path) -> None:
-    program = f"""
-import errno, os, runpy, sys
-def full(*_): raise OSError(errno.ENOSPC, "No space left on device")
-os.replace = full  # what the disk says when the results are saved
-sys.argv = {RUN.split()!r}
-runpy.run_path({RUN.split()[0]!r}, run_name="__main__")
-"""
-    (results / "program.py").write_text(program)
-    done = shell(f"$P {results}/program.py > /dev/full", PYTHONPATH=".")
-    assert done.returncode == 2 and str(results) in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: ") and "Traceback" not in done.stderr
-
-
 ENDS: list[tuple[Any, int, int]] = [  # what a command's body raises, its status, and lines on standard error
     (None, 1, 1),
     (UserError("no\x1b[2J\nsuch thing"), 2, 1),

@@ -13,13 +13,11 @@ from core.problems import hub, sets
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
-from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
 from tests.helpers.problems import Hub, parquet, told_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "imo_answerbench_v2.csv"
 
 
 def rows(n: int, says: str = "statement") -> list[dict[str, Any]]:
@@ -88,7 +86,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
                     for (split, file), count in zip(PROOFBENCH.files.items(), (70, 75), strict=True)
                 }
             },
-            ANSWERBENCH.repo: {OLD: {"answerbench.csv": SHARED.read_bytes() if SHARED.exists() else b""}},
         },
         {"license": "apache-2.0"},
     )
@@ -137,12 +134,6 @@ def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
     assert len(aime_2025["problems"]) == 30 and aime_2025["revision"] == NEW and aime_2025["version"] == "unknown"
     assert aime_2025["source"] == f"hub MathArena/aime_2025 at {NEW}" and aime_2025["licence"] == "CC BY-NC-SA 4.0"
     assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
-def test_the_version_of_imo_answerbench_is_told_by_its_content(served: Hub, tmp_path: Path) -> None:
-    (found,) = load(served.root, tmp_path, "imo_answerbench")
-    assert len(found["problems"]) == 400 and found["version"] == "v2" and found["revision"] == OLD
 
 
 def test_what_is_wrong_at_the_hub_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:
