@@ -40,10 +40,10 @@ def read(overrides: list[str], **changes: Any) -> RsaConstants:
 
 
 def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on_top() -> None:
-    made = read(["N=16", "TEMPERATURE=1", "TOP_K=20"])
-    assert (made.N, made.K, made.TEMPERATURE, made.TOP_K) == (16, 3, 1.0, 20)
-    assert isinstance(made.N, int) and isinstance(made.TEMPERATURE, float)
-    assert made == replace(RsaConstants(), N=16, TEMPERATURE=1.0, TOP_K=20)
+    config = read(["N=16", "TEMPERATURE=1", "TOP_K=20"])
+    assert (config.N, config.K, config.TEMPERATURE, config.TOP_K) == (16, 3, 1.0, 20)
+    assert isinstance(config.N, int) and isinstance(config.TEMPERATURE, float)
+    assert config == replace(RsaConstants(), N=16, TEMPERATURE=1.0, TOP_K=20)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("build", "words"),
     [
         (lambda: math_agent.Constants(CALLS=15, K=1), "K=1"),
         (lambda: deepseek_math.Constants(REVIEWS=3, VERIFY_SAMPLES=2), "REVIEWS=3"),
@@ -95,9 +95,9 @@ def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPat
         (lambda: replace(RsaConstants(), N=2), "K=3"),
     ],
 )
-def test_constants_that_contradict_each_other_are_refused(made: Any, words: str) -> None:
+def test_constants_that_contradict_each_other_are_refused(build: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        made()
+        build()
 
 
 @pytest.mark.parametrize(

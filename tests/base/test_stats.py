@@ -188,9 +188,9 @@ CASES = {
 
 def agrees(differences: list[float]) -> None:
     """The interval holds 0 exactly where p does not reject it."""
-    made = paired([max(0.0, -d) for d in differences], [max(0.0, d) for d in differences])
-    assert (made.low > 0 or made.high < 0) == (made.p <= LEVEL), made
-    assert -1 <= made.low <= made.difference <= made.high <= 1
+    result = paired([max(0.0, -d) for d in differences], [max(0.0, d) for d in differences])
+    assert (result.low > 0 or result.high < 0) == (result.p <= LEVEL), result
+    assert -1 <= result.low <= result.difference <= result.high <= 1
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -215,34 +215,34 @@ def test_p_and_the_interval_agree_whatever_was_seen(pairs: list[tuple[float, flo
     ],
 )
 def test_no_shift_that_the_test_accepts_is_left_out(differences: list[float]) -> None:
-    made = paired([max(0.0, -d) for d in differences], [max(0.0, d) for d in differences])
+    result = paired([max(0.0, -d) for d in differences], [max(0.0, d) for d in differences])
     for shift in np.linspace(-1, 1, 161):
         accepted = flips_p([d - shift for d in differences]) > LEVEL
-        is_inside = made.low <= shift <= made.high
+        is_inside = result.low <= shift <= result.high
         assert is_inside or not accepted
         if accepted != is_inside:  # the excuse: a part of the shift lies in problems that are missing
-            assert min(abs(shift - made.low), abs(shift - made.high)) < 0.36
+            assert min(abs(shift - result.low), abs(shift - result.high)) < 0.36
 
 
 def test_where_all_problems_differ_the_interval_is_little_more_than_the_test_inverted() -> None:
     rng = np.random.default_rng(6)
     differences = np.clip(rng.normal(0.1, 0.2, 60), -1, 1)
-    made = paired(np.maximum(0, -differences), np.maximum(0, differences))
+    result = paired(np.maximum(0, -differences), np.maximum(0, differences))
     half = 2.0 * differences.std(ddof=1) / math.sqrt(60)  # Student's t, which the inverted test comes to
-    assert made.high - made.low < 1.1 * 2 * half
+    assert result.high - result.low < 1.1 * 2 * half
 
 
 def test_what_was_not_sampled_may_be_there() -> None:
     """No problem differs: by the rule of three, one in ten may, or one in 667."""
-    made = paired([1] * 30, [1] * 30)
-    assert (made.low, made.high) == pytest.approx((-0.095, 0.095), abs=0.001)
+    result = paired([1] * 30, [1] * 30)
+    assert (result.low, result.high) == pytest.approx((-0.095, 0.095), abs=0.001)
     assert paired([0] * 2000, [0] * 2000).high == pytest.approx(0.0015, abs=1e-4)
 
 
 def test_few_problems_reject_no_shift() -> None:
     for n in range(1, 6):
-        made = paired([0] * n, [1] * n)
-        assert (made.p, made.low, made.high) == (2.0 ** (1 - n), -1, 1)
+        result = paired([0] * n, [1] * n)
+        assert (result.p, result.low, result.high) == (2.0 ** (1 - n), -1, 1)
     assert paired([0] * 6, [1] * 6).low > 0.5
 
 
@@ -257,8 +257,8 @@ def test_the_paired_interval_covers_the_truth(n: int, gain: float, samples: int)
         easy = rng.beta(0.8, 0.2, n) if samples > 1 else np.full(n, 0.8)
         a = rng.binomial(samples, easy) / samples
         better = rng.binomial(samples, easy + gain / 0.2 * (1 - easy)) / samples
-        made = paired(a, better if samples > 1 else np.where(rng.random(n) < gain / 0.2, 1.0, a))
-        covered += made.low <= gain <= made.high
+        result = paired(a, better if samples > 1 else np.where(rng.random(n) < gain / 0.2, 1.0, a))
+        covered += result.low <= gain <= result.high
     assert covered / 200 >= 0.92
 
 
@@ -283,12 +283,12 @@ def test_auc_is_the_share_of_pairs_in_the_right_order(right: list[float], wrong:
 
 
 def test_a_change_in_cost_is_a_ratio_of_means() -> None:
-    made = relative_change([100, 300, 200, 400], [50, 160, 90, 210])
-    assert made is not None
-    assert made.value == pytest.approx(510 / 1000 - 1) and made.n == 4
-    assert -0.55 < made.low < made.value < made.high < -0.42, "half of each, long or short"
+    result = relative_change([100, 300, 200, 400], [50, 160, 90, 210])
+    assert result is not None
+    assert result.value == pytest.approx(510 / 1000 - 1) and result.n == 4
+    assert -0.55 < result.low < result.value < result.high < -0.42, "half of each, long or short"
     scaled = relative_change([1e6, 3e6, 2e6, 4e6], [5e5, 1.6e6, 9e5, 2.1e6])
-    assert scaled is not None and (scaled.low, scaled.high) == pytest.approx((made.low, made.high))
+    assert scaled is not None and (scaled.low, scaled.high) == pytest.approx((result.low, result.high))
 
 
 def test_a_ratio_turned_round_is_the_inverse() -> None:
@@ -316,10 +316,10 @@ def test_the_interval_of_a_ratio_covers_the_truth_and_is_narrow(n: int) -> None:
     covered, width = 0, []
     for _ in range(300):
         hard = rng.lognormal(7, 0.8, n)
-        made = relative_change(hard * rng.lognormal(0, 0.1, n), 0.7 * hard * rng.lognormal(0, 0.1, n))
-        assert made is not None
-        covered += made.low <= -0.3 <= made.high
-        width.append(made.high - made.low)
+        result = relative_change(hard * rng.lognormal(0, 0.1, n), 0.7 * hard * rng.lognormal(0, 0.1, n))
+        assert result is not None
+        covered += result.low <= -0.3 <= result.high
+        width.append(result.high - result.low)
     assert covered / 300 >= 0.92
     assert np.mean(width) < 0.75 * 2 * 2.3 * 0.141 * math.sqrt(1.9 / n)  # as the ratio of sums of such lengths varies
 

@@ -32,7 +32,7 @@ CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encod
 PAIRS: list[dict[str, Any]] = json.loads((FOLDER / "equal.json").read_text(encoding="utf-8"))
 # Pairs of spellings of one answer.
 SPELLINGS = json.loads((FOLDER / "spellings.json").read_text(encoding="utf-8"))
-# Texts made of what matters to the reader, far likelier to hit an edge than arbitrary characters.
+# Texts of tokens that matter to the reader, which hit edges far more often than arbitrary characters.
 TOKENS = r"""\boxed \boxed{ \fbox{ { } \{ \} \\ \ \text{ \textbf \left \right \, \! \; {,} , . % \% $ \$ ^\circ ^ _ ° 0
 00 7 42 1,024 -5 − + = x m+n \frac{1}{2} \frac12 / ( ) \circ or cm thousand"""
 PIECES = st.sampled_from([*TOKENS.split(), " ", "\n", "\u2009", "\u200b", "\ud800"])
@@ -127,11 +127,11 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
     assert found.doubt is None or found.doubt in DOUBTS
     assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
     if "box" not in text and found.doubt != "unboxed":
-        said = [
+        stating = [
             line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
         ]
-        is_balanced = bool(said) and boxed.box_spans(rf"\boxed{{{said[-1]}}}")[0] == [(7, 7 + len(said[-1]))]
-        expected = extract(rf"\boxed{{{said[-1]}}}", kind) if is_balanced else Extraction(None, None)
+        is_balanced = bool(stating) and boxed.box_spans(rf"\boxed{{{stating[-1]}}}")[0] == [(7, 7 + len(stating[-1]))]
+        expected = extract(rf"\boxed{{{stating[-1]}}}", kind) if is_balanced else Extraction(None, None)
         assert found.answer == expected.answer
     assert found.answer is None or found.doubt == "unboxed" or found.answer in stated(text, kind)
 
@@ -149,8 +149,8 @@ def test_the_only_line_is_found_anywhere(answer: int, form: str, around: str) ->
 def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
     problem = Problem("p", "?", r"2\sqrt{2}", "math")
     texts = ("Final: \\sqrt{8}\n\\boxed{2\\sqrt2}", "Final: \\sqrt{8}\nFinal: 2\\sqrt2", "Final: 3\nFinal: 2\\sqrt2")
-    made = [Member(Completion("", 0, answer=text, finish_reason="stop")) for text in texts]
-    grades = grade_answers(problem, made).grades
+    members = [Member(Completion("", 0, answer=text, finish_reason="stop")) for text in texts]
+    grades = grade_answers(problem, members).grades
     assert [(grade.value, grade.doubt) for grade in grades] == [(1.0, None), (1.0, None), (1.0, "several")]
 
 
@@ -166,8 +166,8 @@ def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
     ],
 )
 def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(answer: str, truth: str, doubt: str | None) -> None:
-    made = [Member(Completion("", 0, answer=rf"\boxed{{{answer}}}", finish_reason="stop"))]
-    assert grade_answers(Problem("p", "?", truth, "math"), made).grades[0].doubt == doubt
+    members = [Member(Completion("", 0, answer=rf"\boxed{{{answer}}}", finish_reason="stop"))]
+    assert grade_answers(Problem("p", "?", truth, "math"), members).grades[0].doubt == doubt
 
 
 def test_all_that_a_text_states() -> None:

@@ -173,8 +173,8 @@ def test_imo_answerbench_is_read_whole_and_every_answer_is_recognised_as_itself(
     }  # fmt: skip
     for problem in found.problems:
         assert problem.answer and is_correct(problem.answer, problem.answer, problem.answer_type), problem.id
-        said = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
-        graded = grade_answers(problem, [Member(said)])
+        reply = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
+        graded = grade_answers(problem, [Member(reply)])
         assert graded.score == 1.0 and graded.grades[0].value == 1.0, problem.id
     again = parquet(tmp_path / "again.parquet", [dict(problem.columns) for problem in found.problems])
     assert sets.load(str(again)).sha256 == found.sha256

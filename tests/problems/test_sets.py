@@ -135,11 +135,11 @@ def test_a_malformed_file_is_told_with_its_place(tmp_path: Path, content: Any, p
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "words"),
     [("aime_2023", "sums"), *((name, Path(name).suffix) for name in ("mine.xlsx", "mine.json.gz", "a.JSON5", "f.d"))],
 )
-def test_an_unknown_name_or_kind_is_told_what_there_is(name: str, told: str) -> None:
-    with pytest.raises(UserError, match=rf"{told}.*\.json"):
+def test_an_unknown_name_or_kind_is_told_what_there_is(name: str, words: str) -> None:
+    with pytest.raises(UserError, match=rf"{words}.*\.json"):
         sets.load(name)
 
 
