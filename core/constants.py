@@ -1,12 +1,11 @@
-"""The constants of an experiment: declared once, with default, range and meaning, beside the scaffold that they belong
-to; read from the experiment's file, overridden for one run by NAME=value, checked when they are built.
+"""Declare the constants of an experiment with default, meaning and range, and read and check their values.
 
-A scaffold's constants are a frozen dataclass that derives from Constants, those that every experiment has:
+Values come from the experiment's file; NAME=value overrides one for one run. A scaffold's constants are a frozen
+dataclass that derives from Constants:
 
     @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
-        N: int = constant(8, "population: solutions kept at every step", 1, 1024)
-"""
+        N: int = constant(8, "population: solutions kept at every step", 1, 1024)"""
 
 import difflib
 import os
@@ -14,22 +13,24 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 from core.base.errors import UserError, one_line
-from core.base.terminal import wrapped
+from core.base.files import ROOT
+from core.base.terminal import say, wrapped
 
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
-# What stands before a command, not behind it (docs/engines.md): which server, and where things lie.
+# Settings of the server and of folders (docs/engines.md): environment variables, given before a command.
 SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The values that a constant may have: its type with a range, or one of `choices`."""
+    """A rule for the values of a constant: its type with a range, or one of `choices`."""
 
     about: str
     type: type = int
@@ -39,17 +40,18 @@ class Rule:
     free: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """Return `value` in the constant's type (text from the command line is converted). Raises UserError."""
+        """Convert `value`, text if from the command line, to the constant's type. Raises UserError."""
         try:
             read = self.type(value)
-            if isinstance(value, bool) or (read != value and not isinstance(value, str)):
-                raise ValueError
+            is_same = isinstance(value, str) or (read == value and not isinstance(value, bool))
+            is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         except (TypeError, ValueError, ArithmeticError):
-            raise UserError(f"{name}={value!s:.40} is not {self.wanted()}") from None
-        is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
-        if not is_allowed:
-            raise UserError(f"{name}={value!s:.40} is out of range: {self.wanted()}")
-        return read
+            is_same = False
+        if is_same and is_allowed:
+            return read
+        close = difflib.get_close_matches(str(value).lower(), self.choices, 1)
+        meant = f". Did you mean {name}={close[0]}?" if close else ""
+        raise UserError(f"{name}={value!s:.40} is not {self.wanted()}{meant}")
 
     def span(self) -> str:
         """Return the choices or the range in words."""
@@ -60,26 +62,23 @@ class Rule:
 
     def wanted(self) -> str:
         """Return the type and the range in words."""
-        kind = {str: "one of", int: "a whole number from", float: "a number from"}[self.type]
-        return f"{kind} {self.span()}"
+        kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
+        return f"{kind}{self.span()}"
 
 
 def constant(
     default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """Return a field of a class of constants: its default, its meaning and its range. A resumed run may change it if it
-    is `free`: then no run is known by it (`identity`)."""
+    """Declare a constant. A resumed run may change a `free` one, which is no part of the run's `identity`."""
     rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
     return field(default=default, metadata=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Constants that belong together. A class inherits the parts that it needs; --help lists those of the last base
-    first."""
+    """A group of constants. A class inherits the groups that it needs; --help lists the last base's first."""
 
-    # Constants that the class no longer has, with the only value that they could have. They stay in its identities, so
-    # that earlier runs resume, until the end of issue 33.
+    # Removed constants with their only possible value: part of the identity, so that earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
@@ -88,41 +87,39 @@ class Part:
         self.check()
 
     def check(self) -> None:
-        """Raises UserError for constants that contradict each other."""
+        """Raise UserError if constants contradict each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Part):
-    """How a completion is drawn."""
+    """The sampling of a completion."""
 
     MAX_TOKENS: int = constant(16384, "cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
     TOP_P: float = constant(1.0, "nucleus sampling; 1 is off", 0.01, 1)
     TOP_K: int = constant(0, "most likely tokens kept; 0 is off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least share of the likeliest token's probability; 0 is off", 0, 1)
-    SAMPLING: str = constant(
-        "file", "where these four come from: the file, or the model's card", choices=("file", "card")
-    )
+    SAMPLING: str = constant("file", "source of these four: the file, or the model's card", choices=("file", "card"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """Budget forcing of an answer."""
+    """The budget forcing of an answer."""
 
     ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
-    """Budget forcing of more thinking."""
+    """The budget forcing of more thinking."""
 
-    WAITS: int = constant(0, "times that thinking which ended before the cap goes on, at most; 0 is off", 0, 100)
-    WAIT_WORD: str = constant("Wait", "what ended thinking goes on behind, with WAITS")
+    WAITS: int = constant(0, "most times that thinking is continued if it ends before the cap; 0 is off", 0, 100)
+    WAIT_WORD: str = constant("Wait", "text that continues thinking, with WAITS")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
-    """The problem set. Both are free: a run is known by the hash of its problems."""
+    """The problem set. Both are free: the identity of a run contains the hash of its problems."""
 
     PROBLEMS: str = constant(
         "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file', free=True
@@ -141,23 +138,23 @@ class Seeded(Part):
 class Repeated(Part):
     """The number of runs."""
 
-    RUNS: int = constant(1, "runs of the whole experiment; seeds are counted on from SEED", 1, 100)
+    RUNS: int = constant(1, "runs of the whole experiment, with the seeds from SEED on", 1, 100)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served(Part):
-    """Requests to a server."""
+    """The requests to a server."""
 
     CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
     STALL_SECONDS: float = constant(
-        300.0, "seconds that one request may be silent while it is served", 0.1, 1_000_000, free=True
+        300.0, "seconds without a token from a request that is being served", 0.1, 1_000_000, free=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paid(Part):
-    """The limit of what a run spends."""
+    """The limit on the cost of a run."""
 
     MAX_DOLLARS: float = constant(0.0, "dollars that the run may spend in all; 0 is no limit", 0, 1_000_000, free=True)
 
@@ -169,23 +166,23 @@ class Asking(Served, Seeded, Sampled):
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, Forced, Sampled):
-    """Those that every experiment has. Tokens are the server's, seconds wall-clock; 0 means off where it is allowed."""
+    """The constants of every experiment. The server counts tokens; seconds are wall-clock time; 0 is off if allowed."""
 
     def runs(self) -> list[Self]:
-        """Those of each run. Raises UserError where seeds counted on leave SEED's range."""
+        """Return the constants of each run. Raises UserError if its seed leaves SEED's range."""
         return [replace(self, SEED=self.SEED + number, RUNS=1) for number in range(self.RUNS)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Carrying(Constants):
-    """Of a scaffold that shows candidates to other requests."""
+    """The constants of a scaffold that shows candidates to other requests."""
 
     CARRY: str = constant("answer", "what others see of a candidate", choices=("answer", "tail", "full"))
     CARRY_TOKENS: int = constant(4096, 'tokens carried with CARRY="tail"', 1, 1_000_000)
 
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
-    """Return what each constant of `kind` may be, by name: the scaffold's own first, then those of the parts."""
+    """Return the rules of the constants of `kind` by name: the scaffold's own first, then the inherited ones."""
     types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
     own = (each for each in kind.__mro__ if Part not in each.__bases__)
     ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
@@ -193,62 +190,56 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return what a run is known by: the constants of `kind` (by default the config's own class) that are not free."""
+    """Return the constants that identify a run: all of `kind` (default: the config's class) that are not free."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
 
 def check_subset(k: int, n: int) -> None:
-    """Raises UserError where K solutions can't be drawn from N."""
+    """Raise UserError if K solutions cannot be drawn from N."""
     if k > n:
         raise UserError(f"K={k} is larger than N={n}: K solutions are drawn from N; lower K or raise N")
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
-    """The constants of `kind`: the upper-case names of an experiment's file, the defaults of the others, and
-    `overrides` like "N=16" on top; PROBLEMS may also come from the environment. Raises UserError."""
-    known = rules(kind)
-    values = _upper_case(namespace)
+    """Build constants from the upper-case names of an experiment's file, with `overrides` like "N=16" on top.
+    PROBLEMS may also come from the environment. Raises UserError."""
+    known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
-    listing = _listing(known, values)
     if unknown := values.keys() - known.keys():
-        raise UserError(f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {listing}")
-    given = dict(values)
+        raise UserError(f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}")
     for place, override in enumerate(overrides):
         name, equals, value = override.partition("=")
         if not equals:
             meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
-            raise UserError(f"{override!r:.60} is not NAME=value. {meant}{listing}")
+            raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")
+        if name in SETTINGS and name not in known:
+            shown = "…" if "KEY" in name else one_line(value, 60)
+            raise UserError(f"{name} is a setting. Put it before the command: {name}={shown} bash scripts/run.sh …")
         if name not in known:
-            if name in SETTINGS:
-                shown = "…" if "KEY" in name else one_line(value, 60)
-                raise UserError(f"{name} stands before the command: {name}={shown} bash scripts/run.sh …")
-            raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{listing}")
-        given[name] = value
+            raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{pointer}")
+        values[name] = value
     try:
-        return kind(**given)
+        return kind(**values)
     except UserError as error:
-        raise UserError(f"{error}. {listing}") from None
+        raise UserError(f"{error}{'' if str(error).endswith('?') else '.'} {pointer}") from None
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
-    """Return the constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from
-    the command line; prints a note on constants in the environment, which are not read. `instead_of_problems`: why
-    PROBLEMS=… is refused, if it is. With -h or --help it prints help, then `more_help`, and ends the process."""
+    """Read the constants of an experiment from its file and the command line, and note ignored environment variables.
+    `instead_of_problems` is the reason to refuse PROBLEMS=…, if any. On --help, prints help, then `more_help`, and ends
+    the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
         raise SystemExit(0)
     if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
-        raise UserError(f"PROBLEMS says nothing here: {instead_of_problems}")
+        raise UserError(f"PROBLEMS has no effect here: {instead_of_problems}")
     given = {"PROBLEMS", *(override.partition("=")[0] for override in overrides)}
     if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
         which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
-        print(
-            f"note: {which} in the environment says nothing to a run; constants stand behind the experiment's name",
-            file=sys.stderr,
-        )
+        say(f"note: {which} in the environment is ignored. Put it after the experiment's name", sys.stderr)
     return read(kind, namespace, overrides)
 
 
@@ -257,8 +248,7 @@ def asks_for_help(overrides: Sequence[str]) -> bool:
 
 
 def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
-    """The help of an experiment whose file's globals are `namespace`: what it is, and each of its constants with its
-    value, meaning and range; those that the file sets first. As wide as the terminal."""
+    """Return the help of an experiment whose file's globals are `namespace`, wrapped to the terminal's width."""
     known = rules(kind)
     values = {name: value for name, value in _upper_case(namespace).items() if name in known}
     defaults = {each.name: each.default for each in fields(kind) if each.name not in values}
@@ -277,7 +267,7 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
 
 
 def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
-    """ "Did you mean N=4? " for what looks like a constant."""
+    """Return "Did you mean N=4? " if `name` resembles a constant."""
     plain = name.lstrip("-").replace("-", "_").upper()
     value = value.lstrip("= ")
     starts = [each for each in known if plain and each.startswith(plain)]
@@ -286,12 +276,12 @@ def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """The constants of a file. A scaffold has an upper-case name too, and is none."""
+    """Return the constants of a file, without its scaffold, which also has an upper-case name."""
     names = (name for name in namespace if name.isupper() and not name.startswith("_"))
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
 
 
-def _listing(known: Mapping[str, Rule], values: Mapping[str, Any]) -> str:
-    """All constants: those of the file as they stand there, then the others."""
-    shown = [f"{name}={value!s:.40}" for name, value in values.items() if name in known]
-    return "Constants of this experiment: " + ", ".join([*shown, *(name for name in known if name not in values)])
+def _pointer(namespace: Mapping[str, Any]) -> str:
+    file = Path(namespace.get("__file__", ""))
+    command = f"bash scripts/run.sh {file.stem} " if file.parent == ROOT / "experiments" else ""
+    return f"All constants: {command}--help"

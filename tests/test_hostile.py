@@ -79,8 +79,8 @@ def test_a_constant_of_an_odd_text_is_read_or_refused(text: str) -> None:
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
-    made = constants.read(RsaConstants, {}, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
-    assert vars(made) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == vars(made)
+    config = constants.read(RsaConstants, {}, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
+    assert vars(config) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == vars(config)
 
 
 @pytest.mark.parametrize("content", hostile.BYTES, ids=lambda content: repr(content[:12]))

@@ -1,4 +1,4 @@
-"""The arguments of a command: what is wrong with them is one line, as all that a user can put right."""
+"""Parse the arguments of a command, and report wrong ones in one line."""
 
 import argparse
 from typing import NoReturn
@@ -7,7 +7,7 @@ from core.base.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
-    """Of scripts/`prog`. Parse within `errors.command`: raises UserError."""
+    """A parser for scripts/`prog` that raises UserError instead of ending the process. Use it in `errors.command`."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. For help: bash scripts/{self.prog} --help")

@@ -1,19 +1,19 @@
-"""How many files (connections are files too) this process may have open: raised where it needs more."""
+"""Raise the limit on open files (connections count too) of this process if it needs more."""
 
 import errno
 import os
 import resource
 
-SPARE = 16  # files that come and go beside those that are counted on: a save, the judge's pipes, names looked up
+SPARE = 16  # open files besides the counted ones: a save, the judge's pipes, name look-ups
 
 
 def short_of(files: int = 0) -> str:
-    """What to do where `files` more can't be opened."""
+    """Return the advice for the user if `files` more files cannot be opened."""
     return f"allow more: ulimit -n {max(1024, _open_now() + files + SPARE)} (in a new shell, if this one refuses)"
 
 
 def reserve(files: int) -> int:
-    """See to it that `files` more can be opened, and SPARE beside them. Return how many of `files` really can be."""
+    """Raise the limit so that `files` more, and SPARE, can be opened. Return how many of `files` really can."""
     wanted = _open_now() + files + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -24,7 +24,7 @@ def reserve(files: int) -> int:
 
 
 def are_short(error: BaseException) -> bool:
-    """Whether `error`, or the first of a group, is that no more files may be opened."""
+    """Return whether `error`, or the first of a group, means too many open files."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

@@ -1,7 +1,5 @@
-"""Standard output and error that may be lost: a pipe's reader has left, or a disk is full.
-
-What a command saves is worth more than what it shows, so that showing never ends it: what can't be shown is dropped.
-"""
+"""Replace standard output and error by streams that may be lost: a pipe's reader has left, or a disk is full.
+A command's results matter more than its output: if output can't be written, it is dropped and the command continues."""
 
 import os
 import sys
@@ -11,7 +9,7 @@ from typing import Any
 
 
 class Output:
-    """A text stream in front of `stream`. `lost`: why it shows nothing any more."""
+    """A text stream in front of `stream`. `lost` is the first error of writing, from which on nothing is written."""
 
     def __init__(self, stream: Any) -> None:
         self.lost: OSError | None = None
@@ -28,7 +26,7 @@ class Output:
     def _kept(self, act: Any, *args: str) -> None:
         try:
             act(*args)
-        except OSError as error:  # the rest, and what the stream still holds for its end, goes nowhere
+        except OSError as error:  # what follows, and what the stream still buffers, goes to the null device
             self.lost = self.lost or error
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -40,12 +38,12 @@ class Output:
 
 @contextmanager
 def kept() -> Iterator[Output]:
-    """Stand in front of both streams while the block runs; standard output comes back."""
+    """Replace both streams while the block runs. Yields the one for standard output."""
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = shown, told = Output(sys.stdout), Output(sys.stderr)
+    sys.stdout, sys.stderr = shown, errors = Output(sys.stdout), Output(sys.stderr)
     try:
         yield shown
     finally:
         shown.flush()
-        told.flush()
+        errors.flush()
         sys.stdout, sys.stderr = streams

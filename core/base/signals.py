@@ -1,5 +1,4 @@
-"""Signals that stop a command: a lost connection or a job's end is like Ctrl-C. Those that were ignored before (nohup)
-stay ignored."""
+"""Stop a command by signals: SIGTERM and SIGHUP act like Ctrl-C. Signals that were ignored (nohup) stay ignored."""
 
 import asyncio
 import os
@@ -10,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOPPING = b"\nstopping; Ctrl-C again leaves at once\n"
+STOPPING = b"\nstopping; press Ctrl-C again to quit at once\n"
 
 
 def _interrupt() -> None:
@@ -18,10 +17,9 @@ def _interrupt() -> None:
 
 
 class Stop:
-    """From when it is made, the first signal raises KeyboardInterrupt, or cancels the task of `cancelling`. A second
-    Ctrl-C, whatever hangs, ends the process with status 130: what is in the journal is whole, and the servers we
-    started end with us. Other signals often come in pairs that mean one (from timeout, Slurm, a terminal and its
-    shell), and their second is ignored."""
+    """A handler of signals: the first raises KeyboardInterrupt, or cancels the task in `cancelling`.
+    A second Ctrl-C ends the process with status 130: the journal is whole, and our servers end with us. A second signal
+    of another kind is ignored, because timeout, Slurm and terminals often send two that mean one."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt
@@ -33,7 +31,7 @@ class Stop:
     def _stop(self, number: int, _: FrameType | None) -> None:
         if not self._has_come:
             self._has_come = True
-            with suppress(OSError):  # the terminal may be what was lost
+            with suppress(OSError):  # the terminal may be gone
                 os.write(2, STOPPING)
             self._first()
         elif number == signal.SIGINT:
@@ -41,8 +39,7 @@ class Stop:
 
     @contextmanager
     def cancelling(self) -> Iterator[None]:
-        """While the block runs, the first signal cancels the task that it runs in. If somebody swallowed it before,
-        raises KeyboardInterrupt."""
+        """Let the first signal cancel the current task while the block runs. Raises KeyboardInterrupt if one came."""
         if self._has_come:
             raise KeyboardInterrupt
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -57,10 +54,10 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Signals wait until the block ends, in whichever thread that runs. A mask does not do it: another thread (numpy
-    has some) takes the signal then, and Python raises in the main one all the same."""
+    """Hold back signals until the block ends, in any thread. A signal mask does not suffice: another thread (numpy has
+    some) takes the signal, and Python raises in the main one."""
     caught: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers there alone
+    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers in this thread only
     before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}
     try:
         yield

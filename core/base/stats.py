@@ -1,7 +1,6 @@
-"""Numbers with intervals. Problems are the clusters: samples of one problem are no independent evidence about others
-(Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640), so every interval is over problems. How often each covers
-the truth, and how wide it is, is simulated in benchmarks/coverage.py.
-"""
+"""Compute estimates with intervals over problems, and paired comparisons. Samples of one problem are no independent
+evidence, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640).
+benchmarks/coverage.py simulates how wide each interval is and how often it covers the truth."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,21 +12,20 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.05  # of tests; intervals contain the values that are not rejected at it (reports name 95% in words)
-EXACT_UP_TO = 18  # problems: all 2**18 sign patterns are looked at, beyond that they are drawn
+LEVEL = 0.05  # significance level of tests; intervals contain the values that are not rejected (reports print 95%)
+EXACT_UP_TO = 18  # problems: up to here all 2**18 sign patterns are tried, beyond that they are drawn
 DRAWS = 40_000
 RESAMPLES = 10_000  # of problems
 SEED = 2025
-# Of mean_by_problem: how many problems that are all right or all wrong are imagined beside those seen, and how much of
-# one more. They decide where the problems seen show little of how problems differ. These and FINE were chosen by what
-# they cover, and how narrowly, in benchmarks/coverage.py.
+# mean_by_problem adds so many imagined problems (all right or all wrong), and a part of one more, to those seen. They
+# decide if few problems, or problems that hardly differ, were seen. benchmarks/coverage.py chose these and FINE.
 IMAGINED, PART = 2.0, 0.05
-FINE = 0.05  # differences that are few and smaller than this say little of how large a difference may be
+FINE = 0.05  # smaller differences, if few, do not show how large a difference can be
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` problems with its 95% interval. With n = 0, `value` is nan and the interval all there is."""
+    """A mean over `n` problems with its 95% interval. With n = 0, `value` is nan and the interval is the full range."""
 
     value: float
     low: float
@@ -35,16 +33,15 @@ class Estimate:
     n: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """The object of the results JSON; null for the value over no problems, and for ends that nothing bounds."""
-        told = {"value": self.value, "low": self.low, "high": self.high}
-        return {name: None if math.isnan(number) else number for name, number in told.items()} | {"n": self.n}
+        """Return the object for the results JSON, with null for nan."""
+        return {name: None if math.isnan(number) else number for name, number in vars(self).items()}
 
 
 @dataclass(frozen=True)
 class Paired:
-    """`difference`: mean over `n` problems of b - a, with its 95% interval low..high. `p`: two-sided sign-flip
-    permutation test; 0 is outside the interval exactly where p <= LEVEL. `wins`, `losses`, `ties`: problems where b is
-    above, below, equal to a."""
+    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval low..high.
+    `p` belongs to the two-sided sign-flip permutation test: 0 is outside the interval exactly if p <= LEVEL. `wins`,
+    `losses` and `ties` count the problems with b above, below and equal to a."""
 
     difference: float
     low: float
@@ -56,23 +53,18 @@ class Paired:
     ties: int
 
 
-Values = Sequence[Sequence[float]] | Sequence[float] | NDArray[np.float64]  # by problem: of its samples, or one each
-
-Amounts = Sequence[float] | NDArray[np.float64]  # one of each problem
+Amounts = Sequence[float] | NDArray[np.float64]  # one for each problem
+Values = Sequence[Sequence[float]] | Amounts  # for each problem, the values of its samples or one value
 
 
 def mean_by_problem(values: Values) -> Estimate:
-    """Mean over problems of each problem's mean, with a 95% interval.
+    """Average the problems' means, with a 95% interval. Values are in [0, 1]; problems may differ in samples.
 
-    `values`: for each problem its value, or the values of its samples; all in [0, 1], and samples may differ in number.
-    The interval is Clopper and Pearson's for as many independent yes-no problems as the values are worth (the effective
-    sample size of Korn and Graubard 1998, Survey Methodology 24): n where problems are all right or all wrong, more the
-    more they are alike. What n problems say of that is tempered by IMAGINED. Where all are right, or none, only the
-    other end is open and has the whole 5%: 0.05**(1/n), the rule of three, 0.905..1 for 30 of 30. One problem says
-    nothing of others: 0..1. `value` is the plain mean, which always lies inside.
+    The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
+    Methodology 24): n if every problem is all right or all wrong, and more if problems are more alike. If all are
+    right, or all wrong, the interval is one-sided: 0.05**(1/n) to 1, the rule of three. For one problem it is 0 to 1.
 
-    Raises ValueError for a value outside [0, 1], nan, or a problem without values.
-    """
+    Raises ValueError for a value outside [0, 1], nan, or a problem without values."""
     means = _problem_means(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
@@ -87,24 +79,20 @@ def mean_by_problem(values: Values) -> Estimate:
 
 
 def paired(a: Values, b: Values) -> Paired:
-    """What b changes against a, problem by problem; a[i] and b[i] belong to one problem, shaped as in mean_by_problem.
+    """Compare b with a, problem by problem; a[i] and b[i] belong to one problem, shaped as in mean_by_problem.
 
-    p: the share of sign patterns of the differences whose mean is as far from 0. Were a and b the same, each difference
-    would be as likely with either sign: the test of 0 is exact, whatever the differences are. p is computed over all
-    patterns up to EXACT_UP_TO problems that differ. Beyond, patterns are drawn with a fixed seed, and the observed one
-    is counted in (Phipson and Smyth 2010), so that p is never 0. Equal input, equal output.
+    p is the share of sign patterns of the differences whose mean is as far from 0: an exact test of no difference. Up
+    to EXACT_UP_TO differing problems all patterns are tried. Beyond, patterns are drawn with a fixed seed, and the
+    observed one is included (Phipson and Smyth 2010), so that p is never 0.
 
-    The interval: the shifts that the same test does not reject, put to the differences less the shift. A pattern that
-    splits the problems in two is as far out as the one observed where the shift lies between the means of the two
-    parts (Hartigan 1969, JASA 64: subsample values as typical values), so the shifts are one interval around the mean
-    difference. A shift other than 0 gives no symmetry: most of a gain may lie in few problems, and a sample may hold
-    none of them. So a shift also stays if the problems seen explain a part of it, and the rest is a kind of problem
-    that differs as much as any seen and is rare enough to be missing in n: (share of patterns) * (chance of that) must
-    not exceed LEVEL to reject. 0 itself needs no such excuse; what p rejects there, and all shifts beyond, stays out.
-    With 5 problems or fewer no pattern is rare, and every shift stays.
+    The interval contains the shifts that the same test does not reject, applied to the differences less the shift. A
+    pattern splits the problems in two. It is as extreme as the observed one if the shift is between the means of the
+    two parts (Hartigan 1969, JASA 64: subsample values as typical values). But few problems, all missing in a sample,
+    may hold most of a gain. So a shift is rejected only if (share of patterns) * (chance that n problems miss such a
+    kind, which explains the rest of the shift) is at most LEVEL. 0 is inside exactly if p > LEVEL. With 5 problems or
+    fewer, no shift is rejected.
 
-    Raises ValueError as mean_by_problem does, and for different or zero numbers of problems.
-    """
+    Raises ValueError as mean_by_problem does, and for different or zero numbers of problems."""
     differences = _differences(a, b)
     mean = float(differences.mean())
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
@@ -112,7 +100,7 @@ def paired(a: Values, b: Values) -> Paired:
     if p > LEVEL:
         low, high = min(low, 0.0), max(high, 0.0)
     elif mean > 0:
-        low = max(low, 1e-6 * mean)  # the end nearest to 0 that does not hold it
+        low = max(low, 1e-6 * mean)  # just above 0
     else:
         high = min(high, 1e-6 * mean)
     ties = differences.size - wins - losses
@@ -120,50 +108,44 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """The mean of b over the mean of a, less 1: the change in what problems cost, as a share of a's. a[i] and b[i] are
-    amounts, 0 or more, of one problem. None where a mean is 0.
-
-    The interval is Student's t for the logarithm of the ratio, whose error is the jackknife's: how far the ratio moves
-    as each problem is left out (Tukey 1958, Annals of Mathematical Statistics 29). Long problems are long on both
-    sides, and that cancels out. Where one problem alone has all that a side spent, there is no interval: nan.
-    """
+    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0. a[i] >= 0, b[i] >= 0.
+    The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
+    of Mathematical Statistics 29). It is nan if one problem alone has all of a side's amount."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
-    if not sums.all():  # of no problems, too
+    if not sums.all():  # or no problems
         return None
     ratio, left = float(sums[0] / sums[1]), sums[:, np.newaxis] - sides
     if not (left > 0).all():
         return Estimate(ratio - 1, math.nan, math.nan, n)
     moved = np.log(left[0] / left[1])
     error = math.sqrt((n - 1) / n * float(((moved - moved.mean()) ** 2).sum()))
-    half = min(_t_quantile(n - 1) * error, 600.0)  # exp() ends soon after
+    half = min(_t_quantile(n - 1) * error, 600.0)  # exp() overflows soon after
     return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, n)
 
 
 def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Estimate:
-    """A figure that follows from sums over all samples, such as a ratio or Cohen's kappa, with its 95% interval.
+    """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95% interval.
 
-    `sums`: for each problem as many sums over its samples; `figure` makes an array (…, sums) into one (…), nan where it
-    is not defined. The interval is the bootstrap's over problems, by percentiles (Efron and Tibshirani 1993, An
-    Introduction to the Bootstrap, chapter 13), with RESAMPLES fixed draws: equal input, equal output. It knows nothing
-    of what no problem shows, and is too narrow for few problems. nan where there is one problem, or nothing to see."""
+    `sums` has shape (problems, sums). `figure` maps an array (…, sums) to (…), with nan if undefined. The interval is
+    the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13),
+    with RESAMPLES fixed draws. It is too narrow for few problems, and nan for one."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:
         return Estimate(math.nan, math.nan, math.nan, 0)
     value = float(figure(table.sum(axis=0)))
     drawn = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    found = figure(drawn @ table)
-    found = found[~np.isnan(found)]
-    if n < 2 or not found.size:
+    figures = figure(drawn @ table)
+    figures = figures[~np.isnan(figures)]
+    if n < 2 or not figures.size:
         return Estimate(value, math.nan, math.nan, n)
-    low, high = np.quantile(found, (LEVEL / 2, 1 - LEVEL / 2))
+    low, high = np.quantile(figures, (LEVEL / 2, 1 - LEVEL / 2))
     return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """`ps` corrected for their number (Holm 1979, Scandinavian Journal of Statistics 6): the chance that any of those
-    at or below a level is there by chance alone is at most that level."""
+    """Correct p-values for their number, which bounds the family-wise error (Holm 1979, Scand. J. Statistics 6)."""
     corrected, least = [0.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
@@ -172,8 +154,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
-    """How well scores tell right from wrong: the chance that a right candidate's score is above a wrong one's, ties
-    counting half (Mann-Whitney; 0.5 is chance, 1 perfect). None when either side is empty."""
+    """Return the chance that a right candidate scores above a wrong one, ties count half; None if a side is empty."""
     if not right or not wrong:
         return None
     ranked, sides = np.sort(np.asarray(wrong, dtype=np.float64)), np.asarray(right, dtype=np.float64)
@@ -198,28 +179,28 @@ def _differences(a: Values, b: Values) -> NDArray[np.float64]:
     if means_a.size != means_b.size or means_a.size == 0:
         raise ValueError(f"paired needs the same problems on both sides, not {means_a.size} and {means_b.size}")
     differences = means_b - means_a
-    differences[np.abs(differences) < 1e-12] = 0.0  # rounding is no win
+    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is not a win
     return differences
 
 
 def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
-    """p at 0, and the lowest and the highest shift that stays, as `paired` returns them."""
+    """Return p, and the lowest and highest shift that is not rejected, as explained in `paired`."""
     n, total = differences.size, float(differences.sum())
     differing = differences[differences != 0]
     sums, sizes, counted_in = _parts(differences)
     flipped, _, also = _parts(differing) if differing.size <= EXACT_UP_TO < n else (sums, sizes, counted_in)
-    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9  # sums that are equal but for rounding are as far out
+    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9  # sums that differ by rounding only are equal
     p = float((also + as_far.sum()) / (also + flipped.size))
     patterns, splits = counted_in + sums.size, (sizes > 0) & (sizes < n)
-    whole = patterns - int(splits.sum())  # with no or every sign flipped: as far out as observed, at any shift
+    whole = patterns - int(splits.sum())  # with no or every sign flipped: as extreme as observed, at any shift
     if whole > LEVEL * patterns:
         return p, -1.0, 1.0
     one = sums[splits] / sizes[splits]
     other = (total - sums[splits]) / (n - sizes[splits])
-    share = (whole + 1.0 + np.arange(one.size)) / patterns  # of patterns as far out, from the farthest mean inwards
+    share = (whole + 1.0 + np.arange(one.size)) / patterns  # of patterns as extreme, from the farthest mean inwards
     stays = share > LEVEL
     seen, largest = float((differences**2).sum()), float(np.abs(differences).max())
-    unseen = (largest * seen + FINE**2) / (seen + FINE**2)  # 1 where nothing differs
+    unseen = (largest * seen + FINE**2) / (seen + FINE**2)  # 1 if nothing differs
     missing = unseen * (1 - (LEVEL / share[stays]) ** (1 / n))
     low = np.sort(np.minimum(one, other))[stays] - missing
     high = -np.sort(-np.maximum(one, other))[stays] + missing
@@ -227,15 +208,14 @@ def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Sums and sizes of one of the two parts of each sign pattern, and how many patterns are to be counted in besides:
-    none where all are there, the one observed where patterns are drawn."""
+    """Return sums and sizes of one of the two parts of each sign pattern, and 1 if patterns are drawn, else 0."""
     if not differences.size:
         return np.zeros(1), np.zeros(1), 0
     if differences.size <= EXACT_UP_TO:
-        sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts: those with the first will do
+        sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts: take those with the first
         return sums + differences[0], sizes + 1, 0
     rng, sums, sizes = np.random.default_rng(SEED), np.zeros(DRAWS), np.zeros(DRAWS)
-    for begin in range(0, differences.size, 10):  # of ten at once one look shows which are in the part
+    for begin in range(0, differences.size, 10):  # one look-up decides for ten problems which are in the part
         sums_of, sizes_of = _subsets(differences[begin : begin + 10])
         drawn = rng.integers(0, sums_of.size, DRAWS)
         sums, sizes = sums + sums_of[drawn], sizes + sizes_of[drawn]
@@ -243,7 +223,7 @@ def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
 
 
 def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums and sizes of all subsets."""
+    """Return sums and sizes of all subsets."""
     sums, sizes = np.zeros(1), np.zeros(1)
     for value in values:
         sums, sizes = np.concatenate([sums, sums + value]), np.concatenate([sizes, sizes + 1])
@@ -252,7 +232,7 @@ def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 @lru_cache(maxsize=4096)
 def _beta_quantile(share: float, a: float, b: float) -> float:
-    """The quantile of Beta(a, b), by Newton's steps inside an interval that is halved where they leave it."""
+    """Return the quantile of Beta(a, b), by Newton's method with bisection."""
     low, high, x = 0.0, 1.0, a / (a + b)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     for _ in range(100):
@@ -274,7 +254,7 @@ def _beta_quantile(share: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz's method."""
+    """Evaluate the continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), as Lentz does."""
     tiny = 1e-300
     top, bottom = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     value = bottom
@@ -291,10 +271,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _t_quantile(df: int) -> float:
-    """Return the quantile 1 - LEVEL / 2 of Student's t for df >= 1, to 1% at df = 2 and 0.1% beyond.
-
-    It is the expansion around the normal quantile, Abramowitz and Stegun 26.7.5.
-    """
+    """Return the 1 - LEVEL / 2 quantile of Student's t (Abramowitz and Stegun 26.7.5), to 1% at df = 2, else 0.1%."""
     if df == 1:
         return math.tan((1 - LEVEL) / 2 * math.pi)
     z = NormalDist().inv_cdf(1 - LEVEL / 2)
@@ -306,13 +283,10 @@ def _t_quantile(df: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374): the chance that `k` draws without
-    replacement from `n` samples, `c` of them correct, hold a correct one. Exact in integers, rounded once.
-
-    Raises ValueError unless 0 <= c <= n and 1 <= k <= n.
-    """
+    """Return the unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374) if `c` of `n` samples are correct.
+    It is exact. Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and shorter this way round
+    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and cheaper in this order
     everything = comb(n, few)
     return (everything - comb(n - many, few)) / everything

@@ -1,4 +1,4 @@
-"""What we print: how wide it may be, tables, and numbers in short."""
+"""Print for people: the width of the terminal, wrapped messages, tables, and short numbers."""
 
 import os
 import sys
@@ -6,17 +6,15 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-LEAST = 40  # columns: narrower, words are no use
+LEAST = 40  # columns: no wrapping below this width
 
 
-def columns() -> int:
-    """Of the terminal that standard output is, or as $COLUMNS says; 0 where neither bounds it: a file, a pipe."""
-    told = os.environ.get("COLUMNS", "")
-    return max(LEAST, int(told)) if told.isdigit() and int(told) else columns_of(sys.stdout)
-
-
-def columns_of(stream: TextIO) -> int:
-    """Of the terminal that `stream` is; 0 where it is none."""
+def columns(stream: TextIO | None = None) -> int:
+    """Return the width of the terminal `stream` (default: standard output, or $COLUMNS); 0 for a file or a pipe."""
+    given = "" if stream else os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return max(LEAST, int(given))
+    stream = stream or sys.stdout
     try:
         return max(LEAST, os.get_terminal_size(stream.fileno()).columns) if stream.isatty() else 0
     except (OSError, ValueError):
@@ -24,8 +22,7 @@ def columns_of(stream: TextIO) -> int:
 
 
 def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
-    """`text`, line by line, broken between words where it is wider than the terminal (or `width`; 0 breaks nothing);
-    what follows a break is indented so."""
+    """Wrap each line of `text` at words to `width` (default: the terminal's; 0: no limit); indent continued lines."""
     width = columns() if width is None else width
     if not width:
         return text
@@ -36,18 +33,18 @@ def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
     return "\n".join(part for parts in lines for part in parts)
 
 
-def say(line: str) -> None:
-    """A line of what goes on, at once, also into a file."""
-    print(line, flush=True)
+def say(line: str, stream: TextIO | None = None) -> None:
+    """Print a message to `stream` (default: standard output) at once, wrapped to its width."""
+    print(wrapped(line, "  ", columns(stream)), file=stream, flush=True)
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, its end left out where it is longer."""
+    """Shorten `text` to `most` characters, with an ellipsis at its end."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def short(number: float) -> str:
-    """A number in a few characters: "812", "2.4k", "175k", "4.5M"."""
+    """Format a number in a few characters: "812", "2.4k", "175k", "4.5M"."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= 10 * size:
             return f"{number / size:,.0f}{letter}"
@@ -63,14 +60,10 @@ def labelled(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as text: the first of `rows` is its head. Names (a first column that is no numbers) stand to the left."""
+    """Format a table as text, with its head in the first of `rows`. A first column of names is aligned to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    has_names = any(not row[0].isdigit() for row in rows[1:])
-
-    def line(row: Sequence[str]) -> str:
-        first = row[0].ljust(widths[0]) if has_names else row[0].rjust(widths[0])
-        return "  ".join([first, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
-
-    lines = [line(row) for row in rows]
+    aligns = ["<" if any(not row[0].isdigit() for row in rows[1:]) else ">", *">" * len(widths[1:])]
+    specs = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]
+    lines = ["  ".join(map(format, row, specs)) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(each.rstrip() for each in lines)
+    return "\n".join(line.rstrip() for line in lines)

@@ -36,11 +36,12 @@ def rendered(
     if not isinstance(template, str):
         return None
     try:
-        return _compiled(template).render(
+        prompt: str = _compiled(template).render(
             messages=messages or [{"role": "user", "content": MARK}],
             add_generation_prompt=add_generation_prompt,
             **{"bos_token": "", "eos_token": "", "tools": None, "strftime_now": str} | settings,
         )
+        return prompt
     except Exception:  # a template may raise anything
         return None
 

@@ -1,9 +1,6 @@
-r"""Read an answer from a text: what stands in the last complete \boxed{}, cleaned, with the doubt that is left. Where
-there is no box at all, what the last line that begins with `Final:` says (final.py).
-
-It is cleaned, never guessed: \frac{1}{2} does not become 1, nor 1,024 become 1. "integer" answers are AIME's, 0 to 999,
-and are compared as text; "math" answers are compared as text and then by what they mean (answers.py).
-"""
+r"""Read the answer of a text from its last complete \boxed{}, else from its last `Final:` line (final.py), with a
+doubt. Answers are cleaned, never guessed: \frac{1}{2} does not become 1, nor 1,024 become 1. "integer" answers are
+AIME's, 0 to 999, and are compared as text; "math" answers are compared as text, then by meaning (answers.py)."""
 
 import re
 import unicodedata
@@ -17,10 +14,10 @@ from core.grading.final import final_lines, says_nothing, statements
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
-MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
+MAX_PASSES = 20  # of cleaning; a box wrapped more deeply has no answer
 MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 
-# Why an answer may be wrong or missing. One doubt is told, the first that applies.
+# Reasons why an answer may be wrong or missing. Only the first that applies is reported.
 DOUBTS = {
     "truncated": "the completion was cut off, so that this may not be its last word",
     "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
@@ -36,10 +33,9 @@ DOUBTS = {
 
 @dataclass(frozen=True)
 class Extraction:
-    """`answer`: the text of the last complete box (or `Final:` line), cleaned; None without one. `doubt`: None or a key
-    of DOUBTS. `others`: with the doubt "several", the other answers that are stated, one of each canonical form;
-    answers.groups() says whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is
-    unreadable."""
+    """An answer as read: the cleaned text, or None, and a `doubt`, None or a key of DOUBTS. With the doubt "several",
+    `others` has one answer of each other canonical form, for answers.groups() to compare. It is empty if they are more
+    than MAX_OTHERS or one is unreadable."""
 
     answer: str | None
     doubt: str | None
@@ -47,20 +43,17 @@ class Extraction:
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
-    r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{};
-    if it has no box, complete or not, in its last line that begins with `Final:`; without one, in its last sentence
-    such as "The answer is 42.", or its last line "#### 42", with the doubt "unboxed".
+    r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
 
-    Integers come back canonical: "042" is "42", "1{,}024" is "1024". A box inside a box belongs to the outer one,
-    unless that never closes. Empty boxes are passed over, and so are `Final:` lines that say nothing. A line is read as
-    a box is. Never raises, and takes time linear in `text`.
-    """
+    The last complete \boxed{} or \fbox{} that is not empty counts; a box inside it is a part of it. Without any box,
+    the last `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42."
+    or line "#### 42" counts, with the doubt "unboxed". Integers are canonical: "042" is "42", "1{,}024" is "1024"."""
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
     first: Sequence[str | None] = boxes if has_box else lines
-    beside = lines if has_box else []
-    answers = (_read(each, answer_type) for each in reversed(first))  # lazily: some that differ end the reading
+    second = lines if has_box else []
+    answers = (_read(each, answer_type) for each in reversed(first))  # lazily: a few that differ end the reading
     answer = next((a for a in answers if a != ""), "")
     unboxed = "" if has_box or any(line != "" for line in lines) else _unboxed(text, answer_type, truncated)
     answer = answer if answer != "" else unboxed
@@ -75,42 +68,41 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others := _others(
-        chain(answers, (_read(each, answer_type) for each in reversed(beside))), answer, answer_type
+        chain(answers, (_read(each, answer_type) for each in reversed(second))), answer, answer_type
     ):
         doubt = "several"
     elif unboxed:
         doubt = "unboxed"
-    told = tuple(other for other in others if other is not None)
-    return Extraction(answer or None, doubt, told if len(told) == len(others) <= MAX_OTHERS else ())
+    readable = tuple(other for other in others if other is not None)
+    return Extraction(answer or None, doubt, readable if len(readable) == len(others) <= MAX_OTHERS else ())
 
 
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
-    """All answers that `text` states, in boxes and `Final:` lines, cleaned, each once; None for what is no answer."""
+    """List the cleaned answers in boxes and `Final:` lines, each once, with None for unreadable ones."""
     boxes, unclosed = _boxes(text)
     found = (_read(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
 def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None]:
-    """What the `Final:` lines of `text` say, "" for a placeholder, None for what could not stand in a box. The last
-    line of a text that was cut off may lack its end, as a box that never closes does. What holds a box is read as a
-    box."""
+    """Return the values of `Final:` lines: "" for a placeholder, None if it does not fit into a box.
+    Lines with a box, and the last line of a truncated text, are left out."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
     values = (line.value for line in found if not (has_box and BOX.search(line.value)))
     return ["" if says_nothing(value) else value if _fits(value) else None for value in values]
 
 
 def _fits(value: str) -> bool:
-    """Whether a box around `value` would hold it: it is no longer than an answer, and its braces balance."""
+    """Return whether `value` fits into a box: it is no longer than an answer, and its braces balance."""
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
 
 
 def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
-    """The answer of the last sentence that states one; "" without, and if it says more than an answer."""
+    """Return the answer of the last sentence that states one, or "" if there is none or it says more."""
     for one in reversed(statements(text)):
         if (truncated and one.end == len(text)) or says_nothing(one.value):
             continue
-        is_fit = _fits(one.value) and (answer := _answer(one.value, answer_type))
+        is_fit = _fits(one.value) and (answer := _read(one.value, answer_type))
         if is_fit and answer and not _is_prose(answer):
             return answer
         if not one.is_heading and _DECIDING.search(one.value):
@@ -119,13 +111,13 @@ def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
 
 
 def _is_prose(answer: str) -> bool:
-    """Whether `answer` has words that are neither mathematics nor a unit of a number."""
+    """Return whether `answer` has words that are neither mathematics nor units."""
     words = _NO_WORDS.sub(" ", answer)
     return _WORD.search(words) is not None and answer.lower() not in NOTHING
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """One of `answers` for each canonical form that is not that of `answer`, newest first, to MAX_OTHERS + 1."""
+    """Return one of `answers` for each canonical form other than `answer`'s, newest first, at most MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:
@@ -138,8 +130,8 @@ def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> lis
 
 
 def canonical(answer: str, answer_type: str = "integer") -> str:
-    r"""What votes are counted on. For "math", numbers become exact fractions ("0.50" and \frac12 are "1/2") and spaces
-    that mean nothing go; equal answers written otherwise (\sqrt2/2 and 1/\sqrt2) stay apart."""
+    r"""Return the form that votes are counted on. For "math", numbers become exact fractions ("0.50" and \frac12 are
+    "1/2") and meaningless spaces go; equal answers in other spellings (\sqrt2/2 and 1/\sqrt2) differ."""
     text = clean(answer, answer_type)
     if text is None:
         return answer
@@ -154,15 +146,15 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
     if WORDS.fullmatch(text):
         return text.lower()
     text = re.sub(r"([\^_])\{([A-Za-z0-9])\}", r"\1\2", re.sub(r"(\\[A-Za-z]+) (?![A-Za-z])", r"\1", text))
-    # A space between digits, or after the comma of a list, keeps numbers apart: "5, 600" is not 5,600.
+    # A space between digits, or after the comma of a list, separates numbers: "5, 600" is not 5,600.
     return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", re.sub(r" ?, ?", ", ", text))
 
 
 # --- boxes ---
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-# Braces, and what opens or hides one. A bare number (\boxed 42) must be all there is: \boxed 1/2 and \boxed 2\pi are
-# no boxes, for TeX would box their first digit.
+# Braces, and tokens that open or hide one. A bare number (\boxed 42) must be complete: TeX would box only the first
+# digit of \boxed 1/2 and \boxed 2\pi.
 _BRACES = re.compile(
     r"""\\(?:boxed|fbox)(?:\s*+(?P<open>\{) | \s*+(?P<bare>[-+−]?[0-9]++)
             (?=[ \t]*+(?:\s|\Z|[$`)\]]|\*\*|\\[)\]]|[.,;:](?![0-9])|[A-Za-z]{2})))
@@ -173,14 +165,12 @@ _BRACES = re.compile(
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:
-    """What the boxes of box_spans() hold."""
     spans, unclosed = box_spans(text)
     return [text[start:end] for start, end in spans], unclosed
 
 
 def box_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
-    """Where the contents of the complete boxes stand that no complete box holds, in order; and whether a box is still
-    open after the last of them."""
+    """Return the spans of the contents of the outermost complete boxes, and whether a box after the last is open."""
     depth = 0
     opened: list[tuple[int, int]] = []  # start of the content, depth outside
     complete: list[tuple[int, int]] = []
@@ -213,7 +203,7 @@ _CHARACTERS = str.maketrans(
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
     | {one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one)) for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
-# Everything that a backslash begins is one token, so that no half of \\ or \{ is ever cut off.
+# A backslash and the text after it are one token, so that \\ or \{ is never cut in half.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
 _MEANING = (
     dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
@@ -228,14 +218,14 @@ _WRAPPER = re.compile(
     r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
 )
 _WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
-# A unit or a remark behind a math answer stays wrapped, or its letters would pass for variables.
+# A unit or remark after a math answer stays wrapped, or its letters would be read as variables.
 _REMARK = re.compile(
     r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
     r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
 )
 
-# A whole box that states a number, and after it a unit. Words that change the number ("5 thousand") or qualify it
-# ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
+# A box with only a number and a unit. Words that change the number ("5 thousand") or qualify it ("5 or more") are no
+# units, and only a few single letters are: 5x and 5i are expressions.
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
@@ -245,7 +235,7 @@ _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
     rf"(?:(?P<percent>%)|{_UNIT})?"
 )
-# Other dress of a whole box: words before the answer, Minerva's behind it, ordinals, 1 000 000, per cent, a residue.
+# Other text in a box: words before the answer, Minerva's after it, ordinals, 1 000 000, per cent, a residue.
 _LEAD = re.compile(
     r"\A(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final |correct )?answer ?(?:is ?:?|[:=]) ?", re.I
 )
@@ -265,19 +255,19 @@ _MONEY = re.compile(
     rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
 )
 _UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
-# What may be equal to it: a name ("x = 41"), for integers also a sum of names ("m+n = 41"), the size of something
-# ("|S| = 41") and a calculation ("16+25 = 41"); not "2x = 10", whose answer is 5.
+# Left sides of "= 41": a name ("x"), for integers also a sum of names ("m+n"), a size ("|S|") and a calculation
+# ("16+25"); not "2x", because the answer of 2x = 10 is 5.
 _INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
 _NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
 _OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
 _TERM = rf"(?:{_OBJECT}|{_NAME})"
 _ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
-_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
+_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, nothing to solve
 _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
-NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # a canonical form that is exact: another one is another number
-# Of sentences about an answer: what may state one (a number, a formula) or take one back; words of no answer.
+NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # an exact canonical form: different forms are different numbers
+# In sentences about an answer: signs that state or withdraw one (a number, a formula, "not"); words of no answer.
 _DECIDING = re.compile(r"[0-9\\$]|\b(?:not|wrong|incorrect|no)\b")
 _NO_WORDS = re.compile(
     r"\\(?:text|mathrm|operatorname|mathbb|begin|end) ?\{[^{}]*\}|\\[A-Za-z]+"
@@ -295,8 +285,8 @@ def is_aime(answer: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def clean(text: str, answer_type: str) -> str | None:
-    r"""What a box says, without its dress; None when it is no answer. Cleaning what is clean changes nothing, and
-    braces that balance stay balanced, so that \boxed{} around the result is read as the same answer."""
+    r"""Clean the text of a box, or return None if it is no answer. Cleaning twice changes nothing, and braces stay
+    balanced, so that \boxed{} around the result is read as the same answer."""
     if len(text) > MAX_ANSWER_CHARS:
         return None
     for _ in range(MAX_PASSES):
@@ -306,13 +296,9 @@ def clean(text: str, answer_type: str) -> str | None:
     return None
 
 
-def _read(said: str | None, answer_type: str) -> str | None:
-    return None if said is None else _answer(said, answer_type)
-
-
-def _answer(box: str, answer_type: str) -> str | None:
-    """What `box` says, as an answer: a math answer that is a number goes without its name, and without degrees."""
-    text = clean(box, answer_type)
+def _read(box: str | None, answer_type: str) -> str | None:
+    """Return the answer in a box. A math answer that is a number loses its name and degrees."""
+    text = None if box is None else clean(box, answer_type)
     if answer_type == "integer" or not text:
         return text
     name, equals, value = text.partition("=")
@@ -352,7 +338,7 @@ def _clean_once(text: str, answer_type: str) -> str:
 
 
 def _money(text: str, answer_type: str) -> str:
-    """An amount with the sign of a currency as one with its name. A single $ is such a sign; two are mathematics."""
+    """Replace a currency's sign by its name. A single $ is such a sign; two are mathematics."""
     dollars = len(re.findall(r"(?<!\\)\$", text))
     found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
     if not found or bool(found["before"]) == bool(found["behind"]):
@@ -363,8 +349,8 @@ def _money(text: str, answer_type: str) -> str:
 
 
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """The number that is all `text` says, without separators and leading zeros. An integer's unit goes too. A math
-    answer keeps it, for 5 m is not 5 cm, and 12 boys are not 12 girls. None if `text` says more."""
+    """Return the number if `text` is nothing else, without separators and leading zeros, else None.
+    Only math answers keep their unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
@@ -388,8 +374,8 @@ def _stated_number(text: str, answer_type: str) -> str | None:
 
 
 def _worked_out(text: str) -> str | None:
-    """The integer that `text` comes to without a doubt: a number in parentheses, a fraction that divides, and the last
-    number after equals signs, where before them stands what is asked for or its calculation. None otherwise."""
+    """Return the integer that `text` certainly equals, else None: a number in parentheses, a fraction that divides, or
+    the number after equals signs, if the text before them is a name or a calculation."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
     if number is None:
@@ -412,7 +398,7 @@ def _integer(text: str) -> str | None:
 
 
 def _calculates(text: str, number: str) -> bool:
-    """Whether `text` is a calculation, which may come to `number`; a number or a fraction must be that number."""
+    """Return whether `text` is a calculation that may equal `number`; a number or fraction must equal it."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
     alone = _integer(text)

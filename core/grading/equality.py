@@ -1,12 +1,11 @@
-r"""Whether two mathematical answers say the same: read by math-verify's LaTeX parser, compared strictly and both ways
-round. Runs in the judge's child (core/grading/judge.py), under its deadline; nobody else needs to import sympy.
+r"""Compare two mathematical answers with math-verify's LaTeX parser, strictly and in both directions.
 
-The parser reads one expression well and drops what it does not know: bases, degrees, units, primes, the order of AC.
-So what an answer is made of (a list, a set, a point, an interval, an equation, a name and a unit) is read here, and
-only its expressions are parsed. What can't be read equals nothing: text that says the same never gets this far.
+It runs in the judge's child (core/grading/judge.py), under its deadline; no other module imports sympy. The parser
+drops bases, degrees, units, primes, and the order of letters in AC. So this module reads the parts of an answer (a
+list, a set, a point, an interval, an equation, a name and a unit), and only their expressions are parsed.
 
-Constants are the same where they are equal rationals, or agree to 1e-30 in 50 digits and to 1e-450 in 500; expressions
-with variables, where they agree at every point of POINTS; sets, points and matrices, where their members do.
+Constants are equal if they are equal rationals, or agree to 1e-30 in 50 digits and to 1e-450 in 500. Expressions with
+variables are equal if they agree at all POINTS. Sets, points and matrices are equal if their members are.
 """
 
 import random
@@ -23,22 +22,21 @@ from sympy.core.function import AppliedUndef
 
 from core.grading.units import NO_UNIT, Unit, unit_of
 
-DIGITS = ((50, 30), (500, 450))  # digits computed, digits that must agree; the first look ends most comparisons
-POINTS = 16  # where expressions with variables are compared, drawn once and for all
-MAX_MEMBERS = 60  # of a list; a longer one is compared as text only
+DIGITS = ((50, 30), (500, 450))  # digits computed, digits that must agree; the first pair decides most comparisons
+POINTS = 16  # fixed random points at which expressions with variables are compared
+MAX_MEMBERS = 60  # of a list; longer ones are compared as text
 MAX_SIGNS = 4  # plus-minus signs in one expression
 
 
 class Unreadable(Exception):
-    """The text is no mathematics that this module knows."""
+    """An error: the text is not mathematics that this module can read."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer taken apart. `kind`: "value" (a sympy object), "relation" (a tuple of sympy relations that all hold),
-    or of several `members`: "list" (1, 2), "set" (with braces, or joined by "or"), "row" (in the two `brackets`: a
-    point or an interval; a time of day, in "am" or "pm"), "ratio" (1:2:3), "union". `name` is what stands before an
-    equals sign, `unit` what stands behind."""
+    """An answer in parts. `kind` is "value" (a sympy object) or "relation" (a tuple of sympy relations that all hold).
+    With `members` it is "list" (1, 2), "set" (in braces, or joined by "or"), "ratio" (1:2:3), "union" or "row": a point
+    or an interval in its `brackets`, or a time of day in "am" or "pm". `name` precedes an equals sign."""
 
     kind: str
     value: Any = None
@@ -49,7 +47,7 @@ class Answer:
 
 
 def equal(answer: str, truth: str) -> bool:
-    """Whether two answers in LaTeX, cleaned of their dress (core/grading/boxed.py), say the same."""
+    """Return whether two cleaned answers in LaTeX (core/grading/boxed.py) are equal."""
     try:
         mine, theirs = _alternatives(answer, truth)
         return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
@@ -58,7 +56,7 @@ def equal(answer: str, truth: str) -> bool:
 
 
 def readable(text: str) -> bool:
-    """Whether such an answer can be told from others by what it says; else only by how it is spelled."""
+    """Return whether a cleaned answer can be compared by meaning, not only by spelling."""
     try:
         read = _read(_spell(text))
         return _guarded(_same, read, read) is True
@@ -67,7 +65,7 @@ def readable(text: str) -> bool:
 
 
 def _letters(text: str) -> list[str]:
-    """The tokens of a text that can't be read, without spaces and the braces of single tokens."""
+    """Return the tokens of an unreadable text, without spaces and without braces around single tokens."""
     token = r"\\[A-Za-z]+|[0-9]+|\S"
     for _ in range(3):
         text = re.sub(rf"(?<!\\)\{{\s*({token})\s*\}}", r" \1 ", text)
@@ -75,9 +73,8 @@ def _letters(text: str) -> list[str]:
 
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
-    """The readings of both texts. A degree or per cent sign that one of them lacks may have been left out there; not
-    within a function, for the sine of 1 is not the sine of one degree, nor beside a unit (30 rad), and a per cent sign
-    only at the end."""
+    """Return the readings of both texts. A degree or per cent sign may be missing in one of them, except in functions
+    (sin 1 is not the sine of one degree) and with units (30 rad). A per cent sign must be at the end."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -89,7 +86,7 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
             if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit.measured:
                 readings[index].append(_read(texts[index].replace(sign, "")))
     for text, read in zip(texts, readings, strict=True):
-        if power := _SMALL.fullmatch(text):  # 3e-4 is a number, and less than three times e
+        if power := _SMALL.fullmatch(text):  # 3e-4 may be a number, and not 3e minus 4
             read.append(_read(_power_of_ten(power)))
     return readings
 
@@ -130,7 +127,7 @@ _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(
 _SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
 _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-# Letters that are one name: capitals (AC is a segment, and not CA), and words after a space (no product of letters).
+# Letters that are one name: capitals (the segment AC is not CA), and words after a space (not a product of letters).
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
@@ -139,7 +136,7 @@ _REFUSED = re.compile(
 
 
 def _spell(text: str) -> str:
-    """The same text with one spelling for each thing, and with what the parser would drop or misread written out."""
+    """Return the text with one spelling for each thing, and without shorthand that the parser drops or misreads."""
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda raised: "^{" + raised[0].translate(_RAISED) + "}", text)
     text = text.translate(_SYMBOLS)
     text = _COMMAND.sub(lambda command: _SAME_COMMAND.get(command[1], command[0]), text)
@@ -202,8 +199,8 @@ _TRAILING = re.compile(
 
 
 def _tokens(text: str) -> list[tuple[str, int]]:
-    """The tokens of `text`, each with the depth of brackets that it stands in. Raises Unreadable where a bracket is
-    missing; [1,2) closes what it opens."""
+    """Return the tokens of `text` with their depth in brackets, which may be mixed as in [1,2).
+    Raises Unreadable if a bracket is missing."""
     found, depth = [], 0
     for token in _TOKEN.findall(text):
         opens = token in _OPEN or token.startswith(r"\begin")
@@ -218,7 +215,7 @@ def _tokens(text: str) -> list[tuple[str, int]]:
 
 
 def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
-    """The parts of `text` between the `separators` that stand in no bracket, and those separators."""
+    """Split `text` at `separators` outside brackets. Returns the parts and the separators."""
     parts, between = [""], []
     for token, depth in _tokens(text):
         if depth == 0 and token in separators:
@@ -230,7 +227,7 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 
 
 def _inside(text: str) -> tuple[str, str] | None:
-    """The brackets around all of `text`, as "[)", and what stands in them; None without them."""
+    """Return the brackets around all of `text`, as "[)", and their content; None without brackets."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
         return None
@@ -283,7 +280,7 @@ def _of_members(kind: str, parts: Sequence[str]) -> Answer:
 
 
 def _joined(parts: Sequence[str], word: str) -> Answer:
-    """Answers joined by "or" or "and". Relations are joined as sets are; values are a set of values either way."""
+    """Join answers at "or" or "and". Relations are joined like sets; values become a set either way."""
     whole = _of_members("set", parts)
     if all(member.kind == "relation" for member in whole.members):
         if word == "and":
@@ -305,9 +302,9 @@ def _set(content: str, parts: Sequence[str]) -> Answer:
 
 
 def _statement(text: str) -> Answer:
-    """What holds no list: an expression, an equation or an inequality, with a name before it and a unit behind."""
+    """Read an expression, an equation or an inequality, with an optional name before it and a unit after it."""
     parts, signs = _split(text, r"\approx")
-    if signs:  # an exact value beside its approximation; behind a name only the approximation is there
+    if signs:  # an exact value with its approximation; after a name there is only the approximation
         text = parts[0] if not _NAME.fullmatch(parts[0]) else parts[1]
         if len(parts) > 2:
             raise Unreadable
@@ -370,7 +367,7 @@ def _value(text: str) -> Answer:
 
 
 def _with_signs(text: str) -> list[str]:
-    r"""`text` with every choice of its \pm: all independently, or together where there is a \mp."""
+    r"""Return `text` with every choice of signs for \pm: independently, or together if there is a \mp."""
     pieces = re.split(r"(\\pm|\\mp)(?![A-Za-z])", text)
     count = len(pieces) // 2
     together = r"\mp" in pieces
@@ -392,7 +389,7 @@ def _with_signs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _expression(text: str) -> Any:
-    """What the parser makes of one expression, with exact numbers. Raises Unreadable."""
+    """Parse one expression, with exact numbers. Raises Unreadable."""
     text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
     if _REFUSED.search(text) or not text.strip():
         raise Unreadable
@@ -413,7 +410,7 @@ def _expression(text: str) -> Any:
         return _exact(value)
     except (MemoryError, Unreadable):
         raise
-    except Exception:  # the parser and sympy raise many kinds on what they do not know
+    except Exception:  # the parser and sympy raise many kinds of errors
         raise Unreadable from None
 
 
@@ -422,8 +419,8 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""\frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: an argument without braces is one token. Raises Unreadable."""
-    groups: list[list[str]] = [[]]  # of each group that is open, from the right, its parts so far, the last one first
+    r"""Add missing braces, as in \frac12 and \sqrt2: such an argument is one token. Raises Unreadable."""
+    groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
         while parts and parts[-1].isspace():
@@ -459,7 +456,7 @@ def _with_braces(text: str) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """`value` with decimals as the fractions they are, i as the imaginary unit, and f(x) as a name."""
+    """Return `value` with decimals as fractions, i as the imaginary unit, and f(x) as a name."""
     if isinstance(value, sympy.MatrixBase):
         return value.applyfunc(_exact)
     if isinstance(value, sympy.MatrixExpr):
@@ -509,7 +506,7 @@ def _same(a: Answer, b: Answer) -> bool:
         return len(mine) == len(theirs) and all(
             _same_value(x * theirs[0], y * mine[0]) for x, y in zip(mine, theirs, strict=True)
         )
-    a, b = (b, a) if b.kind == "value" else (a, b)  # most values are no sets, which ends it
+    a, b = (b, a) if b.kind == "value" else (a, b)  # most values are not sets, which decides quickly
     if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
         return _same(a, b.members[0])
     return (one := _as_set(a)) is not None and _same_sets(one, _as_set(b))
@@ -520,7 +517,7 @@ def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
 
 
 def _in_order_of_names(answer: Answer) -> bool:
-    """Whether the members have names that tell them apart: x = 1, y = 2, which is (1, 2) and not 2, 1."""
+    """Return whether names distinguish the members: x = 1, y = 2 is (1, 2) and not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
 
 
@@ -549,7 +546,7 @@ def _same_value(a: Any, b: Any) -> bool:
 
 
 def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
-    """What `compare` says; None where sympy can't say, as at a pole."""
+    """Return the result of `compare`, or None if sympy cannot decide, as at a pole."""
     try:
         return compare(*values)
     except (Unreadable, ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
@@ -557,7 +554,7 @@ def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
 
 
 def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
-    """Values for the symbols: fractions and whole numbers of either sign, always the same ones."""
+    """Return values for the symbols: fractions and whole numbers of both signs, the same in every call."""
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):
@@ -592,7 +589,7 @@ def _square(parts: tuple[Any, Any]) -> Any:
 
 
 def _parts(value: Any, digits: int) -> tuple[Any, Any]:
-    """Real and imaginary part of a constant. What is nothing but noise at 20 times the digits is 0."""
+    """Return the real and imaginary part of a constant. A part that is only noise at 20 times the digits is 0."""
     parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
     if not all(part.is_Float or part.is_Rational for part in parts):
         raise Unreadable
@@ -626,7 +623,7 @@ def _variables(relations: Sequence[Any]) -> set[Any]:
 
 
 def _same_relation(a: Any, b: Any) -> bool:
-    """Whether one is the other times a constant, a positive one for an inequality: x+2y = 1 and 2x+4y = 2."""
+    """Return whether one relation is a multiple of the other, as x+2y = 1 of 2x+4y = 2; positive for an inequality."""
     (kind, left), (other, right) = map(_against_zero, (a, b))
     if kind != other:
         return False
@@ -642,7 +639,7 @@ def _same_relation(a: Any, b: Any) -> bool:
 
 
 def _against_zero(relation: Any) -> tuple[str, Any]:
-    """The kind of relation, "<" and "≤" only, and what it compares with zero. An equation loses its denominators."""
+    """Return the kind of relation, "<" and "≤" only, and its left side if 0 is right. Equations lose denominators."""
     kind, difference = type(relation).__name__, relation.lhs - relation.rhs
     if kind in ("GreaterThan", "StrictGreaterThan"):
         return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference
@@ -652,12 +649,12 @@ def _against_zero(relation: Any) -> tuple[str, Any]:
 
 
 def _solutions(relations: Sequence[Any]) -> Any:
-    """The set of reals that an inequality in one unknown allows; None where sympy can't say."""
+    """Return the real solutions of inequalities in one unknown, or None if sympy cannot solve them."""
     return _guarded(lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations)))
 
 
 def _as_set(answer: Answer) -> Any:
-    """The set that a union, an interval or an inequality is; None for what is no set."""
+    """Return the set of a union, an interval or an inequality, or None if the answer is not a set."""
     if answer.kind == "value":
         return answer.value if isinstance(answer.value, sympy.Set) else None
     if answer.kind == "relation":  # an equation is not its solutions

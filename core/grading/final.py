@@ -1,10 +1,6 @@
-r"""Lines that state an answer as `Final: 42`, for models that were taught that form in place of a box; and sentences
-that state one, for models that were taught neither.
-
-Such a line begins with the word, in any case ("Final answer:" too), perhaps behind marks of Markdown; within a line the
-word states nothing. Whatever any reader takes for the end of a line ends one here (as str.splitlines has it), so that
-none of them hides a line.
-"""
+r"""Find lines `Final: 42`, for models that were taught this form instead of a box, and sentences that state an answer.
+Such a line begins with the word in any case ("Final answer:" too), after optional Markdown. Lines end as in
+str.splitlines, so that no unusual line end hides a line."""
 
 import re
 from collections import deque
@@ -12,7 +8,7 @@ from dataclasses import dataclass
 
 from core.types import MAX_ANSWER_CHARS
 
-LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # of a character class
+LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # for a character class
 
 _LINE = re.compile(
     rf"(?:\A|(?<=[{LINE_ENDS}]))(?P<before>[ \t\u00a0>#*_`\"'“‘]*+)(?ai:final(?:[ \t]++answer)?+)"
@@ -22,7 +18,7 @@ _OPENING = "*_`\"'“‘"
 _CLOSING = str.maketrans("“‘", "”’")
 _EMPHASIS = re.compile(r"(?P<mark>\*{1,3}|_{1,3}|`)(?P<inner>(?:(?!(?P=mark)).)+)(?P=mark)\.?", re.DOTALL)
 
-# What stands where an answer belongs: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
+# Placeholders: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
 _DRESS = " \t\u00a0.,;:!?…*_`\"'$~|#-–—"
 _BRACKETS = {"<>", "[]", "{}", "()"}
 _SLOT = re.compile(
@@ -34,8 +30,8 @@ _SLOT = re.compile(
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 
 
-# "#### 42", as GSM8K has it; a line "Answer: 42"; "the answer is 42", wherever its sentence stands. Behind the last
-# two, or a heading "Answer", what is stated may stand on the next line that holds more than marks.
+# "#### 42", as in GSM8K; a line "Answer: 42"; "the answer is 42" in any sentence. After the last two, or a heading
+# "Answer", the answer may be on the next line that has more than marks.
 _STATEMENT = re.compile(
     rf"(?:(?P<spoken>(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
     rf"(?ai:(?:final |correct )?+answer)[*_]*+[ \t]*+(?:[:：=]|(?=[{LINE_ENDS}]))"
@@ -49,14 +45,14 @@ _SUPPOSED = re.compile(
     r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
     re.I,
 )
-_BEFORE = 200  # characters of a sentence that are looked at
-_LAST = 20  # sentences that are looked at
+_BEFORE = 200  # characters of a sentence that are read
+_LAST = 20  # sentences that are read
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence about an answer. `end`: of its line in the text. `value`: the rest of the sentence. `is_heading`: its
-    line begins with ####, which Markdown has for headings. A question states nothing, and a reason is left out."""
+    """A sentence about an answer: the `end` of its line in the text, its `value` without reasons, and whether its line
+    begins with ####, as a heading in Markdown."""
 
     end: int
     value: str
@@ -64,24 +60,23 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """Find the last sentences of `text` that may state an answer without a box, in order, without those that suppose
-    one. Takes time linear in `text`."""
+    """Find the last sentences that may state an answer, in order and in linear time: no suppositions, no questions."""
     found = []
     for one in deque(_STATEMENT.finditer(text), _LAST):
         is_heading = one["spoken"] is None
-        said = one["value"].strip()
-        end = None if is_heading or one["below"] else _SENTENCE_END.search(said)
-        said = said[: end.start()] if end else said
+        value = one["value"].strip()
+        end = None if is_heading or one["below"] else _SENTENCE_END.search(value)
+        value = value[: end.start()] if end else value
         before = re.split(rf"[.!?;{LINE_ENDS}]", text[max(0, one.start() - _BEFORE) : one.start()])[-1]
         if not _SUPPOSED.search(before) and not (end and end[0] == "?"):
-            value = said.replace("}", "", 1) if said.count("}") > said.count("{") else said
+            value = value.replace("}", "", 1) if value.count("}") > value.count("{") else value
             found.append(Statement(one.end("value"), value.lstrip(" \t*_`").rstrip(" \t*_`."), is_heading))
     return found
 
 
 @dataclass(frozen=True)
 class FinalLine:
-    """`start`, `end`: of the whole line in the text. `value`: what it states, without Markdown; "" for nothing."""
+    """A `Final:` line: its `start` and `end` in the text, and its `value` without Markdown."""
 
     start: int
     end: int
@@ -89,12 +84,12 @@ class FinalLine:
 
 
 def final_lines(text: str) -> list[FinalLine]:
-    """The lines of `text` that begin with `Final:`, in order. Takes time linear in `text`."""
+    """Find the lines of `text` that begin with `Final:`, in order and in linear time."""
     return [FinalLine(*line.span(), _value(line)) for line in _LINE.finditer(text)]
 
 
 def says_nothing(value: str) -> bool:
-    """Whether `value` is empty, or stands where an answer should."""
+    """Return whether `value` is empty or a placeholder."""
     inner = value.strip(_DRESS)
     if inner[:1] + inner[-1:] in _BRACKETS:
         is_slot = inner[0] == "<" and _WORDS.fullmatch(inner[1:-1].strip(_DRESS))
@@ -103,8 +98,8 @@ def says_nothing(value: str) -> bool:
 
 
 def _value(line: "re.Match[str]") -> str:
-    """What stands behind the colon. Marks that were opened before the word close behind it, behind the colon, or at
-    the end of the line (**Final:** 42, **Final: 42**); others may stand around the value."""
+    """Return the value after the colon without Markdown. Marks from before the word close after it, after the colon, or
+    at the end of the line (**Final:** 42, **Final: 42**); others may enclose the value."""
     value = line["value"].strip()
     opened = line["before"][len(line["before"].rstrip(_OPENING)) :]
     closing = "" if line["behind"].strip() else opened[::-1].translate(_CLOSING)

@@ -1,9 +1,8 @@
-"""Grade nothing: a run of proofs makes them, and they are graded when they are there, as often as one likes."""
+"""Leave a run of proofs ungraded: proofs are graded later, as often as wanted."""
 
 from core.types import Ask, Grade, Graded, Population, Problem
 
 
 async def ungraded(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """No grade for anyone, and no score: it asks no model. What is not whole has that for its doubt."""
-    cut = ("truncated" if member.completion.truncated else None for member in population)
-    return Graded([Grade(None, doubt=doubt) for doubt in cut], None)
+    """Return no grades and no score, with the doubt "truncated" for proofs that were cut off."""
+    return Graded([Grade(None, doubt="truncated" if each.completion.truncated else None) for each in population], None)

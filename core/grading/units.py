@@ -1,10 +1,10 @@
-"""The words behind a number: units that measure, words that change the number, and words that say what it counts."""
+"""Read the words after a number: units of measure, words that change the number, and nouns that it counts."""
 
 import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-# Every spelling beside the unit that it names; two answers in different units are different answers.
+# Every spelling of a unit, with its name. Answers in different units are different answers.
 UNITS = {
     word: names.split()[0]
     for names in (
@@ -17,7 +17,7 @@ UNITS = {
     for word in names.split()
 }
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-# With these words it is another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
+# Words that make it another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
 _CHANGING = frozenset(
     "or and not to by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
     " less fewer least most otherwise out percent above below under increase decrease loss negative negatives half"
@@ -28,54 +28,53 @@ _CHANGING = frozenset(
     " without except is are was were be has have does can may must should would could seems looks works fails always"
     " perhaps sometimes this thus yes wrong incorrect false".split()
 )
-# These leave the number as it is: 5 units, 5 altogether.
+# Words that leave the number as it is: 5 units, 5 altogether.
 _EMPTY = frozenset("unit units exactly precisely total altogether each apiece".split())
-# Nothing else need stand before these: 5 left.
+# Words that need no noun before them: 5 left.
 _TAIL = frozenset("left remaining away old ago sold more".split())
 _PLURALS = frozenset("people children men women mice geese teeth dice fish sheep deer pence yen".split())
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The words behind a number: what it is `measured` in, as "cm^2" or "km/h", and else the words that say what is
-    `counted`, in the singular."""
+    """A unit of a number: `measured` in a unit like "cm^2" or "km/h", or `counted` nouns, in the singular."""
 
     measured: str = ""
     counted: frozenset[str] = frozenset()
 
     def agrees(self, other: "Unit") -> bool:
-        """Whether two numbers may have these units and be the same: a unit may be left out, and so may a word."""
+        """Return whether numbers with these units can be equal: a unit may be missing, and so may words."""
         if not (self.measured or self.counted) or not (other.measured or other.counted):
             return True
-        is_told = self.counted <= other.counted or other.counted <= self.counted
-        return self.measured == other.measured and is_told
+        agree = self.counted <= other.counted or other.counted <= self.counted
+        return self.measured == other.measured and agree
 
 
 NO_UNIT = Unit()
 
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
-    """The unit that `words` (and a `power` like ^2 behind them) name. None if they change the number, or are no plural
-    noun: who counts more than one (not `is_one`) counts boys, and 7 with "wrong" behind it counts nothing."""
+    """Return the unit that `words`, with a `power` like ^2 after them, name. None if they change the number, or if they
+    have no plural noun, which any number but one (`is_one`) needs: 7 boys, but not 7 wrong."""
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
     words = re.sub(r" in (?:total|all) *\Z", "", words)
-    said = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
-    while said and said[-1].lower() in _EMPTY:
-        said.pop()
-    if {word.lower() for word in said} <= _TAIL:
+    parts = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
+    while parts and parts[-1].lower() in _EMPTY:
+        parts.pop()
+    if {word.lower() for word in parts} <= _TAIL:
         return NO_UNIT
     units: list[str] = []
-    before = ""  # a power that stands before its unit
-    for index, word in enumerate(said):
+    before = ""  # a power that precedes its unit
+    for index, word in enumerate(parts):
         names = (word, word.lower(), word.lower().removesuffix("s"))
         known = next((UNITS[name] for name in names if name in UNITS), None)
         raised = _POWERS.get(word.lower()) or (word[0] == "^" and word[-1])
         if raised and units and (word[0] == "^" or word.endswith("d")):
             units[-1] += f"^{raised}"
-        elif raised and len(said) > 1:
+        elif raised and len(parts) > 1:
             before = f"^{raised}"
-        elif word.lower() in _CHANGING and not (word == "in" and set(said[:index]) <= set(_POWERS)):
+        elif word.lower() in _CHANGING and not (word == "in" and set(parts[:index]) <= set(_POWERS)):
             return None
         elif word in ("/", "per"):
             units.append("/")
@@ -83,16 +82,16 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
             units.append(known + before)
             before = ""
         else:  # 5 kg of rice, 5 years old; but 5 day passes
-            rest = [each.lower() for each in said[index:]]
+            rest = [each.lower() for each in parts[index:]]
             if not units or (word != "of" and any(map(_is_plural, rest))):
-                return _counted(said, is_one)
+                return _counted(parts, is_one)
             return Unit("".join(units), frozenset(rest)) if _CHANGING.isdisjoint(rest) else None
     return Unit("".join(units))
 
 
-def _counted(said: list[str], is_one: bool) -> Unit | None:
-    """The words of what is counted. A noun stands among those before a "per" or an "of"."""
-    words = [word.lower() for word in said if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
+def _counted(parts: list[str], is_one: bool) -> Unit | None:
+    """Return the unit of counted things, whose noun precedes any "per" or "of"."""
+    words = [word.lower() for word in parts if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
     if not _CHANGING.isdisjoint(words):
         return None
     if not words:

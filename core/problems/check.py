@@ -1,4 +1,4 @@
-"""Problems from files and decoded rows, checked on the way in: what is wrong is said with its place and what to do."""
+"""Check rows and build problems from them; errors name the place and the remedy."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,20 +13,19 @@ from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
 
 def read_file(path: Path, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """The problems of a .json, .jsonl, .csv or .parquet file. Raises UserError, with the place and the remedy."""
+    """Read the problems of a .json, .jsonl, .csv or .parquet file. Raises UserError."""
     return check(read_rows(path), str(path), wanted)
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Problems from decoded rows, each beside the place it came from. A row is an object with "problem" (text) and
-    "answer" (whole number or text), and optionally "id" and "answer_type" ("integer", "math" or "proof"); columns.py
-    knows the other names of these, and a problem keeps all columns of its row as they are. Rows without a type
-    get that of the set: "integer" where every answer is a whole number from 0 to 999 and no row says "math", as AIME's
-    are; else "math", also for a 42 among fractions, whose box may rightly hold 6 times 7.
+    """Build problems from (place, row) pairs. Raises UserError.
 
-    A row with guidelines or a grading scheme asks for a proof, and needs no answer. `wanted`: what the grader takes.
-    Where that is PROOFS, a row without an answer asks for one too; where it is EITHER, rows may leave their answers
-    out."""
+    A row has "problem" (text) and "answer" (whole number or text), and optionally "id" and "answer_type" ("integer",
+    "math" or "proof"), under any name in columns.py. Without a type, all rows are "integer" if every answer is a whole
+    number from 0 to 999 and no row is "math", else "math": a 42 among fractions may be written as 6 times 7.
+
+    A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is what the grader accepts:
+    with PROOFS, a row without an answer asks for a proof too; with EITHER, an answer may be missing."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
     whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)
@@ -36,15 +35,11 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
             raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {kind_of(columns)}')
         statement = row.get("problem")
         if not isinstance(statement, str) or not _is_text(statement):
-            raise UserError(
-                f"{where} needs {listed('problem')}, a text that is not empty. Fields found: {names_in(columns, 8)}"
-            )
+            raise UserError(f"{where} needs {listed('problem')}, a non-empty text. Fields: {names_in(columns, 8)}")
         is_whole_set = whole and row.get("answer") is not None
         answer_type = row.get("answer_type", _kind(row, wanted) or ("integer" if is_whole_set else "math"))
         if answer_type not in ("integer", "math", PROOF):
-            raise UserError(
-                f'{where} has "answer_type" {answer_type!r:.80}; it is "integer" (0-999), "math" or "{PROOF}"'
-            )
+            raise UserError(f'{where} has "answer_type" {answer_type!r:.80}, not "integer" (0-999), "math" or "proof"')
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
         id_ = row.get("id", number)
         if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
@@ -54,31 +49,31 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
             raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem an "id" of its own')
         seen[id_] = where
         names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()
-        texts = {name: storable(text_of(row.get(name))) for name in names}  # what graders are shown
+        texts = {name: storable(text_of(row.get(name))) for name in names}  # for graders
         problems.append(Problem(id_, statement.strip(), answer, answer_type, plain(columns), **texts))
     if not problems:
-        raise UserError(f"{source} holds no problems. Give at least one")
+        raise UserError(f"{source} has no problems. Give at least one")
     return tuple(problems)
 
 
 def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """PROOF for a row that asks for one without saying so."""
+    """Return PROOF if a row without a type asks for a proof."""
     is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
     return PROOF if is_proof else None
 
 
 def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_type: str, is_needed: bool) -> str | None:
-    """The answer as text; None where there is none, and none is needed. Raises UserError."""
+    """Return the answer as text, or None if it is missing and not needed. Raises UserError."""
     answer = row.get("answer")
     if not is_needed and (answer is None or (answer_type == PROOF and not text_of(answer))):
         return None
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
-        raise UserError(f"{where} needs {listed('answer')}, a number or a text. Fields found: {names_in(columns, 8)}")
+        raise UserError(f"{where} needs {listed('answer')}, a number or a text. Fields: {names_in(columns, 8)}")
     answer = str(answer).strip()
     if answer_type == PROOF:
         return answer
     if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
-        raise UserError(f'{where} has an "answer" that nothing can be compared with: {answer:.40}')
+        raise UserError(f'{where} has an "answer" that cannot be compared: {answer:.40}')
     if answer_type == "integer":
         if not _is_whole(answer):
             raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
@@ -87,24 +82,18 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:
-    """The type of a set whose rows name none: "integer" where every answer is a whole number from 0 to 999."""
+    """Return the type of rows without one: "integer" if every answer is a whole number from 0 to 999."""
     return "integer" if all(map(_is_whole, answers)) else "math"
 
 
 def _is_whole(answer: Any) -> bool:
-    """Whether `answer` is a whole number from 0 to 999, as AIME's are."""
     return re.fullmatch(r"\s*[0-9]{1,20}\s*", str(answer)) is not None and int(str(answer).strip()) <= 999
 
 
 def _is_text(text: str) -> bool:
-    """Whether `text` says something and can be sent."""
     return can_be_sent(text) and bool(text.strip())
 
 
 def can_be_sent(text: str) -> bool:
-    """JSON may hold half a surrogate pair, which is no character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    """Return whether `text` is without half surrogate pairs, which JSON may contain."""
+    return re.search("[\ud800-\udfff]", text) is None

@@ -1,12 +1,12 @@
-"""What the columns of a data set are called, in one table, and what a row says under those names."""
+"""Find a row's problem, answer and other cells under the usual names of data set columns."""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-# Ours, and what others call it; of several in one row the first counts. Capitals, blanks and hyphens make no
-# difference ("Problem ID" is problem_id), and a dot leads into a column that holds fields of its own.
+# Our name, and names in other sets; the first one in a row counts. Case, blanks and hyphens are ignored ("Problem ID"
+# is problem_id), and a dot leads to a field inside a column.
 NAMES = {
     "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
@@ -17,26 +17,26 @@ NAMES = {
         "expected_answer",
         "reference_answer",
         "ground_truth",
-        "reward_model.ground_truth",  # as training sets for verl have it; their prompt is a list of messages
+        "reward_model.ground_truth",  # training sets for verl; their prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
-    # Of problems that ask for a proof: what graders are shown.
+    # For graders of proofs.
     "solution": ("solution", "reference_solution"),
     "guidelines": ("guidelines", "grading_guidelines"),
     "grading_scheme": ("grading_scheme", "marking_scheme", "rubric", "rubrics"),
     "split": ("split",),
-    # Of proofs that are there: the text, the points that people gave it, and who wrote it.
+    # Of given proofs: the text, the points from people, and the author.
     "proof": ("model_solution", "response", "proof", "student_solution"),
     "points": ("points", "human_points", "expert_rating", "human_score"),
     "writer": ("writer", "generator", "model_name"),
 }
-GRADED_BY = ("guidelines", "grading_scheme")  # who has one of these asks for a proof
+GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these asks for a proof
 
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
-    """What `row` says under our names; what is missing there is missing here. An empty id or answer_type is none."""
+    """Return the cells of `row` under our names, without missing ones. An empty id or answer_type is missing."""
     cells = cells_of(row)
-    cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # but for ours as we write them
+    cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names win
     for outer, cell in list(cells.items()):
         if isinstance(cell, Mapping):
             cells |= {f"{outer}.{plain_name(inner)}": value for inner, value in cell.items()}
@@ -47,9 +47,9 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
             found[ours] = held[0]
     if "problem" in found:
         is_question = found["problem"] is cells.get("question")
-        found["problem"] = _said(found["problem"], cells.get("body") if is_question else None)
+        found["problem"] = _statement(found["problem"], cells.get("body") if is_question else None)
     answer = found.get("answer")
-    if isinstance(answer, str) and "####" in answer:  # GSM8K's worked solutions end so
+    if isinstance(answer, str) and "####" in answer:  # as at the end of GSM8K's solutions
         found["answer"] = answer.rpartition("####")[2].strip()
     elif isinstance(answer, float) and answer.is_integer():
         found["answer"] = int(answer)
@@ -57,22 +57,22 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The cells of a row under their plain names; of equal ones the first counts."""
+    """Return the cells of a row by plain name; of equal names the first counts."""
     return {plain_name(name): cell for name, cell in reversed(row.items())}
 
 
 def names_in(row: Mapping[str, Any], most: int = 12) -> str:
-    """The names of a row's columns, for an error; "none" where it has none."""
+    """Return the names of a row's columns for an error, or "none"."""
     return ", ".join(repr(str(name)[:40]) for name in list(row)[:most]) or "none"
 
 
 def listed(ours: str) -> str:
-    """Our name of a column and, in brackets, the others that are understood."""
+    """Return our name of a column with the other accepted names in brackets."""
     return f'"{ours}" (or {", ".join(name for name in NAMES[ours] if name != ours)})'
 
 
 def plain(value: Any) -> Any:
-    """Copy a cell so that JSON can hold it: other kinds as text, bytes (pictures) and what is no number as null."""
+    """Copy a cell for JSON: other types become text; bytes (pictures), nan and inf become null."""
     if isinstance(value, Mapping):
         return {str(name): plain(cell) for name, cell in value.items()}
     if isinstance(value, (list, tuple)):
@@ -83,26 +83,25 @@ def plain(value: Any) -> Any:
 
 
 def plain_name(name: object) -> str:
-    """A column's name without what makes no difference."""
+    """Return a column's name in lower case, with "_" for blanks and hyphens."""
     return re.sub(r"[\s_-]+", "_", str(name).strip().lower())
 
 
 def text_of(cell: Any) -> str:
-    """A cell as text: of a list its items, a line each, of an object its fields; "" of what is none of them."""
+    """Return a cell as text: one line for each item of a list, "name: value" for fields; "" for other types."""
     if isinstance(cell, (list, tuple)):
         return "\n".join(filter(None, map(text_of, cell)))
     if isinstance(cell, Mapping):
-        return "; ".join(f"{name}: {told}" for name, value in cell.items() if (told := text_of(value)))
+        return "; ".join(f"{name}: {text}" for name, value in cell.items() if (text := text_of(value)))
     return str(cell).strip() if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
 
 
-def _said(problem: Any, body: Any = None) -> Any:
-    """The statement in a prompt that is a list of messages: the text of its one user. SVAMP's have their `body` in a
-    column of its own."""
+def _statement(problem: Any, body: Any = None) -> Any:
+    """Join a problem with the `body` that SVAMP has in a column of its own, or take a list's only user message."""
     if isinstance(problem, str) and isinstance(body, str) and body.strip() and body.strip() not in problem:
         body = body.strip()
         return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"
     if not isinstance(problem, list) or not all(isinstance(message, Mapping) for message in problem):
         return problem
-    said = [message.get("content") for message in problem if message.get("role") == "user"]
-    return said[0] if len(said) == 1 else problem
+    asked = [message.get("content") for message in problem if message.get("role") == "user"]
+    return asked[0] if len(asked) == 1 else problem

@@ -1,23 +1,21 @@
-"""What is known here of a problem set that others publish on the Hugging Face hub. One family of sets a file: aime.py,
-hmmt.py, imo.py."""
+"""Describe a problem set that others publish on the Hugging Face hub; aime.py, hmmt.py, imo.py … define the sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.types import Problem
 
-UNKNOWN = "unknown"  # a content that no hash here is of
-TRAIN = {"": "data/train-00000-of-00001.parquet"}  # the file of many sets
+UNKNOWN = "unknown"  # the version if no known hash fits
+TRAIN = {"": "data/train-00000-of-00001.parquet"}  # the only file of many sets
 
 
 @dataclass(frozen=True)
 class Published:
-    """A set: `rows` problems under `licence` (None: its card names none), in `files` of the data set `repo` at
-    `revision`, a commit. Each file comes with the split that its problems belong to, "" for none. Without files, the
-    problems are in those of `splits` (hub.split_of); without a revision, as they are on the day.
+    """A set of `rows` problems in the data set `repo` at `revision`, a commit; without one, the newest.
 
-    `versions`: names of contents by ProblemSet.sha256, the hash of ids, statements, answers and their types as they
-    are read. Others are no error, for a set may be corrected; results then say that the version is unknown."""
+    `files` maps the split of a file's problems ("" for none) to its path. Without files, the files of `splits` are read
+    (hub.split_of). `licence` is None if the card names none. `versions` names known contents by ProblemSet.sha256. For
+    another content, which may be corrected, results say that the version is unknown."""
 
     name: str
     repo: str
@@ -27,24 +25,24 @@ class Published:
     splits: tuple[str, ...] = ("train",)
     revision: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-    columns: str = "problem and answer"  # that a local copy needs
+    columns: str = "problem and answer"  # needed in a local copy
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        """The problems under the ids that they have here."""
+        """Return the problems with our ids."""
         return problems
 
     def fault(self, problems: tuple[Problem, ...]) -> str:
-        """What shows that these problems are not the set, in words; "" where nothing does."""
+        """Return the sign that these problems are not the set, or ""."""
         if len(problems) != self.rows:
-            return f"has {len(problems)} problems and not {self.rows}"
+            return f"has {len(problems)} problems, not {self.rows}"
         return ""
 
     def version(self, sha256: str) -> str | None:
-        """The version of a content; None for a set of which no version is known here."""
+        """Return the version of a content, or None if the set has no known versions."""
         return self.versions.get(sha256, UNKNOWN) if self.versions else None
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The web address of the set."""
         where = f"https://huggingface.co/datasets/{self.repo}"
         return f"{where}/resolve/{self.revision}/{self.files['']}" if "" in self.files else where

@@ -1,5 +1,4 @@
-"""Rows of problem files: a list in .json, a row a line in .jsonl, a header and rows in .csv, a table in .parquet. Each
-comes with its place, so that what is wrong with it can be told."""
+"""Read rows of problem files (.json, .jsonl, .csv with a header, .parquet), each with its place for errors."""
 
 import csv
 import hashlib
@@ -15,12 +14,12 @@ from core.base.files import opened, parse_json, read_text
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Fix it there"
 
-Rows = list[tuple[str, Any]]  # each with the place it came from
-Wanted = Callable[[str], bool]  # whether a column of this name is
-ROWS_AT_ONCE = 4096  # of a parquet file, on their way from its columns to rows
+Rows = list[tuple[str, Any]]  # (place, row)
+Wanted = Callable[[str], bool]  # whether to read a column of this name
+ROWS_AT_ONCE = 4096  # rows of a parquet file that are converted together
 
-# Published CSV files with one quote missing, by the sha256 of their text: the place in it, in characters, where the
-# quote belongs. Read as it is, the row would lose a column and take the next one for its answer.
+# Published CSV files that lack one quote, by the sha256 of their text, and the quote's position in characters. Without
+# it, a row would lose a column and take the next one as its answer.
 MISSING_QUOTES = {
     # answerbench_v2.csv of IMO-AnswerBench, before the answer of imo-bench-algebra-036 (google-deepmind/superhuman #13)
     "275877a9d988d85278fad3a5f8a41d7f83393a60bf259531ec0a5161e6b21cf9": 13618,
@@ -28,14 +27,13 @@ MISSING_QUOTES = {
 
 
 def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
-    """The rows of a file, in order; with `wanted`, without their other columns, which of a parquet file are not even
-    read. Raises UserError for a file of another kind, and for what can't be read."""
+    """Return the rows of a file in order, with the `wanted` columns only. Raises UserError."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
-            f"problem set {str(path)!r:.200}: {path.suffix or 'such a file'} is not read. Give a .json file (a list of "
-            'objects with "problem" and "answer"), a .jsonl file (such an object a line), or a .csv or .parquet file '
-            "with these columns"
+            f"problem set {str(path)!r:.200}: cannot read {path.suffix or 'such a file'}. Give a .json file (a list of "
+            'objects with "problem" and "answer"), a .jsonl file (one object a line), or a .csv or .parquet file with '
+            "these columns"
         )
     if kind == PARQUET:
         return _parquet(path, wanted)
@@ -49,25 +47,17 @@ def _only(wanted: Wanted, row: Any) -> Any:
 
 def _json(path: Path) -> Rows:
     text = read_text(path, WHAT, REMEDY)
-    if _are_lines(text):
-        return _of_lines(path, text)
+    if path.suffix.lower() == ".jsonl" or _are_lines(text):
+        lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+        return [(where, parse_json(line, f"{WHAT} {where}", FIX)) for where, line in lines]
     whole = parse_json(text, f"{WHAT} {path}", FIX)
     if not isinstance(whole, list):
-        raise UserError(f"{WHAT} {path} must hold a list of problems, not {kind_of(whole)}")
+        raise UserError(f"{WHAT} {path} must be a list of problems, not {kind_of(whole)}")
     return [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
 
 
-def _jsonl(path: Path) -> Rows:
-    return _of_lines(path, read_text(path, WHAT, REMEDY))
-
-
-def _of_lines(path: Path, text: str) -> Rows:
-    lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    return [(where, parse_json(line, f"{WHAT} {where}", FIX)) for where, line in lines]
-
-
 def _are_lines(text: str) -> bool:
-    """Whether a text is JSON lines, whatever its file is called: two objects, a line each."""
+    """Return whether a text is JSON lines, whatever the file's name: two objects on two lines."""
     try:
         first, second = (json.loads(line) for line in [line for line in text.splitlines() if line.strip()][:2])
     except (ValueError, RecursionError):
@@ -76,8 +66,7 @@ def _are_lines(text: str) -> bool:
 
 
 def _csv(path: Path) -> Rows:
-    """Of a CSV file every row must have as many cells as the header, and every quote its partner: a cell that slipped
-    into the next column would be a wrong answer that nobody sees. An empty cell is none (null)."""
+    """Read a CSV file strictly: a cell in the wrong column would be a wrong answer. Empty cells are null."""
     text = read_text(path, WHAT, REMEDY)
     if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
         text = f'{text[:place]}"{text[place:]}'
@@ -85,17 +74,17 @@ def _csv(path: Path) -> Rows:
     _, header = next(lines, ("", []))
     names = [name.strip() for name in header]
     if repeated := [name for name, times in Counter(names).items() if times > 1]:
-        raise UserError(f"{WHAT} {path} has several columns {min(repeated)!r:.80}. Give each a name of its own")
+        raise UserError(f"{WHAT} {path} has several columns {min(repeated)!r:.80}. Rename all but one")
     rows: Rows = []
     for where, cells in lines:
         if len(cells) != len(names):
-            raise UserError(f"{where} has {len(cells)} cells where the header has {len(names)}. {FIX}")
+            raise UserError(f"{where} has {len(cells)} cells, and the header has {len(names)}. {FIX}")
         rows.append((where, {name: cell or None for name, cell in zip(names, cells, strict=True)}))
     return rows
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
-    """The records of a CSV text, each with the line it begins in; empty lines are none."""
+    """Yield the records of a CSV text, each with its first line's place; skip empty lines."""
     reader, first = csv.reader(io.StringIO(text), strict=True), 1
     try:
         for cells in reader:
@@ -108,7 +97,7 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
     try:
-        import pyarrow.parquet  # half a second, so only where there is a file for it
+        import pyarrow.parquet  # half a second: imported for such files only
     except ImportError:
         raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
     found: list[Any] = []
@@ -119,19 +108,19 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             if len(set(names)) < len(names):
                 raise ValueError("several columns have one name")
             columns = None if wanted is None else [name for name in names if wanted(name)]
-            # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
+            # On this thread: a pool of pyarrow that is alive when Python ends crashes the process (SIGABRT).
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 found += batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            raise UserError(f"{WHAT} {path} is no parquet file that can be read ({error}). Fetch it again") from None
+            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch it again") from None
     return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 
 def kind_of(value: Any) -> str:
-    """What JSON calls a value, for a message."""
+    """Return the JSON type of a value for a message."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 PARQUET = ".parquet"
-READERS = {PARQUET: _parquet, ".jsonl": _jsonl, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has
+READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has

@@ -1,5 +1,4 @@
-"""Problem sets by name (bundled, or published on the Hugging Face hub), any other set of the hub, or a file of your
-own."""
+"""Load problem sets: bundled, from the Hugging Face hub, or from your own file."""
 
 import hashlib
 import json
@@ -21,7 +20,7 @@ from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows
 from core.types import ANSWERS, Problem
 
-# Sets of the embedded model, made by scripts/embedded/make_sums.py.
+# Sets for the embedded model, from scripts/embedded/make_sums.py.
 BUNDLED = {
     "sums": "sums of 4 products",
     "sums_hard": "sums of 6-8 products",
@@ -31,16 +30,16 @@ BUNDLED = {
     "sums_star": "sums of 4 products to train on, with STaR",
     "sums_star_eval": "sums of 4 products, held out, to evaluate STaR on",
 }
-BUNDLED_VERSION = "2"  # raised when one of them changes (tests hold their hashes)
+BUNDLED_VERSION = "2"  # raise it if one of them changes (tests check their hashes)
 PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
-COPIES = HOME / "data" / "sets"  # a file here named for a published set is taken for it: data/sets/aime_2025.json
-ONLINE = "Connect to the internet (HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 uses what is already downloaded)"
+COPIES = HOME / "data" / "sets"  # a local copy is named after its set: data/sets/aime_2025.json
+ONLINE = "Connect to the internet (HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 uses the cache)"
 
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """Problems, and what results say of where they are from: `licence` as its publisher names it, `version` where a
-    set has any that are known here, `revision` the commit on the hub; None where there is none."""
+    """A set of problems with its origin for results: the publisher's `licence`, a known `version`, and the commit on
+    the hub (`revision`), each None if there is none. Raises UserError if it mixes proofs and answers."""
 
     name: str
     problems: tuple[Problem, ...]
@@ -50,11 +49,10 @@ class ProblemSet:
     revision: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises UserError for a set of two kinds: what is asked and graded together is of one."""
         if len({problem.is_proof for problem in self.problems}) > 1:
             proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
             raise UserError(
-                f"{self.name} asks for a proof in {proof!r:.60}, for an answer in {answer!r:.60}. Make two sets of it"
+                f"{self.name} asks for a proof in {proof!r:.60} and an answer in {answer!r:.60}. Split it into two sets"
             )
 
     @property
@@ -63,21 +61,20 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """Hash of ids, statements and answers, and of what proofs are graded by: results with different hashes are not
-        comparable."""
+        """The hash of ids, statements, answers and texts for graders. Only results with equal hashes are comparable."""
         rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
         if self.asks_for_proofs:
             rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "ProblemSet":
-        """The first `limit` problems; 0 means all."""
+        """Return the set of the first `limit` problems; 0 means all."""
         if limit == 0 or limit >= len(self.problems):
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
     def part(self, split: str) -> "ProblemSet":
-        """The problems of one of its parts. Raises UserError, with the parts there are."""
+        """Return the set of the problems of one part. Raises UserError, which lists the parts."""
         kept = tuple(problem for problem in self.problems if problem.split == split)
         if not kept:
             parts = ", ".join(sorted({problem.split for problem in self.problems if problem.split}))
@@ -86,12 +83,20 @@ class ProblemSet:
 
 
 def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> ProblemSet:
-    """A problem set by name ("sums", "aime_2025", …) or name:part ("imo_proofbench:Advanced"),
-    "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file; what is not known by
-    name may lack answers unless they are what is `wanted` by the grader. `constant`: the one that names it.
+    """Load a problem set.
 
-    Raises UserError, with the place and the remedy, for an unknown name, an unreadable or malformed file, or a hub
-    that can't be reached or holds another set than the one that is known.
+    Args:
+        name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
+            "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
+        wanted: The problems that the grader accepts: ANSWERS, PROOFS, or EITHER (answers may be missing).
+        constant: The constant that names the set, for errors.
+
+    Raises:
+        UserError: For an unknown name, a malformed file, an unreachable hub, or a set that differs from the known one.
+
+    Example:
+        >>> load("sums").problems[0].answer
+        '55'
     """
     if name in BUNDLED:
         problems = read_file(DATA / f"{name}.json")
@@ -108,48 +113,45 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
-    known = ", ".join([*BUNDLED, *PUBLISHED])
     raise UserError(
-        f"unknown problem set {name!r}. Known sets: {known}; or give hub:owner/name, or the path of a .json, .jsonl, "
-        ".csv or .parquet file"
+        f"unknown problem set {name!r}. Give one of {', '.join([*BUNDLED, *PUBLISHED])}; hub:owner/name; or the path "
+        "of a .json, .jsonl, .csv or .parquet file"
     )
 
 
 def _published(known: Published, constant: str) -> ProblemSet:
-    """Load a known set: its copy in COPIES, or else the hub's. Raises UserError if it is another."""
+    """Load a known set from its copy in COPIES, else from the hub. Raises UserError if the content is wrong."""
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
-        raise UserError(f"{known.name} from {read.origin} {fault}. {read.way_out}")
-    made = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
-    return replace(made, version=known.version(made.sha256))
+        raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
+    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
+    return replace(loaded, version=known.version(loaded.sha256))
 
 
 @dataclass(frozen=True)
 class Read:
-    """The `rows` of a set as they are, and its `place`, the first file. `source` and `origin` say in words where they
-    are from, and `way_out` what to do if something is wrong. Commit and licence: None if the hub does not tell them."""
+    """The raw `rows` of a set, its first file (`place`), its `source`, the advice in errors (`way_out`), and the commit
+    and licence if known."""
 
     rows: Rows
     place: str
     source: str
-    origin: str
     way_out: str
     commit: str | None = None
     licence: str | None = None
 
 
 def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of a known set from its copy in COPIES, or else from the hub; with `wanted`, without their other
-    columns. Raises UserError, which tells of the `constant` that takes a file."""
+    """Read the rows of a known set, with the `wanted` columns only, from its copy in COPIES, else from the hub.
+    Raises UserError, which names the `constant` that accepts a file."""
     way_out = (
         f"{ONLINE}, or give a local copy, one file with the columns {known.columns}: {known.address} as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl), or {constant}=path/to/{known.name}.json"
     )
-    copy = next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None)
-    if copy:
-        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", str(copy), way_out)
-    with hub.told(known.name, way_out):
+    if copy := next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None):
+        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", way_out)
+    with hub.reported(known.name, way_out):
         if known.files:
             found = hub.fetched(known.repo, known.revision, known.files.values())
         else:
@@ -158,18 +160,17 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
 
 
 def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of any set of the hub."""
+    """Read the rows of any set on the hub. Raises UserError."""
     way_out = f"{ONLINE}, or download a file of it and give {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
-    with hub.told(asked.repo, way_out):
+    with hub.reported(asked.repo, way_out):
         found = hub.fetched_splits(asked.repo, asked.revision, [asked.split])
     return _of_hub(found, asked.repo, way_out, wanted)
 
 
 def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:
-    """Read fetched files. `splits`: of the problems of each, which then say so."""
+    """Read fetched files. `splits` are the splits of their rows, added as a column if not empty."""
     rows = []
-    for number, path in enumerate(found.paths):
-        of = {"split": splits[number]} if splits and splits[number] else {}
+    for path, split in zip(found.paths, splits or [""] * len(found.paths), strict=True):
+        of = {"split": split} if split else {}
         rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
-    source = f"hub {repo} at {found.commit}"
-    return Read(rows, str(found.paths[0]), source, "the hub", way_out, found.commit, found.licence)
+    return Read(rows, str(found.paths[0]), f"hub {repo} at {found.commit}", way_out, found.commit, found.licence)

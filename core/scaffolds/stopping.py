@@ -9,7 +9,7 @@ from functools import partial
 from math import comb
 
 from core.constants import constant
-from core.grading.answers import tally
+from core.grading.answers import groups
 from core.grading.boxed import extract
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
@@ -45,7 +45,7 @@ def leading_votes(problem: Problem, population: Population) -> int:
     """Return the votes of the most frequent answer, counted as in the results. Comparing answers may take seconds."""
     completions = (member.completion for member in population)
     answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in completions]
-    return max(tally(answers, problem.answer_type).values(), default=0)
+    return max(groups(answers, problem.answer_type).counts.values(), default=0)
 
 
 RSA_ADAPTIVE = replace(RSA, run=partial(rsa, stop=adaptive), constants=Adaptive, for_proofs="rsa")

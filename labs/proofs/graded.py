@@ -102,7 +102,7 @@ def load(name: str) -> GradedSet:
         read = sets.read_published(known, GRADED)
         proofs = check(read.rows, read.place)
         if len(proofs) != known.rows:
-            raise UserError(f"{name} from {read.origin} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
+            raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
         return GradedSet(name, proofs, read.source, known.licence, revision=read.commit)
     if name.startswith("hub:"):
         read = sets.read_hub(hub.Spec.read(name), GRADED)

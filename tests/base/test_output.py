@@ -4,10 +4,12 @@ import errno
 import io
 import json
 import os
+import pty
 import re
 import resource
 import signal
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.helpers.output import SIGPIPE, ends_as_other_programs_do, serves_on_u
 
 RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=300"
 # Statuses: that of SIGPIPE where the reader has left, as other programs have it; 1 where a disk is full.
-LOST = [("| head -1; exit $S", SIGPIPE), ("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
+LOST = [("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
 
 
 @pytest.mark.parametrize(("redirected", "status"), LOST)
@@ -45,20 +47,6 @@ def test_a_server_serves_on_until_it_is_stopped(results: Path) -> None:
     serves_on_until_it_is_stopped("-m core.engines.start", 29892, "> /dev/full")
 
 
-def test_a_full_disk_under_the_results_is_another_matter(results: Path) -> None:
-    program = f"""
-import errno, os, runpy, sys
-def full(*_): raise OSError(errno.ENOSPC, "No space left on device")
-os.replace = full  # what the disk says when the results are saved
-sys.argv = {RUN.split()!r}
-runpy.run_path({RUN.split()[0]!r}, run_name="__main__")
-"""
-    (results / "program.py").write_text(program)
-    done = shell(f"$P {results}/program.py > /dev/full", PYTHONPATH=".")
-    assert done.returncode == 2 and str(results) in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: ") and "Traceback" not in done.stderr
-
-
 ENDS: list[tuple[Any, int, int]] = [  # what a command's body raises, its status, and lines on standard error
     (None, 1, 1),
     (UserError("no\x1b[2J\nsuch thing"), 2, 1),
@@ -73,17 +61,17 @@ ENDS: list[tuple[Any, int, int]] = [  # what a command's body raises, its status
 def test_a_command_ends_in_a_line_and_its_own_status_whether_it_is_shown_or_not(
     monkeypatch: pytest.MonkeyPatch, raised: BaseException | None, status: int, lines: int
 ) -> None:
-    told = io.StringIO()
+    errors = io.StringIO()
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        monkeypatch.setattr(sys, "stderr", told)
+        monkeypatch.setattr(sys, "stderr", errors)
         with pytest.raises(SystemExit) as ended, command():
             print("shown")
             if raised:
                 raise raised
         assert sys.stdout is full
     assert ended.value.code == status
-    assert told.getvalue().count("\n") == lines and told.getvalue().replace("\n", "").isprintable()
+    assert errors.getvalue().count("\n") == lines and errors.getvalue().replace("\n", "").isprintable()
 
 
 def test_what_the_terminal_cannot_encode_is_shown_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +79,16 @@ def test_what_the_terminal_cannot_encode_is_shown_as_escapes(monkeypatch: pytest
     with output.kept():
         print("π…")
     assert shown.getvalue() == b"\\u03c0\\u2026\n"
+
+
+def test_errors_wrap_at_words_to_the_terminal_they_are_shown_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, end = pty.openpty()
+    termios.tcsetwinsize(begin, (24, 50))
+    with open(end, "w") as terminal, pytest.raises(SystemExit), command():
+        monkeypatch.setattr(sys, "stderr", terminal)
+        raise UserError("a word " * 20)
+    shown = os.read(begin, 10_000).decode().split("\r\n")
+    assert max(map(len, shown)) <= 50 < len(" ".join(shown)) and " ".join(" ".join(shown).split()).count("a word") == 20
 
 
 # Open files

@@ -90,7 +90,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path, undisturbed: Path, recorder:
         shutil.copytree(undisturbed, folder, dirs_exist_ok=True)
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
         error = refused(folder, recorder, "read-only")
-        assert f"results folder {folder} can't be written (Read-only file system)" in error
+        assert str(folder) in error and "Read-only" in error
         assert not recorder.of("read-only")
         subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
         resumes(folder, undisturbed, recorder, "writable-again")

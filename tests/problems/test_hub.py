@@ -13,13 +13,11 @@ from core.problems import hub, sets
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
-from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
 from tests.helpers.problems import Hub, parquet, told_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "imo_answerbench_v2.csv"
 
 
 def rows(n: int, says: str = "statement") -> list[dict[str, Any]]:
@@ -53,19 +51,19 @@ def schemes(split: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def lines(made: list[dict[str, Any]]) -> bytes:
-    return "\n".join(map(json.dumps, made)).encode()
+def lines(content: list[dict[str, Any]]) -> bytes:
+    return "\n".join(map(json.dumps, content)).encode()
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("served")
 
-    def table(made: list[dict[str, Any]]) -> bytes:
-        return parquet(folder / "table.parquet", made).read_bytes()
+    def table(content: list[dict[str, Any]]) -> bytes:
+        return parquet(folder / "table.parquet", content).read_bytes()
 
     one = "data/train-00000-of-00001.parquet"
-    made = Hub(
+    fake = Hub(
         {
             "mine/two": {
                 OLD: {"test.jsonl": lines(rows(2, "old")), "train.jsonl": lines(rows(3))},
@@ -88,12 +86,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
                     for (split, file), count in zip(PROOFBENCH.files.items(), (70, 75), strict=True)
                 }
             },
-            ANSWERBENCH.repo: {OLD: {"answerbench.csv": SHARED.read_bytes() if SHARED.exists() else b""}},
         },
         {"license": "apache-2.0"},
     )
-    yield made
-    made.close()
+    yield fake
+    fake.close()
 
 
 PROGRAM = """
@@ -103,12 +100,12 @@ from core.problems import hub, sets
 for name in sys.argv[1:]:
     try:
         found = sets.load(name)
-        told = {"name": found.name, "problems": [p.statement for p in found.problems], "source": found.source}
-        told |= {"parts": [p.split for p in found.problems], "is_proofs": found.asks_for_proofs}
-        told |= {"licence": found.licence, "version": found.version, "revision": found.revision}
+        loaded = {"name": found.name, "problems": [p.statement for p in found.problems], "source": found.source}
+        loaded |= {"parts": [p.split for p in found.problems], "is_proofs": found.asks_for_proofs}
+        loaded |= {"licence": found.licence, "version": found.version, "revision": found.revision}
     except UserError as error:
-        told = {"error": str(error)}
-    print(json.dumps(told))
+        loaded = {"error": str(error)}
+    print(json.dumps(loaded))
 """
 
 
@@ -117,7 +114,7 @@ def load(root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]
     return told_by(PROGRAM, root, home, *names, **more)
 
 
-def test_any_set_of_the_hub_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:
+def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:
     names = ("hub:mine/two:test", f"hub:mine/two@{OLD}:test", "hub:mine/sharded")
     newest, old, sharded = load(served.root, tmp_path, *names)
     assert newest["problems"] == ["new 1", "new 2"] and newest["revision"] == NEW
@@ -139,27 +136,21 @@ def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
     assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
-def test_the_version_of_imo_answerbench_is_told_by_its_content(served: Hub, tmp_path: Path) -> None:
-    (found,) = load(served.root, tmp_path, "imo_answerbench")
-    assert len(found["problems"]) == 400 and found["version"] == "v2" and found["revision"] == OLD
-
-
-def test_what_is_wrong_at_the_hub_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:
+def test_what_is_wrong_at_served_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:
     cases = {
         "hub:mine/none": "mine/none",
         "hub:mine/two@gone:test": "mine/two",
         "hub:mine/two": "hub:mine/two:test",
-        "hub:mine/two:validation": "'validation'; there are test, train",
+        "hub:mine/two:validation": "'validation'; it has test, train",
         "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
         "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
         "hub:mine/empty": "train.csv",
         "hub:mine/spoiled": "train.parquet",
         "aime_2024": "29 problems",
     }
-    for (name, words), told in zip(cases.items(), load(served.root, tmp_path, *cases), strict=True):
-        assert words in told.get("error", ""), (name, told)
-        assert "\n" not in told["error"]
+    for (name, words), loaded in zip(cases.items(), load(served.root, tmp_path, *cases), strict=True):
+        assert words in loaded.get("error", ""), (name, loaded)
+        assert "\n" not in loaded["error"]
 
 
 def test_sets_of_proofs_say_of_each_problem_what_part_it_is_of(served: Hub, tmp_path: Path) -> None:
@@ -176,12 +167,12 @@ def test_sets_of_proofs_say_of_each_problem_what_part_it_is_of(served: Hub, tmp_
 
 def test_without_a_hub_the_one_file_is_named_and_where_to_put_it(tmp_path: Path) -> None:
     names = [*sets.PUBLISHED, "hub:mine/two:test"]
-    for name, told in zip(names, load("http://127.0.0.1:9", tmp_path, *names, HF_HUB_OFFLINE="1"), strict=True):
-        assert "HF_HUB_OFFLINE" in told["error"] and "\n" not in told["error"]
+    for name, loaded in zip(names, load("http://127.0.0.1:9", tmp_path, *names, HF_HUB_OFFLINE="1"), strict=True):
+        assert "HF_HUB_OFFLINE" in loaded["error"] and "\n" not in loaded["error"]
         if name in sets.PUBLISHED:
-            assert sets.PUBLISHED[name].address in told["error"]
-            assert f"data/sets/{name}.parquet" in told["error"] and f"PROBLEMS=path/to/{name}.json" in told["error"]
-            assert f"the columns {sets.PUBLISHED[name].columns}:" in told["error"]
+            assert sets.PUBLISHED[name].address in loaded["error"]
+            assert f"data/sets/{name}.parquet" in loaded["error"] and f"PROBLEMS=path/to/{name}.json" in loaded["error"]
+            assert f"the columns {sets.PUBLISHED[name].columns}:" in loaded["error"]
 
 
 def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,10 +181,11 @@ def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: p
     found = sets.load("aime_2025")
     assert found.name == "aime_2025" and found.source == "file aime_2025.parquet" and found.revision is None
     assert found.problems[15].id == "aime_2025_II_1" and found.licence == "CC BY-NC-SA 4.0"
-    assert found.problems[15].columns == aime()[15]
-    parquet(tmp_path / "aime_2025.parquet", aime()[1:])
-    with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1"):
-        sets.load("aime_2025")
+    assert found.problems[15].columns == aime()[15] and found.problems[15].answer_type == "integer"
+    for wrong in (aime()[1:], [aime()[0] | {"answer": 1}, *aime()[1:]]):
+        parquet(tmp_path / "aime_2025.parquet", wrong)
+        with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1"):
+            sets.load("aime_2025")
     (tmp_path / "hmmt_2025.csv").write_text("problem,answer\nx?,1\n")
     with pytest.raises(UserError, match=r"hmmt_2025.csv .* 30"):
         sets.load("hmmt_2025")
@@ -208,7 +200,7 @@ def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: p
         (f"hub:a/b@{OLD}", Spec("a/b", OLD, "")),
     ],
 )
-def test_the_address_of_a_set_on_the_hub(text: str, spec: Spec) -> None:
+def test_the_address_of_a_set_on_served(text: str, spec: Spec) -> None:
     assert Spec.read(text) == spec
 
 

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.base.files import ROOT
 from core.grading.answers import grade_answers, is_correct
 from core.problems import sets
 from core.problems.columns import NAMES, understood
@@ -166,15 +163,6 @@ def test_of_every_kind_of_file_only_the_columns_that_are_wanted_are_read(tmp_pat
         assert [row for _, row in found] == [{"id": row["id"], "answer": row["answer"]} for row in PROBLEMS]
 
 
-def test_pyarrow_is_loaded_for_parquet_alone(tmp_path: Path) -> None:
-    paths = [str(path) for path in written(tmp_path, PROBLEMS)]
-    program = "import sys; from core.problems import sets; [sets.load(p) for p in sys.argv[1:]]; "
-    program += "print('pyarrow' in sys.modules, 'huggingface_hub' in sys.modules)"
-    for given_, loaded in ((paths[1:], "False False"), (paths, "True False")):
-        done = subprocess.run([sys.executable, "-c", program, *given_], capture_output=True, text=True, cwd=ROOT)
-        assert done.stdout.strip() == loaded, done.stderr
-
-
 @pytest.mark.skipif(not IMO.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
 def test_imo_answerbench_is_read_whole_and_every_answer_is_recognised_as_itself(tmp_path: Path) -> None:
     found = sets.load(str(IMO))
@@ -185,8 +173,8 @@ def test_imo_answerbench_is_read_whole_and_every_answer_is_recognised_as_itself(
     }  # fmt: skip
     for problem in found.problems:
         assert problem.answer and is_correct(problem.answer, problem.answer, problem.answer_type), problem.id
-        said = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
-        graded = grade_answers(problem, [Member(said)])
+        reply = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
+        graded = grade_answers(problem, [Member(reply)])
         assert graded.score == 1.0 and graded.grades[0].value == 1.0, problem.id
     again = parquet(tmp_path / "again.parquet", [dict(problem.columns) for problem in found.problems])
     assert sets.load(str(again)).sha256 == found.sha256
