@@ -40,7 +40,7 @@ def table(rows: dict[str, Row]) -> str:
 
 
 def section(name: str, rows: dict[str, Row], base: dict[str, Row], like: str) -> str:
-    """Format the section of an experiment: the constants that differ from those of `base`, and those that it lacks."""
+    """Format the section of an experiment: the constants that differ from `base`, and the missing ones."""
     own = {each: row for each, row in rows.items() if base.get(each) != row}
     lacks = ", ".join(f"`{each}`" for each in base if each not in rows)
     words = f"Like {like}" + (f", without {lacks}" if lacks else "") + (", and with:" if own else ".")
@@ -54,7 +54,7 @@ def page() -> str:
 
 
 def sections(common: dict[str, Row]) -> Iterator[str]:
-    """Yield a section for each experiment, then those of the commands that grade and curate."""
+    """Yield a section for each experiment, then for the commands that grade and curate."""
     known: dict[str, dict[str, Row]] = {}
     for path in experiment_file.paths():
         found = experiment_file.load(path.stem)
