@@ -29,7 +29,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     most_often = f"; most often: {one_line(str(commonest_error), 300)}"
     found = of_card(document["model"])
     if is_ungraded(document):
-        found.append("not graded: these proofs have no points yet, so there are no accuracies. scripts/grade.sh grades")
+        found.append("not graded: these proofs have no points yet, so there are no accuracies. Run scripts/grade.sh")
     if document["engine"].get("seeds") is False:
         found.append("the server ignores seeds: another run gives other answers (SGLang: start with DETERMINISTIC=1)")
     if places := metrics.get("no_reference"):

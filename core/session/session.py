@@ -70,7 +70,7 @@ class Session(Generic[A_co]):
     @property
     def spent(self) -> float | None:
         """The dollars spent by now, None if no price is known."""
-        return self.budget.spent if self.budget else None
+        return round(self.budget.spent, 9) if self.budget else None  # sums of floats have stray digits
 
     def but(self, **changes: Any) -> "Session[Any]":
         """Return a copy with other fields."""
