@@ -173,7 +173,7 @@ class Engine:
         mean = self.held / requests
 
         def seconds(n: int) -> float:
-            """Contexts grow by a token a step, and a step's time linearly with them."""
+            """Let contexts grow by a token a step, and a step's time linearly with them."""
             return n * sum(self.machine.step(requests, mean + (n - 1) / 2, MIDDLE))
 
         loop = asyncio.get_running_loop()

@@ -26,7 +26,7 @@ seeds = (0, 1)
 
 
 def never(*_: object) -> bool:
-    """Never stop early. With a stop rule, RSA waits for each whole step, so that a budget wastes nothing."""
+    """Return False: no early stop. With a stop rule, RSA waits for each whole step, so that a budget wastes nothing."""
     return False
 
 

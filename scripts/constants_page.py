@@ -1,4 +1,4 @@
-"""Write docs/constants.md from the declarations and the experiments: python -m scripts.constants_page"""
+"""Write docs/constants.md from the declarations and the experiments: python -m scripts.constants_page."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields

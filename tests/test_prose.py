@@ -25,9 +25,136 @@ PRIVATE = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 BEGINNINGS = re.compile(
     r"(What|Those|That|Of|Where|Whether|Why|How|Its|Their|The same|Which|Who|Whose|When|As|By|From)\b"
 )
-NO_VERB = re.compile(
-    r"(An?|The|One|Each|All|Every|Any|No|None|It|They|This|These|Some|True|False|\d+|[\"'`(].*|[a-z].*)\b"
-)
+VERBS = [
+    "Add",
+    "Admit",
+    "Answer",
+    "Append",
+    "Apply",
+    "Approximate",
+    "Ask",
+    "Average",
+    "Await",
+    "Become",
+    "Begin",
+    "Build",
+    "Call",
+    "Cancel",
+    "Capture",
+    "Change",
+    "Check",
+    "Choose",
+    "Clean",
+    "Close",
+    "Collect",
+    "Compare",
+    "Compute",
+    "Continue",
+    "Convert",
+    "Copy",
+    "Correct",
+    "Count",
+    "Create",
+    "Cut",
+    "Declare",
+    "Decode",
+    "Describe",
+    "Divide",
+    "Draw",
+    "Embed",
+    "Encode",
+    "End",
+    "Estimate",
+    "Evaluate",
+    "Execute",
+    "Explain",
+    "Fetch",
+    "Fill",
+    "Find",
+    "Flush",
+    "Format",
+    "Give",
+    "Grade",
+    "Group",
+    "Hand",
+    "Have",
+    "Hide",
+    "Hold",
+    "Identify",
+    "Improve",
+    "Insert",
+    "Install",
+    "Join",
+    "Judge",
+    "Keep",
+    "Let",
+    "Limit",
+    "List",
+    "Load",
+    "Look",
+    "Make",
+    "Map",
+    "Measure",
+    "Merge",
+    "Move",
+    "Name",
+    "Note",
+    "Open",
+    "Pack",
+    "Pair",
+    "Parse",
+    "Pass",
+    "Pause",
+    "Pay",
+    "Prepare",
+    "Print",
+    "Probe",
+    "Propose",
+    "Put",
+    "Raise",
+    "Read",
+    "Record",
+    "Refine",
+    "Register",
+    "Remove",
+    "Rename",
+    "Render",
+    "Replace",
+    "Request",
+    "Restore",
+    "Restrict",
+    "Return",
+    "Review",
+    "Rewrite",
+    "Run",
+    "Sample",
+    "Save",
+    "Scale",
+    "Score",
+    "Search",
+    "Select",
+    "Send",
+    "Serve",
+    "Set",
+    "Shorten",
+    "Solve",
+    "Split",
+    "Start",
+    "Store",
+    "Strip",
+    "Sum",
+    "Summarise",
+    "Tabulate",
+    "Take",
+    "Terminate",
+    "Train",
+    "Turn",
+    "Wait",
+    "Warm",
+    "Wrap",
+    "Write",
+    "Yield",
+]  # the first word of a function's docstring; add yours
 LONGEST = 30  # words of a sentence
 
 Offence = tuple[str, str]  # the place, and the offence
@@ -113,7 +240,7 @@ def found(source: str, path: Path) -> list[Offence]:
     found: list[Offence] = []
     for line, kind, text in docstrings(tree):
         first = text.splitlines()[0]
-        if BEGINNINGS.match(text) or (kind == "function" and NO_VERB.match(text)):
+        if BEGINNINGS.match(text) or (kind == "function" and text.split()[0].strip(".,:") not in VERBS):
             found.append((f"{where}:{line}", f"beginning of a {kind}: {first}"))
         found += [(f"{where}:{line}", f"'{word}' in: {first}") for word in private(text)]
         if len(re.findall(r"\bwhat\b", text, re.IGNORECASE)) > 1:
@@ -128,6 +255,11 @@ def found(source: str, path: Path) -> list[Offence]:
 
 def test_no_text_in_code_has_an_offence() -> None:
     assert [f"{place}: {offence}" for path in files() for place, offence in offences(path)] == []
+
+
+def test_where_is_for_places() -> None:
+    texts = [text for path in files() for _, _, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))]
+    assert sum("where" in text.lower().split() for text in texts) < len(texts) / 100
 
 
 def test_new_text_of_the_old_kind_is_found() -> None:

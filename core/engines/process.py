@@ -206,7 +206,7 @@ def hold(args: Sequence[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    """In the child: have Linux kill it if its supervisor is killed and so can't end it.
+    """Have Linux kill this child if its supervisor is killed and so can't end it.
     The processes that SGLang and vLLM start end with the first one."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -164,7 +164,7 @@ def command(
 
 @contextmanager
 def stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """If the block is stopped, print what is `kept` and end the process with status 130."""
+    """Print what is `kept` and end the process with status 130 if the block is stopped."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
