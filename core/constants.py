@@ -58,7 +58,7 @@ class Rule:
         if self.type is str:
             return ", ".join(self.choices) or "text"
         low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
-        return f"{low} to {high}"
+        return f"{low} to {'2^63 - 1' if self.high == 2**63 - 1 else high}"
 
     def wanted(self) -> str:
         """Return the type and the range in words."""
@@ -98,7 +98,7 @@ class Sampled(Part):
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
     TOP_P: float = constant(1.0, "nucleus sampling; 1 is off", 0.01, 1)
     TOP_K: int = constant(0, "most likely tokens kept; 0 is off", 0, 1_000_000)
-    MIN_P: float = constant(0.0, "least share of the likeliest token's probability; 0 is off", 0, 1)
+    MIN_P: float = constant(0.0, "least probability of a token, as a share of the likeliest's; 0 is off", 0, 1)
     SAMPLING: str = constant("file", "source of these four: the file, or the model's card", choices=("file", "card"))
 
 
@@ -148,7 +148,7 @@ class Served(Part):
     CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
     STALL_SECONDS: float = constant(
-        300.0, "seconds without a token from a request that is being served", 0.1, 1_000_000, free=True
+        300.0, "seconds without a token after which a request is repeated", 0.1, 1_000_000, free=True
     )
 
 
@@ -156,7 +156,9 @@ class Served(Part):
 class Paid(Part):
     """The limit on the cost of a run."""
 
-    MAX_DOLLARS: float = constant(0.0, "dollars that the run may spend in all; 0 is no limit", 0, 1_000_000, free=True)
+    MAX_DOLLARS: float = constant(
+        0.0, "limit in dollars for all runs in this experiment's journal; 0 is no limit", 0, 1_000_000, free=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +200,7 @@ def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
 def check_subset(k: int, n: int) -> None:
     """Raise UserError if K solutions cannot be drawn from N."""
     if k > n:
-        raise UserError(f"K={k} is larger than N={n}: K solutions are drawn from N; lower K or raise N")
+        raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:

@@ -87,6 +87,8 @@ def asked_for(
     if wanted == llamacpp.ENGINE:
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
+        if model.endswith(".gguf"):
+            raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
             f"MODEL={model} can't be served: no server answers on port {environment.port()} and there is no NVIDIA "
             "GPU. Set BASE_URL for a model on a server, MODEL to a .gguf file that exists, or unset MODEL for the "

@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             estimate = make(config, count, lengths, of.place.shape, gpu, kv, planned)
             plan = text(estimate, lengths, args.price, why, of.place, of.shown)
             if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                notes = ["note: without a GPU, a run here uses the embedded model, which has no plan"]
+                notes = ["note: without a GPU, a run here uses the embedded model, for which no plan is made"]
         head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
         print(wrapped(f"{name} with {of.shown}{on}, {head}: {ESTIMATE}"))
         print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")

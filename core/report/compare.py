@@ -180,7 +180,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
             difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
             if len(pairs) > 1:
                 ps += f"  Holm {chance(next(corrected)):<7}"
-            row = f"{metric:<{wide}}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
+            row = f"{metric:<{wide}}  {difference:<22}  {ps}  won {d.wins}, lost {d.losses}, tied {d.ties}"
             lines.append(wrapped(row, " " * (wide + 2)))
         lines.append(f"{'completion tokens':<{wide}}  {p.change}")
     if len(pairs) > 1:

@@ -30,8 +30,8 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     begin_so = [other for other in known if other.startswith(name)] if name else []
     if len(begin_so) == 1 and name not in begin_so:
         return path_of(begin_so[0], folder, also_comparisons)
-    names = ", ".join(sorted(known)) or "nothing"
-    raise NoResults(f"no results at {path}; {folder} contains {names}. Check the name, or run the experiment first")
+    names = ", ".join(sorted(known)) or "none"
+    raise NoResults(f"no results {name!r:.60} in {folder} ({names}). Check the name, or run the experiment first")
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Load scaffolds and constants from experiment files."""
 
+import difflib
 import re
 import runpy
 import sys
@@ -38,7 +39,9 @@ def load(name: str) -> ExperimentFile:
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
-        raise UserError(f"no experiment {name!r:.60}. There are: {' '.join(path.stem for path in known)}")
+        close = difflib.get_close_matches(stem, [each for path in known for each in (path.stem, path.stem[3:])], 1)
+        meant = next((f"Did you mean {path.stem}? " for path in known if close and path.stem.endswith(close[0])), "")
+        raise UserError(f"no experiment {name!r:.60}. {meant}List them: bash scripts/run.sh")
     try:
         namespace = runpy.run_path(str(found[0]))
     except ModuleNotFoundError as error:

@@ -206,7 +206,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(figures["reused"].values()):
-        print(f"journal {reused:,} completions came from the journal")
+        print(f"journal {reused:,} completions reused")
     if (spent := figures.get("spent")) is not None:
         text = f"{dollars(spent)} spent by this experiment so far, with failed, truncated and grading requests"
         print(terminal.wrapped(f"cost    {text}", " " * 8))

@@ -277,10 +277,9 @@ def _opening(
     """Format the first rows of a run: model, problems, engine and plan."""
     count, each = len(chosen.problems), planned.max_completions(config)
     bound = "at most" if isinstance(planned, Scaffold) else "about"  # a budget counts tokens
-    card = ": ".join(filter(None, (server.card.name, server.card.about)))
     per = f"problem and run, {count * each * config.RUNS:,}" if config.RUNS > 1 else f"problem, {count * each:,}"
     rows = [
-        ("model", server.model + (f" (card {card})" if card else "")),
+        ("model", server.model + (f" (card {server.card.name})" if server.card.name else "")),
         ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
         ("engine", f"{server.kind} at {server.base_url}, because {server.why}"),
         ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),

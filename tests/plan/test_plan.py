@@ -478,7 +478,7 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
     ("settings", "args", "words"),
     [
         ({}, ["99_nothing"], "'99_nothing'"),
-        ({}, [""], "01_baseline 02_rsa_basic"),
+        ({}, [""], "scripts/run.sh"),
         ({}, ["--price", "much"], "'much'"),
         ({}, ["--speed"], "--speed"),
         ({}, ["K=9"], "K=9"),

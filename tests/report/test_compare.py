@@ -49,7 +49,7 @@ def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFi
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [lines[4][place] for place in (0, 1, 3, -1)] == ["01_baseline", "4", "43.8", "1,234,567"]
     assert (lines[5][0], lines[5][3], lines[7][-2:]) == ("02_rsa_basic", "62.5", ["4", "problems"])
-    assert lines[8][2] == "+18.8" and " ".join(lines[8]).endswith("p 0.500 2 wins, 0 losses, 2 ties")
+    assert lines[8][2] == "+18.8" and " ".join(lines[8]).endswith("p 0.500 won 2, lost 0, tied 2")
     assert lines[9][2] == "+37.5" and not any("note:" in line for line in lines)
 
 
@@ -61,7 +61,7 @@ def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens
     early["problems"][1]["steps"].clear()
     save(folder / "04_early.json", early)
     text = table([read(name, folder) for name in ("02_rsa_basic", "04_early")])
-    assert "04_early is partial: 2 of 4 problems" in text and "over 2 problems" in text and "2 ties" in text
+    assert "04_early is partial: 2 of 4 problems" in text and "over 2 problems" in text and "tied 2" in text
     assert "completion tokens  -25.0 [" in text, "100 of 400 tokens were saved"
 
 
