@@ -146,6 +146,7 @@ def served(args: list[str], changes: dict[str, str]) -> Result:
         status, out, err = conftest.ended(process)
     for name in ("id", "created"):
         del answer[name]
+    answer["usage"]["prompt_tokens_details"]["cached_tokens"] = 0  # the load of the machine decides it
     return 0 if status == 130 else status, f"{first}{out}{json.dumps(answer, sort_keys=True)}\n", err
 
 
