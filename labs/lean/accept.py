@@ -1,13 +1,9 @@
 """Decide whether a theorem is proved: check the whole file again, in a fresh process.
 
-A proof is accepted only if Lean ends with status 0 and reports no error and no `sorry`. The theorem must have its
-given statement and depend on no axioms but the classical ones. These traps are tested with real Lean:
-
-- In some versions, `#print axioms` prints "does not depend on any axioms" for a theorem that failed.
-- `sorry` has status 0.
-- A REPL accepts a theorem applied to itself (leanprover-community/repl #44).
-- Helpers left `sorry` pass if only the theorem is checked (ax-prover-base #47).
-- `native_decide` trusts the compiler.
+Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given statement and depend on
+no axioms but the classical ones. All checks are needed. `sorry` has status 0. Some versions print "does not depend on
+any axioms" for a theorem that failed. A REPL accepts a theorem applied to itself (leanprover-community/repl #44).
+Helpers left `sorry` pass if only the theorem is checked (ax-prover-base #47). `native_decide` trusts the compiler.
 """
 
 import asyncio

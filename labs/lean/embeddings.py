@@ -1,8 +1,8 @@
 """Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
 
-A folder contains parts of at most PART texts. A part is one .npz file: vectors (float32), the hashes of their texts,
-the texts that were cut to fit, and the model. It is written whole or not at all and never changes, so that the same
-command resumes without repeats. Texts come from `text_of`: a state has one vector, however its lines are spaced.
+A folder contains parts of at most PART texts. A part is one .npz file, written whole or not at all and never changed,
+so that the same command resumes without repeats. It has the vectors (float32), the hashes of their texts, the texts
+that were cut to fit, and the model. A state has one vector, however its lines are spaced (`text_of`).
 """
 
 import asyncio
@@ -31,9 +31,7 @@ SECONDS = 600.0  # of a request, at most
 FEWEST = 128  # characters of the shortest text that may be cut
 WHAT, REMEDY = "the embeddings", "Remove their folder and embed again"
 
-_TOO_LONG = re.compile(
-    r"too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)"
-)
+_TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
 
 Vectors = NDArray[np.float32]  # (texts, width)
 
@@ -80,10 +78,8 @@ class Embedder:
     async def __call__(self, texts: Sequence[str]) -> Embedded:
         """Embed non-empty texts. A text that is too long for the server loses its middle.
         Raises RunFailed for invalid embeddings, since all searches that an energy guides need them."""
-        tasks = [
-            asyncio.ensure_future(self._of(texts[begin : begin + self.batch]))
-            for begin in range(0, len(texts), self.batch)
-        ]
+        begins = range(0, len(texts), self.batch)
+        tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
         try:
             return _joined(await asyncio.gather(*tasks))
         finally:

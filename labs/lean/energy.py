@@ -1,6 +1,6 @@
 """Evaluate the energy, a small head on the embedding of a state, which is low if a proof is near.
 
-Torch trains it in another process (`train`, energy_training.py), and numpy evaluates it here. Its folder contains
+Torch trains it in another process (energy_training.py), and numpy evaluates it here. Its folder contains
 energy.safetensors (the mean and the scale that normalize embeddings, and four layers, in float32) and energy.json (its
 training data and its AUC).
 """
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,22 +117,3 @@ def guided(folder: Path, embeds: "Server") -> Guidance:
             yield Guide(head, embedder)
 
     return Guidance(opened, str(sha256(folder / WEIGHTS)))
-
-
-def train(
-    trajectories: Sequence[Path],
-    embeddings: Path,
-    out: Path,
-    *,
-    steps: int,
-    seed: int,
-    probe: float,
-    say: Callable[[str], None] = print,
-) -> dict[str, Any]:
-    """Train an energy on searches and their embeddings, and return its energy.json. Raises UserError.
-    The folder `out` is written completely or not at all, as by labs.training.process.train."""
-    from labs.training.process import supervised  # imports the engines, which nothing else here needs
-
-    args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
-    args += ["--steps", str(steps), "--seed", str(seed), f"--probe-logprob={probe!r}"]
-    return supervised("energy.py", args, out, RECORD, say)

@@ -1,15 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-    PYTHONPATH=. .venv-train/bin/python scripts/energy.py --trajectories PATH… --embeddings FOLDER --out FOLDER
-
-PATH is a file or a folder of trajectories. FOLDER is written completely or not at all, with energy.safetensors and
-energy.json. Training takes minutes on one CPU thread: equal trees, steps and seed give equal weights, bit by bit. Only
-this module imports torch, and no other module imports it.
-
-The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others. A score is
-the negative energy over a learned temperature. DEPTH_WEIGHT times a squared error is added: the error of the energy of
-the state on the path, against the number of tactics left to its proof's end in units of its standard deviation. In
-smaller units (the share of the longest path) InfoNCE dominated, and the energy learned no depth.
+Only this module imports torch, and no other module imports it. Equal trees, steps and seed give equal weights, bit by
+bit. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others. A
+score is the negative energy over a learned temperature. DEPTH_WEIGHT times a squared error is added: the error of the
+energy of the state on the path, against the number of tactics left to its proof's end in units of its standard
+deviation. In smaller units (the share of the longest path) InfoNCE dominated, and the energy learned no depth.
 """
 
 import json
@@ -83,8 +78,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
         losses.append(float(loss.item()))
         if not math.isfinite(losses[-1]):
             raise UserError(f"the energy diverged: its loss is {losses[-1]} after step {step:,}. Set another SEED")
-        now = time.monotonic()
-        if now - printed >= TELL_SECONDS or step == steps:
+        if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
             print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
     tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale)}
@@ -137,6 +131,8 @@ def train(options: Namespace) -> None:
         energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
         held_out = [tree for tree in forest.trees if tree.is_held_out]
         learned = [tree for tree in forest.trees if not tree.is_held_out]
+        aucs = {name: trees.auc(held_out, energies, own) for name, own in (("held_out", False), ("held_out_own", True))}
+        aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
         record = {
             "model": stored.model,
@@ -146,11 +142,7 @@ def train(options: Namespace) -> None:
             "steps": options.steps,
             "seed": options.seed,
             "loss": [round(float(part.mean()), 4) for part in np.array_split(losses, min(100, options.steps))],
-            "auc": {
-                "held_out": trees.auc(held_out, energies).to_json(),
-                "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
-                "trained": trees.auc(learned, energies).to_json(),
-            },
+            "auc": {name: auc.to_json() for name, auc in aucs.items()},
             "theorems": len(forest.trees),
             "theorems_held_out": len(held_out),
             "states": len(forest.vectors),

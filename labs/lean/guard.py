@@ -1,15 +1,10 @@
 """Judge a tactic before Lean reads it: it is text from a model, and hostile until shown otherwise.
 
 Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). It ends a `by` block at any
-word that begins a command, however far it is indented. The guard refuses:
-
-- unknown characters, and brackets that do not match;
-- comments, strings and quoted names, which could hide a part of the text;
-- words that begin a command or take code;
-- settings with values other than plain ones.
-
-Lean judges all other words: an unknown tactic is an error. Two more layers follow: accept.py does not trust allowed
-text, and cage.py limits the effects of code.
+word that begins a command, however far it is indented. The guard refuses unknown characters, unmatched brackets, and
+comments, strings and quoted names, which could hide text. It refuses words that begin a command or take code, and
+settings with other than plain values. Lean judges all other words. Two more layers follow: accept.py does not trust
+allowed text, and cage.py limits the effects of code.
 """
 
 import re

@@ -1,15 +1,12 @@
 """Run expert iteration: search lemmas with the newest policy, train it on the proofs found, and evaluate it.
 
-    iteration 0: the first policy searches, some lemmas also at a higher temperature -> pairs -> trained -> evaluated
-    iteration n: the policy of n - 1 does the same; pairs of all iterations are merged
-
-Each iteration also trains an energy on its searches and compares it at equal nodes. The record lists a stage once its
-files are complete. Finished searches are files, and requests are in the journal. So the same command resumes after a
-kill anywhere. A run ends if the figures are no go.
+In iteration 0 the first policy searches, some lemmas also at a higher temperature. Its pairs train the next policy,
+and later iterations merge the pairs of all. Each iteration also trains an energy and compares it at equal nodes. The
+record lists a stage once its files are complete, finished searches are files, and requests are in the journal. So the
+same command resumes after a kill anywhere. A run ends if the figures are no go.
 """
 
 import asyncio
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,7 +17,6 @@ from typing import Any
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
-from core.base.files import write_atomically
 from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import content_key
@@ -29,7 +25,7 @@ from labs.lean import embeddings, energy, outcome, pairs, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
-from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record
+from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
 from labs.lean.theorem import Theorem
@@ -183,10 +179,9 @@ class Iterations:
     def train(self, number: int, before: Weights, record: Record) -> Weights:
         """Train the policy of an iteration, unless the record has it."""
         folder = self.own(number) / "model"
-        if known := record.stage("trained"):
-            policy = self.policy(number)
-            if policy.digest == known["digest"]:
-                return policy
+        known = record.stage("trained")
+        if known and (policy := self.policy(number)).digest == known["digest"]:
+            return policy
         if folder.exists():  # from a run that was killed before it recorded the stage
             shutil.rmtree(folder)
         trained = process.train(
@@ -211,7 +206,7 @@ class Iterations:
         result = outcome.figures(outcomes, config.budgets)
         if before:
             result["gain"] = vars(outcome.compared(before, outcomes, config.MAX_NODES))
-        _write(own / "eval_no_energy.json", result)
+        write_json(own / "eval_no_energy.json", result)
         keep(own, outcomes, result)
         record.done("evaluated", result, complete=not config.ENERGY)
         rate = outcome.rate(result, config.MAX_NODES)
@@ -219,7 +214,7 @@ class Iterations:
         self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
             found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
-            _write(own / "eval.json", found)
+            write_json(own / "eval.json", found)
             record.done("guided", found, complete=True)
             helps = "go: the energy helps; searches to learn from use it"
             not_shown = "no go: the energy is not shown to help; searches to learn from do not use it"
@@ -269,9 +264,7 @@ class Iterations:
         if (folder := home / "energy").is_dir():
             return read_record(folder, energy.RECORD)
         seed = seeds.derive(self.config.SEED, "lean", "energy", number) % 2**31
-        given, steps, probe = (searches, home / "embeddings", folder), self.config.STEPS, self.config.PROBE_LOGPROB
-        return energy.train(*given, steps=steps, seed=seed, probe=probe, say=self.say)
-
-
-def _write(path: Path, figures: dict[str, Any]) -> None:
-    write_atomically(path, json.dumps(figures, indent=1).encode() + b"\n")
+        args = ["--trajectories", *map(str, searches), "--embeddings", str(home / "embeddings")]
+        args += ["--steps", str(self.config.STEPS), "--seed", str(seed)]
+        args.append(f"--probe-logprob={self.config.PROBE_LOGPROB!r}")
+        return process.supervised("energy.py", args, folder, energy.RECORD, self.say)

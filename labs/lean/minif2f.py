@@ -1,9 +1,8 @@
 """Read miniF2F in Lean 4: THEOREMS=minif2f (its test problems) or minif2f:valid (Zheng et al., arXiv 2109.00110).
 
-The file belongs to one commit of DeepSeek-Prover-V1.5. Each line is a JSON object with a theorem (`formal_statement`,
-"theorem NAME BINDERS : TYPE := by") and its `header`. Our files get the header's `open` lines; imports and limits are
-our own. In five statements free names are variables, by the option autoImplicit of the original file. Sums over a
-set are rewritten: since August 2025, Mathlib reads only the notation of 2024.
+The file belongs to one commit of DeepSeek-Prover-V1.5, with a theorem and its header a line. Our files get the
+header's `open` lines; imports and limits are our own. In five statements free names are variables, by the original
+file's autoImplicit. Sums over a set are rewritten: since August 2025, Mathlib reads only the notation of 2024.
 """
 
 import re

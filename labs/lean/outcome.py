@@ -60,21 +60,11 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, run: str, theorem: Theorem, found: Found, counts: Counter[str]) -> "Outcome":
-        return cls(
-            run=run,
-            name=theorem.name,
-            statement=theorem.statement,
-            reason=found.reason,
-            why=found.why,
-            nodes=found.applied,
-            at=found.path[-1] if found.path else None,
-            proof=found.tactics,
-            states=[found.nodes[number].state or "" for number in found.path[:-1]],
-            unique=list(found.unique),
-            failures=dict(found.failures),
-            counts=dict(counts),
-            seconds={name: round(value, 3) for name, value in found.seconds.items()},
-        )
+        at = found.path[-1] if found.path else None
+        states = [found.nodes[number].state or "" for number in found.path[:-1]]
+        seconds = {name: round(value, 3) for name, value in found.seconds.items()}
+        result = (found.reason, found.why, found.applied, at, found.tactics, states, list(found.unique))
+        return cls(run, theorem.name, theorem.statement, *result, dict(found.failures), dict(counts), seconds)
 
     @property
     def is_proved(self) -> bool:
@@ -106,8 +96,7 @@ def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
 
 def all_in(folder: Path) -> list[Outcome]:
     """Read the outcomes of all finished searches in `folder`. Raises UserError."""
-    files = (path for path in sorted(folder.glob("*.json")) if not path.name.startswith("."))
-    return [_read(path) for path in files if path.with_suffix(".parquet").exists()]
+    return [_read(path) for path in sorted(folder.glob("[!.]*.json")) if path.with_suffix(".parquet").exists()]
 
 
 def _read(path: Path) -> Outcome:
@@ -280,5 +269,9 @@ def keep(folder: Path, outcomes: Sequence[Outcome], result: dict[str, Any]) -> N
         for each in outcomes
         if each.is_proved
     ]
-    content = json.dumps({"theorems": proofs}, indent=1, ensure_ascii=False)
-    write_atomically(folder / PROOFS, f"{content}\n".encode())
+    write_json(folder / PROOFS, {"theorems": proofs})
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as readable JSON. Raises UserError."""
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")

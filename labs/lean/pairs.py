@@ -52,13 +52,8 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read(path: Path) -> list[Pair]:
     """Read the pairs of a file. Raises UserError."""
-    pairs: list[Pair] = decoded(
-        path, Pair, "the pairs", "Remove the file, and run the same command again", is_lines=True
-    )
-    return pairs
-
-
-# Copies under other names
+    remedy = "Remove the file, and run the same command again"
+    return list(decoded(path, Pair, "the pairs", remedy, is_lines=True))
 
 
 def renamed(pair: Pair, rng: random.Random) -> Pair:
@@ -87,13 +82,11 @@ def shifted(pair: Pair, rng: random.Random) -> Pair:
     def moved(text: str) -> str:
         return re.sub(r"\bh(\d+)\b", lambda name: f"h{int(name[1]) + more}", text)
 
-    lines = []
+    begin, end = moved(pair.state[: found.end()]), moved(pair.state[found.end() :])
     for number in range(1, more + 1):
         x, y = rng.choices(found[1].split(), k=2)
-        lines.append(f"h{number} : {rng.choice(IRRELEVANT).format(x=x, y=y)}\n")
-    state = moved(pair.state)
-    place = found.end()
-    return Pair(pair.theorem, state[:place] + "".join(lines) + state[place:], moved(pair.tactic))
+        begin += f"h{number} : {rng.choice(IRRELEVANT).format(x=x, y=y)}\n"
+    return Pair(pair.theorem, begin + end, moved(pair.tactic))
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:

@@ -1,14 +1,8 @@
 """Prepare pairs to teach a real policy, and theorems to search: bash scripts/prepare_lean.sh.
 
 The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo Benchmark 4", or a
-folder with the same files:
-
-    random/{train,val,test}.json, novel_premises/{…}.json   theorems: full_name, traced_tactics, …
-    corpus.jsonl                                            files: their premises, each with its source
-    metadata.json                                           the commit of Mathlib and the version of LeanDojo
-
-OUT gets pairs.jsonl (pairs.py), theorems.json and theorems_test.json (THEOREMS=file), and manifest.json: the source
-with its checksum, and counts of kept and left-out rows by reason.
+folder with its files. OUT gets pairs.jsonl (pairs.py), theorems.json and theorems_test.json (THEOREMS=file), and
+manifest.json: the source with its checksum, and counts of kept and left-out rows by reason.
 
 Pairs come from the part "train" alone. A pair is left out if "val" or "test" has a theorem of its name, or one that
 begins with its state. A tactic of several lines is left out too, since a search requests one line (ENDS). Theorems
@@ -17,7 +11,6 @@ are kept if their statements elaborate in the given Lean. Many need the namespac
 
 import asyncio
 import hashlib
-import json
 import shutil
 import tarfile
 import zlib
@@ -30,8 +23,9 @@ from msgspec import Struct
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import make_folder, read_json, results_dir, sha256, whole, write_atomically
+from core.base.files import make_folder, read_json, results_dir, sha256, whole
 from labs.lean import guard, pairs, toolchain
+from labs.lean.outcome import write_json
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
 from labs.lean.session import Workers
@@ -96,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             source = {"path": str(path), "sha256": sha256(path), "metadata": metadata}
             manifest = prepared(folder, args.split, new, args.theorems) | {"source": source}
             shutil.rmtree(unpacked, ignore_errors=True)
-            _write(new / "manifest.json", manifest)
+            write_json(new / "manifest.json", manifest)
         print(f"{(out / 'manifest.json').read_text(encoding='utf-8')}prepared {out}")
 
 
@@ -119,9 +113,8 @@ def _folder(path: Path, unpacked: Path) -> Path:
 
 def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]:
     """Write pairs and up to `wanted` theorems of each part to `out`, and return the manifest. Raises UserError."""
-    parts = {
-        part: decoded(folder / split / f"{part}.json", list[Traced], FILE, REMEDY) for part in ("train", "val", "test")
-    }
+    files = {part: folder / split / f"{part}.json" for part in ("train", "val", "test")}
+    parts = {part: decoded(file, list[Traced], FILE, REMEDY) for part, file in files.items()}
     held_out = [*parts["val"], *parts["test"]]
     names = {theorem.full_name for theorem in held_out}
     states = {plain(theorem.traced_tactics[0].state_before) for theorem in held_out if theorem.traced_tactics}
@@ -133,7 +126,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
     wanted_of["train"] -= names
     theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, Counter[str](), "")
     for part, rows in theorems.items():
-        _write(out / THEOREMS[part], {"theorems": rows})
+        write_json(out / THEOREMS[part], {"theorems": rows})
     return {
         "schema": 1,
         "split": split,
@@ -192,7 +185,8 @@ def _theorems(
     except UserError as error:
         return {}, left, f"no statement was kept: {error}"
 
-    async def elaborated(names: Sequence[str]) -> list[dict[str, str]]:
+    async def elaborated(part: set[str]) -> list[dict[str, str]]:
+        names = sorted(part & known.keys(), key=lambda name: hashlib.sha256(name.encode()).digest())
         # Without Mathlib none of the first BATCH may elaborate; then no more are tried.
         kept: list[dict[str, str]] = []
         async with Workers(lean, 2) as workers:
@@ -206,19 +200,9 @@ def _theorems(
                     break
         return kept[:wanted]
 
-    kept = {
-        part: asyncio.run(
-            elaborated(sorted(names & known.keys(), key=lambda name: hashlib.sha256(name.encode()).digest()))
-        )
-        for part, names in parts.items()
-    }
-    kept = {part: rows for part, rows in kept.items() if rows}
+    kept = {part: rows for part, names in parts.items() if (rows := asyncio.run(elaborated(names)))}
     remedy = "" if kept else ". It accepts none: set LEAN to a lake project with Mathlib"
     return kept, left, f"statements checked by {lean.name}{remedy}"
-
-
-def _write(path: Path, value: Any) -> None:
-    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from labs.lean.trajectories import POSITIVE
 NAME = "lean"  # of all searches in Lean, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
+SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
 PART = 1_000_000  # characters of trees that are packed together, about: a browser unpacks a part when it opens a tree
 SOLVED = (
     "solved: % of the theorems with a proof that Lean accepted, and 95% intervals over theorems; a node is a tactic "
@@ -83,9 +84,6 @@ def answers(args: Namespace, folder: Path) -> bool:
 def is_folder(folder: Path) -> bool:
     """Return False: report.sh shows searches only under NAME."""
     return False
-
-
-# Files
 
 
 class _Rate(Struct):
@@ -189,7 +187,7 @@ class Report:
 def read(folder: Path) -> Report:
     """Read the folder `lean` of results. Raises UserError if it contains no searches, or can't be read."""
     notes: list[str] = []
-    baseline, first = None, None
+    baseline = first = None
     if record := _record(folder / "baseline", notes):
         baseline = _searches("baseline", folder / "baseline" / "trajectories", record.config.MAX_NODES, notes)
     iterations: list[Iteration] = []
@@ -206,19 +204,11 @@ def read(folder: Path) -> Report:
             before[0] = first or baseline
         alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
         guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
-        iterations.append(
-            Iteration(
-                name,
-                alone,
-                learned=_searches(f"{name}, to learn from", own / "trajectories", learning, notes),
-                noisy=_searches(f"{name}, noise", own / "noisy", learning, notes),
-                guided=guided,
-                before=_compared(before.get(number), alone, notes),
-                first=_compared(first or baseline, alone, notes),
-                energy=_compared(alone, guided, notes),
-                record=record,
-            )
-        )
+        learned = _searches(f"{name}, to learn from", own / "trajectories", learning, notes)
+        noisy = _searches(f"{name}, noise", own / "noisy", learning, notes)
+        pairs = ((before.get(number), alone), (first or baseline, alone), (alone, guided))
+        gain, since_first, by_energy = (_compared(*pair, notes) for pair in pairs)
+        iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
     report = Report(folder, baseline, first, iterations, notes)
     if not report.searches:
         raise UserError(f"no search in {folder} has finished yet. Run some: bash scripts/run.sh 23_lean_baseline")
@@ -284,10 +274,8 @@ def by_nodes(found: Report) -> list[Table]:
     if not rows:
         return []
     known = sorted({nodes for each in rows for nodes in budgets(each.nodes)})
-    columns = [
-        Column("searches", [each.label for each in rows]),
-        Column("theorems", [f"{len(each.outcomes):,}" for each in rows], rank=1),
-    ]
+    columns = [Column("searches", [each.label for each in rows])]
+    columns.append(Column("theorems", [f"{len(each.outcomes):,}" for each in rows], rank=1))
     for place, nodes in enumerate(known):
         cells = [each.rate(nodes) if nodes <= each.nodes else NONE for each in rows]
         columns.append(Column(f"within {nodes:,}", cells, rank=len(known) - place + 1 if place < len(known) - 1 else 0))
@@ -446,20 +434,10 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
     trees: dict[int, list[list[Any]]] = {}
     size = 0
     for place, each in enumerate(of.outcomes):
-        about = {
-            name: getattr(each, name) for name in ("name", "statement", "nodes", "at", "reason", "why", "failures")
-        }
-        theorems.append(
-            about
-            | {
-                "proved": each.is_proved,
-                "tactics": len(each.proof),
-                "lean": proof(each.statement, each.proof) if each.is_proved else None,
-                "seconds": each.seconds["all"],
-                "expanded": len(each.unique),
-                "part": len(parts),
-            }
-        )
+        about = {name: getattr(each, name) for name in SHOWN}
+        about |= {"proved": each.is_proved, "tactics": len(each.proof), "seconds": each.seconds["all"]}
+        lean = proof(each.statement, each.proof) if each.is_proved else None
+        theorems.append(about | {"lean": lean, "expanded": len(each.unique), "part": len(parts)})
         trees[place] = _tree(trajectories.read(trajectories.part(of.folder, each.name)).to_pylist())
         size += len(json.dumps(trees[place]))
         if size > PART or place == len(of.outcomes) - 1:
@@ -471,12 +449,9 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """Return each state's number, parent, tactic, goals, log probability, energy, and whether it is on the path."""
     names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
+    numbers = ("llm_log_prob", "ebm_score")
     return [
-        [
-            *(row[name] for name in names),
-            *map(_number, (row["llm_log_prob"], row["ebm_score"])),
-            row["label"] == POSITIVE,
-        ]
+        [*(row[name] for name in names), *(_number(row[name]) for name in numbers), row["label"] == POSITIVE]
         for row in sorted(rows, key=lambda row: row["state_id"])
     ]
 

@@ -1,16 +1,9 @@
 """Search proofs best first over states, given functions that propose, apply, score and accept tactics.
 
-This module knows no Lean and no model. A round takes the best states of the frontier, requests tactics for each, and
-applies them. A state's priority is
-
-    alpha * logprob + (1 - alpha) * (-energy)
-
-`logprob` is the sum of the log probabilities of the tactics that lead to it, and `energy` is low if a proof is near.
-Both are scaled over the current frontier to mean 0 and standard deviation 1, so that weights do not depend on units. A
-column of equal values counts as 0. If a state of the frontier has no energy, alpha is 1. Ties go to the older state.
-
-The result depends on the answers alone, never on their order of arrival: tactics are kept in the order of their states,
-and only up to the first accepted proof. Limits of time are the exception.
+A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
+`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
+frontier to mean 0 and standard deviation 1. If a state has no energy, alpha is 1. Ties go to the older state. The
+result never depends on the order in which answers arrive, except by limits of time.
 """
 
 import asyncio
@@ -179,24 +172,15 @@ class _Search:
         self._too_late = _Over(TIME, f"{config.SECONDS:g} s")
 
     async def run(self) -> Found:
-        path: list[int] = []
-        reason = why = ""
+        path, reason, why = tuple[int, ...](), "", ""
         try:
-            path = self._path((await self._proof()).number)
+            path = tuple(self._path((await self._proof()).number))
         except _Over as over:
             reason, why = over.args
-        return Found(
-            self.theorem,
-            reason,
-            why,
-            tuple(self._nodes),
-            tuple(path),
-            max(0, len(self._nodes) - 1),
-            self._proposed,
-            tuple(self._unique),
-            dict(sorted(self._failures.items())),
-            {**self._seconds, "all": self._clock() - self._began},
-        )
+        nodes, unique, failures = tuple(self._nodes), tuple(self._unique), dict(sorted(self._failures.items()))
+        seconds = {**self._seconds, "all": self._clock() - self._began}
+        applied = max(0, len(nodes) - 1)
+        return Found(self.theorem, reason, why, nodes, path, applied, self._proposed, unique, failures, seconds)
 
     async def _proof(self) -> Node:
         """Search until a proof is accepted, and return its end. Raises _Over."""
@@ -256,13 +240,9 @@ class _Search:
             answer = () if isinstance(proposed, Failed) else proposed
             given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in answer]
             self._unique.append(len(merged(given)))
-            allowed = []
-            for tactic, logprob in merged([*probes, *given]):
-                if why := self.world.refused(tactic):
-                    self._failures[f"{REFUSED}: {why}"] += 1
-                else:
-                    allowed.append((tactic, logprob))
-            self._proposed[number] = tuple(allowed)
+            reasons = [(each, self.world.refused(each[0])) for each in merged([*probes, *given])]
+            self._failures.update(f"{REFUSED}: {why}" for _, why in reasons if why)
+            self._proposed[number] = tuple(each for each, why in reasons if not why)
         return [(number, *each) for number in chosen for each in self._proposed[number]]
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:

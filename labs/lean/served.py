@@ -1,9 +1,8 @@
 """Serve a policy twice: one server proposes tactics, and one embeds states by the same weights.
 
-The policy is data/lean's tiny one, unless the user names another. SGLang and vLLM cannot generate and embed in one
-server, and llama.cpp cannot do so reliably. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or vLLM
-embeds, and the GPU holds the weights twice: the server that embeds starts first, and the other is planned with the
-rest of the memory (Need.embeds).
+The policy is data/lean's tiny one, unless the user names another. No engine generates and embeds reliably in one
+server. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or vLLM embeds, and the GPU holds the weights
+twice: the server that embeds starts first, and the other is planned with the rest of the memory (Need.embeds).
 """
 
 from collections.abc import Iterator

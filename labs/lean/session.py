@@ -1,13 +1,9 @@
 """Run `lean --server`: return the goals after each tactic of a proof, or the error of the last tactic.
 
-The server's open file has the toolchain's head, the theorem, a tactic a line, and `skip`. After a change, Lean
-elaborates from the first line that differs, without earlier tactics. `$/lean/plainGoal` at `skip` returns the goals,
-and the file's diagnostics show whether the tactics are right. Goals alone prove nothing: Lean recovers from errors and
-shows goals after a failed tactic. Tactics that the guard refuses (guard.py) never reach Lean.
-
-Workers are NUM_WORKERS such sessions. A request goes to the idle session whose open file is nearest to it: the more
-tactics they share, the less Lean runs again. A request that is no longer awaited still runs to its end, since most
-tactics take less time than Lean's start.
+The open file has the toolchain's head, the theorem, a tactic a line, and `skip`. After a change, Lean elaborates from
+the first line that differs. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a failed
+tactic, so the file's diagnostics decide. A request goes to the idle session that shares the most tactics with it. A
+request that is no longer awaited still runs to its end, since most tactics take less time than Lean's start.
 """
 
 import asyncio
@@ -17,6 +13,8 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
+from itertools import takewhile
 from typing import Any, Self
 
 from core.base.errors import UserError, one_line
@@ -46,8 +44,7 @@ class Session:
     `requests` and `born` (time.monotonic) belong to the current process."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
-        self.toolchain = toolchain
-        self.seconds = seconds
+        self.toolchain, self.seconds = toolchain, seconds
         self.requests, self.born = 0, math.inf
         self.open: tuple[str, ...] = ()  # statement and tactics of the file that is open
         self._stack = AsyncExitStack()
@@ -56,8 +53,7 @@ class Session:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last version, by its number
         self._lines: list[str] = []
-        self._version = 0
-        self._id = 0
+        self._version = self._id = 0
         self._is_gone = False  # it has ended by itself
         self._done = 0  # the last version that Lean finished
         self._through = asyncio.Event()  # a version was finished, or has new diagnostics
@@ -110,18 +106,16 @@ class Session:
 
     async def _begin(self) -> None:
         """Start the process with the head alone. Raises UserError if that fails twice."""
-        for is_last in (False, True):
+        for _ in range(2):
             try:
                 async with asyncio.timeout(START_SECONDS):
-                    await self._open()
-                return
+                    return await self._open()
             except TimeoutError:
                 why = f"did not answer within {START_SECONDS:.0f} s"
             except (_Died, ConnectionError):
                 why = "ended as soon as it was started"
             await self.end()
-            if is_last:
-                raise UserError(f"{self.toolchain.name} {why}. Make sure that it works here, or set LEAN to another")
+        raise UserError(f"{self.toolchain.name} {why}. Make sure that it works here, or set LEAN to another")
 
     async def _open(self) -> None:
         self._stack = AsyncExitStack()
@@ -134,36 +128,28 @@ class Session:
         self._reports.clear()
         self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
-        settings = {
-            "processId": None,
-            "rootUri": None,
-            "capabilities": {},
-            "initializationOptions": {"editDelay": 0, "hasWidgets": False},  # no user is typing
-        }
+        options = {"editDelay": 0, "hasWidgets": False}  # no user is typing
+        settings = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options}
         await self._request("initialize", settings)
         await self._send({"method": "initialized", "params": {}})
-        text = "\n".join(self._lines) + "\n"
-        document = {"uri": self._uri, "languageId": "lean4", "version": self._version, "text": text}
+        document = {"uri": self._uri, "languageId": "lean4", "version": 1, "text": "\n".join(self._lines) + "\n"}
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
-            raise UserError(
-                f"{self.toolchain.name} can't read the head of each file "
-                f"({one_line(wrong[0]['message'], LONGEST_ERROR)}). Build the project "
-                "(lake exe cache get, lake build), or set LEAN to another"
-            )
+            why = one_line(wrong[0]["message"], LONGEST_ERROR)
+            remedy = "Build the project (lake exe cache get, lake build), or set LEAN to another"
+            raise UserError(f"{self.toolchain.name} can't read the head of each file ({why}). {remedy}")
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
         head = self.toolchain.head.splitlines()
-        first = len(head)
         await self._change(head + proof(statement, tactics).splitlines())
         at = {"line": len(self._lines) - 1, "character": 2}
         position = {"textDocument": {"uri": self._uri}, "position": at}
         shown, reports = await asyncio.gather(self._request("$/lean/plainGoal", position), self._reported())
-        step = self._judged(first, statement, shown, reports)
+        step = self._judged(len(head), statement, shown, reports)
         if step is None or (step.state and not step.state.goals):
             # If the proof seems complete, or the diagnostics do not fit the goals, wait for all diagnostics.
             # This takes 100 ms, for which most tactics need not wait.
-            step = self._judged(first, statement, shown, await self._diagnostics())
+            step = self._judged(len(head), statement, shown, await self._diagnostics())
         return step or Step(None, "Lean shows other goals than it reports")
 
     def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
@@ -188,13 +174,10 @@ class Session:
     async def _change(self, lines: list[str]) -> None:
         """Replace the file's lines by `lines`, from the first that differs."""
         same = in_common(self._lines, lines)
-        end = {"line": len(self._lines), "character": 0}
-        text = "".join(line + "\n" for line in lines[same:])
-        self._lines = lines
-        self._version += 1
-        change = {"range": {"start": {"line": same, "character": 0}, "end": end}, "text": text}
-        document = {"uri": self._uri, "version": self._version}
-        params = {"textDocument": document, "contentChanges": [change]}
+        start, end = ({"line": line, "character": 0} for line in (same, len(self._lines)))
+        self._lines, self._version = lines, self._version + 1
+        change = {"range": {"start": start, "end": end}, "text": "".join(f"{line}\n" for line in lines[same:])}
+        params = {"textDocument": {"uri": self._uri, "version": self._version}, "contentChanges": [change]}
         await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _reported(self) -> list[dict[str, Any]]:
@@ -327,13 +310,8 @@ class Workers:
 
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return the world in which a theorem is searched."""
-        return World(
-            run=lambda tactics: self.run(theorem.statement, tactics),
-            propose=propose,
-            accept=lambda tactics: self.accept(theorem, tactics),
-            energy=energy,
-            refused=guard.refused,
-        )
+        run, accept = partial(self.run, theorem.statement), partial(self.accept, theorem)
+        return World(run, propose, accept, energy, guard.refused)
 
     async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
         try:
@@ -348,5 +326,4 @@ class Workers:
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:
     """Count the equal texts at the beginning of both."""
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))

@@ -65,9 +65,6 @@ async def elaborating(
     return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
 
 
-# Published files
-
-
 def fetched(url: str, path: Path, md5: str = "") -> Path:
     """Fetch `url` to `path` if it is missing, and return `path`. Raises UserError, also for another `md5`."""
     if not path.exists():
@@ -94,9 +91,6 @@ def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = Fal
             return (decoder.decode_lines if is_lines else decoder.decode)(file.read())
         except ValueError as error:
             raise UserError(f"{what} {path} can't be read ({one_line(str(error), 200)}). {remedy}") from None
-
-
-# Lean's source
 
 
 def theorem_in(source: str) -> tuple[str, str] | None:

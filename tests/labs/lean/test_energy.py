@@ -95,12 +95,8 @@ def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, 
     found = record(folder / "once")
     assert found["auc"]["held_out"]["value"] >= 0.75 and found["auc"]["held_out"]["low"] > 0.5
     assert found["auc"]["held_out"]["n"] >= 4 and found["auc"]["trained"]["n"] >= 20
-    assert (found["width"], found["steps"], found["model"], found["layers"]) == (
-        WIDTH,
-        STEPS,
-        MODEL,
-        [512, 256, 128, 1],
-    )
+    about = {"width": WIDTH, "steps": STEPS, "model": MODEL, "layers": [512, 256, 128, 1]}
+    assert {name: found[name] for name in about} == about
     assert found["loss"][-1] < found["loss"][0] / 2 and found["temperature"] > 0
     assert found["states"] == len(forest(folder).vectors)
     assert found["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in log
@@ -206,9 +202,8 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
     assert {names[n] for n in a.siblings} == {"a\n⊢ off 1 0", "a\n⊢ off 2 0"}
     assert {names[n] for n in a.others} == {f"a\n⊢ far {n} 0" for n in range(3)}
-    assert [({names[n] for n in on}, {names[n] for n in off}) for on, off in a.families] == 2 * [
-        ({"a\n⊢ on 2"}, {"a\n⊢ off 1 0"})
-    ]
+    families = [({names[n] for n in on}, {names[n] for n in off}) for on, off in a.families]
+    assert families == 2 * [({"a\n⊢ on 2"}, {"a\n⊢ off 1 0"})]
     assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
     # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
     assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, -0.5).trees)

@@ -32,7 +32,7 @@ from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
-from tests.faults.conftest import FIGURES, SEED, Popen, end, wait
+from tests.faults.conftest import FIGURES, PIPES, SEED, Popen, end, wait
 from tests.helpers.once import once
 from tests.helpers.processes import eventually
 from tests.labs.lean.embedding import Mortal
@@ -42,16 +42,8 @@ from tests.labs.lean.small import HELD_OUT, LEARNED, TIMES, below, born, written
 from tests.labs.training import helpers as training
 
 NAME = "24_lean_iteration"
-SMALL = (
-    "TRAIN_NODES=16",
-    "EPOCHS=1",
-    "MAX_NODES=8",
-    "HARVEST=4",
-    "GO=1",
-    "STEPS=20",
-    "SKIP_BASELINE=1",
-    "NUM_WORKERS=1",
-)
+FEW = ("TRAIN_NODES=16", "EPOCHS=1", "MAX_NODES=8", "HARVEST=4", "STEPS=20")
+SMALL = (*FEW, "GO=1", "SKIP_BASELINE=1", "NUM_WORKERS=1")
 ALONE = "ENERGY=0"
 SEARCHES = ("trajectories", "noisy", "eval", "eval_energy")
 pytestmark = [pytest.mark.usefixtures("lean"), training.needed]
@@ -77,19 +69,9 @@ def theorems(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def begin(results: Path, theorems: Sequence[str], number: int = 0) -> Popen:
     """Start an iteration in its own process group."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, f"experiments/{NAME}.py", *theorems, *SMALL),
-            *(f"ITERATION={number}", f"MAX_ITERATION={number}"),
-        ],
-        env=environment(RESULTS_DIR=str(results)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-        start_new_session=True,
-    )
+    args = [f"experiments/{NAME}.py", *theorems, *SMALL, f"ITERATION={number}", f"MAX_ITERATION={number}"]
+    own: Any = PIPES | {"env": environment(RESULTS_DIR=str(results)), "cwd": ROOT, "start_new_session": True}
+    return subprocess.Popen([sys.executable, *args], **own, preexec_fn=heed_signals)
 
 
 def finish(results: Path, theorems: Sequence[str], number: int = 0) -> None:

@@ -43,10 +43,8 @@ def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Pa
     path = published(tmp_path, row("one", output=": 2 + 2 = 4"))
     theorems, lean = minif2f.given("minif2f", MATHLIB, tmp_path)
     assert path.exists() and len(theorems) == minif2f.EACH
-    assert [(each.name, each.statement) for each in theorems[:2]] == [
-        ("one", ": 2 + 2 = 4"),
-        ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b"),
-    ]
+    names = [(each.name, each.statement) for each in theorems[:2]]
+    assert names == [("one", ": 2 + 2 = 4"), ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b")]
     assert lean.head == MATHLIB.head + minif2f.IMPLICIT + OPENS
     valid, _ = minif2f.given("minif2f:valid", MATHLIB, tmp_path)
     assert {each.name for each in valid} == {f"valid_{i}" for i in range(minif2f.EACH)}
@@ -136,9 +134,8 @@ TYPES = st.recursive(
     WORDS, lambda inner: st.tuples(inner, inner).map(lambda two: f"({two[0]} : {two[1]})") | inner.map("({})".format)
 )
 NAMES = st.sampled_from(["x", "h₀", "x y", "_", "f'"])
-BINDERS = st.tuples(
-    st.sampled_from(["()", "{}", "[]", "⦃⦄"]), NAMES, TYPES, st.sampled_from(["", " := 1", " := by simp"])
-)
+VALUES = st.sampled_from(["", " := 1", " := by simp"])
+BINDERS = st.tuples(st.sampled_from(["()", "{}", "[]", "⦃⦄"]), NAMES, TYPES, VALUES)
 BLANKS = st.sampled_from([" ", "\n  ", "  ", " -- (a : b) := by\n ", " /- { := -/ "])
 
 

@@ -168,13 +168,8 @@ async def body():
     await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
 asyncio.run(body())
 """
-    ours = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env=conftest.environment(API_KEY="a-secret"),
-    )
+    env = conftest.environment(API_KEY="a-secret")
+    ours = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
     assert ours.stdout and ours.stdout.readline() == "open\n"
     pids = leans(ours.pid)
     assert len(pids) == 2

@@ -26,10 +26,8 @@ def row(name: str, statement: str = "(p : Prop) : p → p") -> dict[str, str]:
 
 def test_a_file_is_read_in_order(tmp_path: Path) -> None:
     rows = [row("b"), row("a", ": True") | {"proof": "more than is needed"}]
-    assert theorems.read(file(tmp_path, {"theorems": rows})) == [
-        Theorem("b", rows[0]["statement"]),
-        Theorem("a", ": True"),
-    ]
+    expected = [Theorem("b", rows[0]["statement"]), Theorem("a", ": True")]
+    assert theorems.read(file(tmp_path, {"theorems": rows})) == expected
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,9 @@ def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LEAN", str(tmp_path))
     with pytest.raises(UserError, match=f"LEAN={tmp_path}"):
         toolchain.find()
+    monkeypatch.setenv("LEAN", "/bin/true")
+    with pytest.raises(UserError, match="/bin/true"):
+        asyncio.run(_start(toolchain.find()))
     monkeypatch.delenv("LEAN")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr("platform.machine", lambda: "arm64")
@@ -103,12 +106,6 @@ def test_lean_is_installed_if_it_is_missing(
     importlib.invalidate_caches()
     with pytest.raises(SystemExit, match="2"):
         toolchain.find()
-
-
-def test_a_program_that_is_no_lean_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAN", "/bin/true")
-    with pytest.raises(UserError, match="/bin/true"):
-        asyncio.run(_start(toolchain.find()))
 
 
 def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: Toolchain) -> None:

@@ -38,10 +38,8 @@ def found(**changes: Any) -> Found:
 def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
     written = rows(found(), 1_700_000_000_000)
     assert [list(row) for row in written] == [COLUMNS] * len(written) and SCHEMA.names == COLUMNS
-    shown = [
-        tuple(row[name] for name in ("state_pp", "tactic_applied", "label", "depth_from_root", "remaining_depth"))
-        for row in written
-    ]
+    names = ("state_pp", "tactic_applied", "label", "depth_from_root", "remaining_depth")
+    shown = [tuple(row[name] for name in names) for row in written]
     assert sorted(shown) == [
         ("", "end", "positive", 2, 0),
         ("0", "", "positive", 0, 2),
@@ -64,9 +62,8 @@ def test_without_a_proof_all_is_off_the_path() -> None:
     assert not lost.is_proved and asyncio.run(harvest(lost, Toy({}).world.run, 9)) == lost
     written = rows(lost, 0)
     assert len(written) == 4
-    assert {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in written} == {
-        ("negative", -1, False)
-    }
+    shown = {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in written}
+    assert shown == {("negative", -1, False)}
 
 
 def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limit() -> None:
@@ -74,11 +71,8 @@ def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limi
     more = asyncio.run(harvest(proof, toy.world.run, 9))
     assert toy.asked("apply") == [("good", "more"), ("good", "back"), ("good", "slow")]
     assert more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
-    assert [(node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]] == [
-        ("3", "", True),
-        ("2", "", False),
-        (None, "died", True),
-    ]
+    added = [(node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]]
+    assert added == [("3", "", True), ("2", "", False), (None, "died", True)]
     assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(proof, 0)
     assert asyncio.run(harvest(more, toy.world.run, 9)) == more
     assert len(asyncio.run(harvest(proof, toy.world.run, 1)).nodes) == len(proof.nodes) + 1
