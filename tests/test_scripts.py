@@ -1,7 +1,6 @@
 """The commands before anything is set up: help, lists, and the messages of a set-up."""
 
 import os
-import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -69,18 +68,6 @@ def test_a_wrong_name_of_an_experiment_is_answered_by_the_name_that_is_meant(
     done = bash(clone, "scripts/run.sh", given)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert (f"Did you mean {meant}" in done.stderr) == bool(meant)
-
-
-def test_a_message_is_wrapped_at_words_on_a_terminal(clone: Path) -> None:
-    ours, theirs = pty.openpty()
-    script = "stty cols 60 <&2; . scripts/common.sh; fail " + "word " * 30
-    subprocess.run(["bash", "-c", script], cwd=clone, stderr=theirs)
-    os.close(theirs)
-    lines = os.read(ours, 9999).decode().splitlines()
-    os.close(ours)
-    assert (
-        [line.split()[-1] for line in lines] == ["word"] * len(lines) and max(map(len, lines)) <= 60 and len(lines) > 2
-    )
 
 
 def test_a_set_up_shows_its_size_and_duration_and_no_words_of_pip(clone: Path) -> None:

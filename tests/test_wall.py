@@ -17,13 +17,11 @@ COMMANDS = [
     ("experiments/02_rsa_basic.py", *SMALL),
     ("experiments/18_proofs.py", *SMALL, "RUNS=1"),
     ("experiments/19_answers.py", *SMALL, "RUNS=1"),
-    ("-m", "core.report.report", "02"),
     ("-m", "core.report.report"),
     ("-m", "core.report.compare", "02_rsa_basic", "19_answers"),
-    ("-m", "core.plan.plan", "02_rsa_basic", "--gpu", "H100"),
     ("-m", "core.plan.plan", "15_compute_matched", "--gpu", "H100"),
 ]
-TESTS = ("tests/scaffolds/test_rsa.py", "tests/results", "tests/report/test_table.py", "tests/test_house.py")
+TESTS = ("tests/scaffolds/test_stopping.py", "tests/report/test_table.py", "tests/test_house.py")
 GOLDEN = "tests/golden/test_core.py::test_a_run_leaves_its_golden_files[02_rsa_basic]"
 pytestmark = pytest.mark.skipif(not (ROOT / "labs").exists(), reason="the labs are gone already")
 
@@ -57,15 +55,14 @@ def test_without_the_labs_the_harness_runs(copy: Path) -> None:
     assert kept >= {f"{number:02}" for number in range(1, 20)}
     for command in COMMANDS:
         python(copy, *command)
-    for name in ("02_rsa_basic", "report"):
-        assert (copy / "results" / f"{name}.html").stat().st_size > 100_000
+    assert (copy / "results" / "report.html").stat().st_size > 100_000
 
 
 def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
     listed = python(copy, "-m", "pytest", "--collect-only", "-q", "-m", "")
     collected = set(re.findall(r"^(tests/\S+\.py): \d+$", listed, re.M))
     files = {os.path.relpath(path, copy) for path in (copy / "tests").rglob("test_*.py")}
-    assert {name for name in files - collected if not name.startswith("tests/real/")} == set()
+    assert {name for name in files - collected if not name.startswith(("tests/real/", "tests/test_docs"))} == set()
 
 
 def test_without_the_labs_tests_of_the_harness_pass(copy: Path) -> None:

@@ -1,6 +1,5 @@
 """Test settings in the environment: read at each use, in one module; and the record of a server, a light import."""
 
-import ast
 import os
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 
 from core.base.errors import UserError
 from core.engines import environment
-from tests.conftest import ROOT
-from tests.helpers.processes import loads_none
 
 
 @pytest.fixture(autouse=True)
@@ -71,22 +68,6 @@ def test_model_is_a_path_of_weights_or_the_name_of_a_model_on_a_server(
         monkeypatch.setenv("ENGINE", engine)
         monkeypatch.setenv("BASE_URL", base_url)
         assert (environment.model(), environment.served_model(), environment.engine()) == (value, served, chosen)
-
-
-def test_the_environment_of_engines_is_read_in_one_module() -> None:
-    reading = {
-        file.name
-        for wing in ("engines", "generate")
-        for file in (ROOT / "core" / wing).glob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
-    }
-    assert reading == {"environment.py"}
-
-
-def test_the_record_of_a_server_is_light() -> None:
-    heavy = ["numpy", "openai", "huggingface_hub", "gguf", "jinja2", "subprocess", "urllib.request", "asyncio"]
-    loads_none("core.engines.server", heavy)
 
 
 def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,19 +109,6 @@ def test_ctrl_c_twice_in_a_row_leaves_at_any_moment(tmp_path: Path, undisturbed:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("pause", [0.0, 0.2])
-def test_sigterm_in_pairs_is_one(tmp_path: Path, pause: float) -> None:
-    process = begin(tmp_path)
-    wait_for_lines(process, tmp_path, 5)
-    for wait_before in (0.0, pause):
-        wait(process, wait_before)
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-    status, _, err = end(process, SECONDS)
-    assert status == 130 and partial(tmp_path), err
-
-
-@pytest.mark.faults
 def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) -> None:
     rows = [{"problem": f"What is 1/2 + 1/{n}?", "answer": f"{n + 2}/{2 * n}"} for n in range(3, 9)]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))

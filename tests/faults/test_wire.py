@@ -134,9 +134,9 @@ def ask(server: Server, folder: Path, seeds: Sequence[int] = (5,), **more: Any) 
     return asking.ask(server, folder, [(seed, SHORT) for seed in seeds], **more)
 
 
-def figures(made: Completion) -> dict[str, Any]:
+def figures(got: Completion) -> dict[str, Any]:
     """Return the fields that a disturbed completion shares with an undisturbed one."""
-    return {name: value for name, value in asdict(made).items() if name not in ("seconds", "cached_tokens", "reused")}
+    return {name: value for name, value in asdict(got).items() if name not in ("seconds", "cached_tokens", "reused")}
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
@@ -151,9 +151,9 @@ def kept(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def calm(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Completion]:
     """Return undisturbed completions by seed."""
-    made = ask(engine, tmp_path_factory.mktemp("calm"), range(5, 9))
-    assert all(c.finish_reason == "stop" and c.thinking and c.answer for c in made)
-    return {c.seed: c for c in made}
+    got = ask(engine, tmp_path_factory.mktemp("calm"), range(5, 9))
+    assert all(c.finish_reason == "stop" and c.thinking and c.answer for c in got)
+    return {c.seed: c for c in got}
 
 
 def cases(*tables: dict[str, Fault]) -> pytest.MarkDecorator:
@@ -195,10 +195,10 @@ def test_what_no_server_should_do_is_survived(
 def survives(server: Server, proxy: Proxy, folder: Path, calm: Completion, fault: Fault) -> None:
     """Check that the completion and its record are undisturbed after the fault came twice."""
     proxy.script = [fault, fault]
-    (made,) = ask(server, folder)
-    assert figures(made) == figures(calm)
+    (got,) = ask(server, folder)
+    assert figures(got) == figures(calm)
     (record,) = kept(folder)
-    assert figures(Completion(key=made.key, **record)) == figures(calm)
+    assert figures(Completion(key=got.key, **record)) == figures(calm)
 
 
 @cases(PASSING, TORN)
@@ -210,9 +210,9 @@ def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
     proxy.choose = lambda: fault
     server = before(proxy, engine, True)
     try:
-        (made,) = ask(server, tmp_path)
-        line = made.error
-        assert made.text == "" and made.completion_tokens == 0 and made.finish_reason is None
+        (got,) = ask(server, tmp_path)
+        line = got.error
+        assert got.text == "" and got.completion_tokens == 0 and got.finish_reason is None
     except UserError as error:
         line = str(error)
     assert line and "\n" not in line and len(line) < 500 and line.isprintable()
@@ -245,8 +245,8 @@ def test_bytes_that_stop_end_a_request_long_before_its_timeout(
     server = before(proxy, engine, stream)
     proxy.script = [fault]
     began = time.monotonic()
-    (made,) = ask(server, tmp_path, timeout=1000, stall=1)
-    assert figures(made) == figures(calm[5]) and len(proxy.bodies) == 2
+    (got,) = ask(server, tmp_path, timeout=1000, stall=1)
+    assert figures(got) == figures(calm[5]) and len(proxy.bodies) == 2
     assert time.monotonic() - began < 20
 
 
@@ -258,9 +258,9 @@ def test_a_request_that_always_stalls_is_given_up_and_owed(
     server = before(proxy, engine, True)
     proxy.choose = lambda: fault if proxy.bodies[-1]["seed"] == 5 else None
     began = time.monotonic()
-    made, *beside = ask(server, tmp_path, range(5, 9), timeout=1000, stall=0.5)
+    got, *beside = ask(server, tmp_path, range(5, 9), timeout=1000, stall=0.5)
     assert time.monotonic() - began < 30
-    assert made.error and "\n" not in made.error and made.text == made.thinking == ""
+    assert got.error and "\n" not in got.error and got.text == got.thinking == ""
     assert [figures(c) for c in beside] == [figures(calm[c.seed]) for c in beside]
     assert sum(body["seed"] == 5 for body in proxy.bodies) == Stalled.tries
     assert len(kept(tmp_path)) == 3
@@ -276,9 +276,9 @@ def test_bytes_that_trickle_for_ever_end_at_the_timeout(
     server = before(proxy, engine, stream)
     proxy.choose = lambda: fault
     began = time.monotonic()
-    (made,) = ask(server, tmp_path, timeout=1.5, stall=60)
+    (got,) = ask(server, tmp_path, timeout=1.5, stall=60)
     assert time.monotonic() - began < 20
-    assert made.error and "\n" not in made.error and kept(tmp_path) == []
+    assert got.error and "\n" not in got.error and kept(tmp_path) == []
     proxy.choose = lambda: None
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
 
@@ -293,8 +293,8 @@ def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
     ask(server, tmp_path, limit=1)
     proxy.script = [wire.closed_after(reset=False), wire.raw(b"")] * 4
     began = time.monotonic()
-    made = ask(server, tmp_path, range(100, 104), limit=1)
-    assert all(c.error is None for c in made) and time.monotonic() - began < 10
+    got = ask(server, tmp_path, range(100, 104), limit=1)
+    assert all(c.error is None for c in got) and time.monotonic() - began < 10
 
 
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300", "PROBLEMS=sums")

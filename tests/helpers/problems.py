@@ -68,7 +68,7 @@ class Hub(HttpFake):
         return answer(200, files[name], "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
 
 
-def told_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
+def printed_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
     """Run a program with the hub at `root`, and return the lines of JSON that it prints."""
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}

@@ -1,21 +1,19 @@
 """The planner, compared with arithmetic by hand, a simulated schedule and real results; any GPU file; bad input."""
 
 import contextlib
-import heapq
 import json
 import math
 import os
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks import makespan
 from core import constants
 from core.base.errors import UserError
 from core.constants import Constants
@@ -26,9 +24,8 @@ from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.plan import estimate
 from core.plan import plan as cli
-from core.plan.lengths import ASSUMED, FEWEST, log_normal, measured
+from core.plan.lengths import ASSUMED, FEWEST, measured
 from core.plan.loads import at_most, loads
-from core.plan.roofline import MIDDLE, Load
 from core.plan.subject import OnGpu
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import BASELINE, RSA
@@ -194,64 +191,16 @@ def test_hours_of_02_agree_with_arithmetic_by_hand(
     assert [s / 3600 for s in plan.seconds] == pytest.approx(hours, rel=0.01)
 
 
-def test_the_assumed_lengths_have_the_moments_of_a_log_normal() -> None:
-    sample = np.minimum(log_normal(6400), 16384)
-    assert float(sample.mean()) == pytest.approx(cut_log_normal(6400, 0.8, 16384, 1), rel=0.003)
-    assert float((sample**2).mean()) == pytest.approx(cut_log_normal(6400, 0.8, 16384, 2), rel=0.003)
-    assert Load((0,), 8, 0, sample).longest(8) == pytest.approx(longest_of(8, 6400, 0.8, 16384), rel=0.003)
-    assert Load((0,), 8, 0, sample).longest(1) == pytest.approx(float(sample.mean()))
-
-
-def slotted(plan: estimate.Plan) -> estimate.Plan:
-    """`plan`, with as many requests in flight at every step as its fullest holds: a whole number, for a simulation."""
-    slots = max(1, int(min(plan.machine.in_flight(load, MIDDLE) for load in plan.loads)))
-    return replace(plan, machine=replace(plan.machine, limit=slots))
-
-
-def simulated(plan: estimate.Plan, seed: int) -> float:
-    """Seconds of the schedule itself: requests come and go one by one, each problem's step waits for the one before,
-    and the step time follows the tokens that are in the cache at the moment."""
-    on, rng = plan.machine, random.Random(seed)
-    waiting: list[tuple[int, int, int]] = [(0, problem, i) for problem in range(plan.count) for i in range(8)]
-    owed = dict.fromkeys(range(plan.count), 8)
-    running: list[tuple[float, float, int, int, float]] = []  # ends at this step of the server; held; problem, t, began
-    now = clock = held = 0.0
-    while waiting or running:
-        while waiting and len(running) < on.limit:
-            t, problem, _ = heapq.heappop(waiting)
-            load = plan.loads[t]
-            length = rng.choice(load.lengths)
-            if length == load.lengths.max() and load.cut:  # a forced answer follows
-                length += load.forced
-                now += on.prefill(load.cut_prompt, MIDDLE)
-            now += on.prefill(load.prompt, MIDDLE)
-            held += load.prompt
-            heapq.heappush(running, (clock + length, load.prompt + length, problem, t, clock))
-        ends, size, problem, t, _ = heapq.heappop(running)
-        ahead = ends - clock
-        mean = (held + (len(running) + 1) * ahead / 2) / (len(running) + 1)
-        now += ahead * sum(on.step(len(running) + 1, mean, MIDDLE))
-        held += (len(running) + 1) * ahead - size
-        clock = ends
-        owed[problem] -= 1
-        if owed[problem] == 0 and t + 1 < len(plan.loads):
-            owed[problem] = 8
-            for i in range(8):
-                heapq.heappush(waiting, (t + 1, problem, i))
-    return now
-
-
 @pytest.mark.parametrize(("gpu", "kv"), [("4090", "bf16"), ("4090", "fp8"), ("H100", "fp8")])
 @pytest.mark.parametrize("carry", ["answer", "full"])
 def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str) -> None:
-    plan = slotted(planned(gpu, kv, f"CARRY={carry}"))
-    parts = plan.machine.parts(plan.loads, plan.count, MIDDLE)
-    alone = plan.machine.parts(plan.loads, plan.count, MIDDLE, alone=True)
-    each = [simulated(plan, seed) for seed in range(6)]
-    seconds = sum(each) / len(each)
-    assert 0.98 * max(alone.work, alone.path) < seconds < parts.work + parts.path
-    low, high = planned(gpu, kv, f"CARRY={carry}").seconds
-    assert low < min(each) and max(each) < high
+    plan = planned(gpu, kv, f"CARRY={carry}")
+    for seed in range(2):
+        config = RSA.constants(**vars(rsa(f"CARRY={carry}", f"SEED={seed}")))
+        shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K  # tokens of each candidate in a prompt
+        work = replace(makespan.Workload.of(config, plan.count, ASSUMED), answer=shown)
+        found = makespan.simulate(work, plan.machine, 1, makespan.Schedule(limit=plan.machine.limit))
+        assert plan.seconds[0] < found.seconds < plan.seconds[1]
 
 
 def gpu_file(folder: Path, **changes: Any) -> Path:

@@ -15,7 +15,7 @@ from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
-from tests.helpers.problems import Hub, parquet, told_by
+from tests.helpers.problems import Hub, parquet, printed_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
 
@@ -111,7 +111,7 @@ for name in sys.argv[1:]:
 
 def load(root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
     """What becomes of each set, with the hub at `root` and its cache in `home`."""
-    return told_by(PROGRAM, root, home, *names, **more)
+    return printed_by(PROGRAM, root, home, *names, **more)
 
 
 def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:

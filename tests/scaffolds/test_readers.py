@@ -167,11 +167,6 @@ def test_any_text_is_read_or_left_unread(text: str, more: str, count: int) -> No
         assert claim in (None, 0.0, 0.5, 1.0) and bool(solution) == bool(whole.strip()) and solution in whole
 
 
-@given(st.sets(st.integers(0, 30), min_size=1))
-def test_every_group_that_is_stated_is_read(numbers: set[int]) -> None:
-    assert read_group("So:\nKeep: " + ", ".join(str(i + 1) for i in numbers), 31) == sorted(numbers)
-
-
 def test_the_answer_is_read_from_a_proof_with_its_self_assessment() -> None:
     found = extract("It is \\boxed{42}\n\n## Self-assessment\nI doubt it.\nScore: 0.5")
     assert found.answer == "42" and found.doubt is None

@@ -12,10 +12,8 @@ import pytest
 
 from core.report import page, texts
 from core.results.find import archive
-from core.scaffolds import experiment_file
 from core.types import Scaffold
 from tests import conftest
-from tests.conftest import ROOT
 from tests.fakes.model import SIZES, Broken, Wayward, every_scaffold, run
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load, timeless
@@ -41,13 +39,6 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_else(scaffold: Scaffold[An
         with pytest.raises(Broken):
             run(scaffold, broken, **SIZES)
         assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
-
-
-@pytest.mark.parametrize("name", [*experiment_file.of_scaffolds().values(), "18_proofs", "19_answers"])
-def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
-    text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 40
-    assert all(word in text for word in (f"\nCommand: bash scripts/run.sh {name}", "\nQuestion: ", "\nExpected: "))
 
 
 @pytest.mark.parametrize("name", ["03_rsa_verify", "11_math_agent"])

@@ -48,7 +48,7 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bar, "SECONDS_IN_A_LOG", 0.05)
-    asyncio.run(beats(1.0, Server()))
+    asyncio.run(beats(0.3, Server()))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 2, "also if nothing arrives"
     assert re.fullmatch(
@@ -58,14 +58,14 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     )
     away = Server()
     away.trouble, away.reason = "server away 40 of 124 s", "no connection"
-    asyncio.run(beats(0.5, away))
+    asyncio.run(beats(0.2, away))
     line = capsys.readouterr().err.splitlines()[0]
     assert "00:00, server away 40 of 124 s, failed 1, 3 in flight, no connection" in line and "left" not in line
 
 
 class Slow(ScriptedServer):
     def post(self, request: Request, body: bytes) -> None:
-        time.sleep(3)
+        time.sleep(1.2)
         super().post(request, body)
 
 
