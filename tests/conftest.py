@@ -35,7 +35,6 @@ LONGEST = (
     "golden/test_core.py",
     "labs/test_golden.py",
     "labs/training/test_convert.py",
-    "test_hostile.py",
     "labs/lean/test_faults.py",
     "labs/star/test_star.py",
     "labs/proofs/curate/test_tools.py",

@@ -62,7 +62,7 @@ def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
     listed = python(copy, "-m", "pytest", "--collect-only", "-q", "-m", "")
     collected = set(re.findall(r"^(tests/\S+\.py): \d+$", listed, re.M))
     files = {os.path.relpath(path, copy) for path in (copy / "tests").rglob("test_*.py")}
-    assert {name for name in files - collected if not name.startswith(("tests/real/", "tests/test_docs"))} == set()
+    assert {name for name in files - collected if not name.startswith("tests/real/")} == set()
 
 
 def test_without_the_labs_tests_of_the_harness_pass(copy: Path) -> None:
