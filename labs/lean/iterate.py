@@ -31,6 +31,7 @@ from labs.lean.served import embedding, need
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process
+from labs.training.outcome import Options
 from labs.training.served import Weights, served
 
 
@@ -184,16 +185,16 @@ class Iterations:
             return policy
         if folder.exists():  # from a run that was killed before it recorded the stage
             shutil.rmtree(folder)
-        trained = process.train(
-            (self.start if self.config.START == "base" else before).path,
-            self.own(number) / "taught.jsonl",
-            folder,
+        options = Options(
+            model=(self.start if self.config.START == "base" else before).path,
+            data=self.own(number) / "taught.jsonl",
+            out=folder,
             epochs=self.config.EPOCHS,
             rate=self.config.RATE,
             lora_rank=0 if self.start.is_gguf else self.config.LORA_RANK,
             seed=seeds.derive(self.config.SEED, "lean", "train", number) % 2**31,
-            say=self.say,
         )
+        trained = process.train(options, self.say)
         policy = self.policy(number)
         record.done("trained", trained | {"digest": policy.digest})
         return policy

@@ -38,8 +38,7 @@ _CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
 
 @dataclass(frozen=True)
 class Checked:
-    """The `reason` to drop a solution ("": keep it), a key of REASONS, and the number of `steps` before its last
-    answer."""
+    """The `reason` to drop a solution (a key of REASONS, or "": keep it), and its `steps` before the last answer."""
 
     reason: str
     steps: int
@@ -52,16 +51,9 @@ def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
     start = max(starts, default=len(text))  # of the line that states the answer
-    steps = sum(_is_step(line) for line in text[:start].split("\n"))
-    return Checked(_reason(text, start, lines, boxes, takes_box) or _of_steps(steps, least, most), steps)
-
-
-def _is_step(line: str) -> bool:
-    return line.strip().strip(_MARKS) not in _DISPLAY
-
-
-def _of_steps(steps: int, least: int, most: int) -> str:
-    return "too few steps" if steps < least else "too many steps" if steps > most else ""
+    steps = sum(line.strip().strip(_MARKS) not in _DISPLAY for line in text[:start].split("\n"))
+    count = "too few steps" if steps < least else "too many steps" if steps > most else ""
+    return Checked(_reason(text, start, lines, boxes, takes_box) or count, steps)
 
 
 def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:

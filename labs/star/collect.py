@@ -58,13 +58,9 @@ def formed(completion: Completion, config: StarConstants) -> Checked:
 
 def incomplete(completion: Completion) -> str:
     """Return the reason why a completion is not whole, or ""."""
-    if completion.error:
-        return "failed"
-    if completion.truncated:
-        return "cut off"
-    if completion.filtered:
-        return "filtered"
-    return "" if completion.text.strip() else "empty"
+    flaws = {"failed": completion.error, "cut off": completion.truncated, "filtered": completion.filtered}
+    flaws["empty"] = not completion.text.strip()
+    return next((name for name, is_so in flaws.items() if is_so), "")
 
 
 async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
@@ -109,8 +105,7 @@ class Collecting:
 
     async def run(self, problem: Problem, ask: Ask, config: StarConstants) -> AsyncIterator[Population]:
         found = self.samples[problem.id] = []
-        form = (config.FEWSHOT, config.MIN_STEPS, config.MAX_STEPS)
-        messages = prompts.collecting(problem, *form)
+        messages = prompts.collecting(problem, config)
         for place in range(config.TRIES if config.FILTER else 1):
             completion = await ask(messages, self.number, place)
             found.append(await judged(problem, completion, RETRY if place else FIRST, ask, config))
@@ -118,7 +113,7 @@ class Collecting:
             if not found[-1].dropped:
                 return
         if config.RATIONALISE and config.FILTER:
-            hinted = prompts.collecting(problem, *form, hint=problem.answer)
+            hinted = prompts.collecting(problem, config, problem.answer)
             completion = await ask(hinted, RATIONALISED, self.number)
             found.append(await judged(problem, completion, RATIONALISED, ask, config))
             yield Stage(RATIONALISED, [_member(completion, found[-1])])
@@ -147,7 +142,7 @@ class Answering:
     completions: dict[str, list[Completion]] = field(default_factory=dict)
 
     async def run(self, problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-        messages = prompts.asked(problem, self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
+        messages = prompts.asked(problem, self.config)
         replies = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
         self.completions.setdefault(problem.id, []).extend(replies)
         yield [Member(each) for each in replies]

@@ -67,6 +67,11 @@ class StarConstants(Waiting, Asking):
         """The choice of FEWSHOT: a box states the answer, or (False) a `Final:` line."""
         return self.FEWSHOT == "none"
 
+    @property
+    def in_a_round(self) -> int:
+        """The problems of a round."""
+        return min(self.TRAIN_PROBLEMS, self.LIMIT or self.TRAIN_PROBLEMS)
+
     def lora_rank(self, is_gguf: bool) -> int:
         """Return LORA_RANK, resolved. Raises UserError if it is no rank."""
         if self.LORA_RANK == "auto":

@@ -12,10 +12,9 @@ from core.base.errors import UserError
 from core.engines.cards import Card
 from core.plan.work import Work
 from core.session import session
-from labs.star import plan
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
-from labs.star.experiment import TAKEN, beginning
+from labs.star.experiment import TAKEN, beginning, work
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Controls:
 
     def work(self, config: StarConstants, card: Card) -> Work:
         """Return the work of all arms and seeds."""
-        each = [plan.work(of, card) for _, of in self.configs(config)]
+        each = [work(of, card) for _, of in self.configs(config)]
         requests = tuple(
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
             for those in zip(*(work.requests for work in each), strict=True)

@@ -25,9 +25,8 @@ from core.problems.rows import Rows, read_rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from labs.star.constants import StarConstants
-from labs.star.statements import GRAM, hash_of, near
+from labs.star.statements import hash_of, near
 
-AUTO = "auto"
 LONGEST_ID = 200
 # Why a row of DATA is not used; of several reasons the first is reported.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
@@ -53,19 +52,6 @@ class Split:
     origin: ProblemSet
     near: tuple[str, ...]
 
-    @property
-    def name(self) -> str:
-        return self.origin.name
-
-    def about_near(self) -> str:
-        """Count the training problems that are near a held-out one, with examples; "" if there is none."""
-        if not self.near:
-            return ""
-        return (
-            f"note: {len(self.near):,} of {len(self.train):,} training problems share {GRAM} words in a row with a "
-            f"held-out one, such as {', '.join(self.near[:3])}. They stay in: docs/star.md"
-        )
-
 
 @dataclass
 class _Found:
@@ -77,12 +63,6 @@ class _Found:
     rows: int = 1
     differ: bool = False
 
-    def add(self, problem: Problem, answer: str) -> None:
-        """Add a row. The choice of the problem does not depend on the order of rows."""
-        self.rows += 1
-        self.differ |= answer != self.answer
-        self.problem = min(self.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
-
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
     """Split the problems of DATA and EVAL. `own`: the model's sets for "auto" (star_set and star_eval_set of its card).
@@ -90,17 +70,26 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
     An answer is tried on its reader if it is held out or drawn. Blocks as answers.judge does. Raises UserError if the
     sets can't be read, if the rows are too few, or if rows of DATA repeat problems of EVAL."""
-    name = config.DATA if config.DATA != AUTO else own[0] or OPENR1.name
-    named = config.EVAL if config.EVAL != AUTO else own[1] if name == own[0] else ""
+    name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
+    named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
     measured = sets.load(named, constant="EVAL") if named else None
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
     found, left_out = _collected(rows)
-    if measured:
-        _check_overlap(rows, origin, found, measured)
-    problems = _with_ids({hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ})
-    takes = _in_a_round(config) + (0 if measured else config.HELD_OUT)
+    statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
+    if measured and (repeating := [found[hash_] for hash_ in statements if hash_ in found]):
+        count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
+        raise UserError(
+            f"rows of DATA={origin.name} repeat what EVAL={measured.name} holds: {count:,}, first {where}. Take them "
+            "out of DATA, or give another EVAL (EVAL=auto holds out problems of DATA itself)"
+        )
+    problems = {hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ}
+    times = Counter(problem.id for problem in problems.values())
+    for hash_, problem in problems.items():
+        if not problem.id or times[problem.id] > 1:
+            problems[hash_] = replace(problem, id=hash_)
+    takes = config.in_a_round + (0 if measured else config.HELD_OUT)
     if len(problems) < takes:
         reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
         raise UserError(
@@ -125,14 +114,10 @@ def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
     Raises UserError if no answer can be read."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
-    problems = tuple(islice(readable, _in_a_round(config)))
+    problems = tuple(islice(readable, config.in_a_round))
     if not problems:
-        raise UserError(f"DATA={split.name} has no row to train on: none of its answers can be read")
-    return replace(split.origin, name=f"{split.name}:round_{number}", problems=problems)
-
-
-def _in_a_round(config: StarConstants) -> int:
-    return min(config.TRAIN_PROBLEMS, config.LIMIT or config.TRAIN_PROBLEMS)
+        raise UserError(f"DATA={split.origin.name} has no row to train on: none of its answers can be read")
+    return replace(split.origin, name=f"{split.origin.name}:round_{number}", problems=problems)
 
 
 def _is_readable(problem: Problem) -> bool:
@@ -155,11 +140,9 @@ def _read(name: str) -> tuple[Rows, ProblemSet]:
     if path.suffix:
         return read_rows(path, _is_read), ProblemSet(path.stem, (), f"file {path.name}")
     known = sets.load(name, constant="DATA")
-    rows: Rows = []
-    for each in known.problems:
-        row = {"id": each.id, "problem": each.statement, "answer": each.answer, "answer_type": each.answer_type}
-        rows.append((f"{known.name}, problem {each.id}", row))
-    return rows, replace(known, problems=())
+    columns = {"id": "id", "problem": "statement", "answer": "answer", "answer_type": "answer_type"}
+    rows = ({name: getattr(each, field) for name, field in columns.items()} for each in known.problems)
+    return [(f"{known.name}, problem {row['id']}", row) for row in rows], replace(known, problems=())
 
 
 def _is_read(column: str) -> bool:
@@ -180,7 +163,11 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
             continue
         hash_, answer = hash_of(problem.statement), canonical(problem.answer or "", "math")
         if hash_ in found:
-            found[hash_].add(problem, answer)
+            same = found[hash_]
+            same.rows += 1
+            same.differ |= answer != same.answer
+            # The choice does not depend on the order of rows.
+            same.problem = min(same.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
         else:
             found[hash_] = _Found(problem, answer, number)
     counts["two answers"] = sum(each.rows for each in found.values() if each.differ)
@@ -214,23 +201,3 @@ def _problem_of(row: Any) -> Problem | str:
 def _text(cell: Any) -> str:
     """Return a cell that is a text or a number as text; "" for others, which may nest too deep to be read."""
     return "" if isinstance(cell, (list, Mapping)) else text_of(cell)
-
-
-def _with_ids(problems: Mapping[str, Problem]) -> dict[str, Problem]:
-    """Give each problem the id of its row if that is unique, else the hash of its statement."""
-    times = Counter(problem.id for problem in problems.values())
-    return {
-        hash_: problem if problem.id and times[problem.id] == 1 else replace(problem, id=hash_)
-        for hash_, problem in problems.items()
-    }
-
-
-def _check_overlap(rows: Rows, origin: ProblemSet, found: Mapping[str, _Found], measured: ProblemSet) -> None:
-    """Raise UserError if rows of DATA repeat statements that EVAL holds."""
-    repeating = [found[hash_] for hash_ in {hash_of(each.statement) for each in measured.problems} if hash_ in found]
-    if repeating:
-        count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
-        raise UserError(
-            f"rows of DATA={origin.name} repeat what EVAL={measured.name} holds: {count:,}, first {where}. Take them "
-            "out of DATA, or give another EVAL (EVAL=auto holds out problems of DATA itself)"
-        )

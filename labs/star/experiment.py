@@ -10,26 +10,28 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
 from core.base.signals import Stop
+from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
 from core.generate.journal import content_key
-from core.plan.work import Task
+from core.plan.lengths import PROMPT_TOKENS
+from core.plan.work import Requests, Task, Work
+from core.problems import sets
 from core.results import provenance
 from core.session import session
 from core.session.session import Session
-from labs.star import data, plan, prompts
+from labs.star import data, prompts
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.data import Split
 from labs.star.loop import Loop
 from labs.star.record import Record
+from labs.star.statements import GRAM
 from labs.training import process, served
 from labs.training.served import Weights
 
 TAKEN = "Use DATA=… to train on and EVAL=… to evaluate on"  # instead of PROBLEMS
-
-
-STAR = Task(StarConstants, plan.work)
+HINT = 50  # tokens, roughly, that the form and the shown answer add to a prompt
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
@@ -66,7 +68,7 @@ class Beginning:
             "config": {name: getattr(config, name) for name in constants.rules(StarConstants)},
             "start": {"name": self.start.path.name, "digest": self.start.digest},
             "data": {
-                "name": self.split.name,
+                "name": self.split.origin.name,
                 "train": len(self.split.train),
                 "held_out": len(self.split.held_out.problems),
                 "held_out_name": self.split.held_out.name,
@@ -102,10 +104,15 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
     process.python_of()
     lines = (
-        f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
-        f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}\n{split.about_near()}"
+        f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.origin.name}"
+        f", evaluated on {len(split.held_out.problems)} of {split.held_out.name}"
     )
-    with session.open(name, config, stop, results, opening=lines.rstrip()) as opened:
+    if split.near:
+        lines += (
+            f"\nnote: {len(split.near):,} of {len(split.train):,} training problems share {GRAM} words in a row with a "
+            f"held-out one, such as {', '.join(split.near[:3])}. They stay in: docs/star.md"
+        )
+    with session.open(name, config, stop, results, opening=lines) as opened:
         make_folder(folder)
         yield Beginning(folder, start, split, opened)
 
@@ -113,3 +120,42 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
 def untrained(own: Path, rounds: int) -> int:
     """Count the models that the run in `own` has yet to train."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
+
+
+# The plan
+
+
+def work(config: StarConstants, card: Card) -> Work:
+    """Return the work of one run if no round ends early. Raises UserError if it can't be run."""
+    served.check_is_here()
+    held_out, name = _held_out(config, card)
+    each = config.in_a_round
+    collects = 1 if config.REPEAT else config.ROUNDS
+    seeds = len(config.seeds) if config.TEMPERATURE else 0
+    evaluated = (config.ROUNDS + 1) * held_out
+    prompt = float(PROMPT_TOKENS + HINT)
+    requests = (
+        Requests("samples to collect", collects * each * config.TRIES, prompt, config.MAX_TOKENS),
+        Requests("with a hint", collects * each * config.RATIONALISE, prompt, config.MAX_TOKENS),
+        Requests("evaluated at temperature 0", evaluated, prompt, config.MAX_TOKENS),
+        Requests("evaluated with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
+    )
+    rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
+    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} of {name}"
+    # A round trains on one trace a problem of all rounds so far, EPOCHS times.
+    rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
+    starts = ("servers", f"{config.ROUNDS + 1} starts of a server, whose time is not planned")
+    return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
+
+
+def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
+    """Return the number of problems that each round is evaluated on, and their set's name, without fetching it."""
+    name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
+    if not name:
+        return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"
+    known = sets.PUBLISHED.get(name)
+    have = known.rows if known else len(sets.load(name).problems)
+    return min(have, config.LIMIT or have), name
+
+
+STAR = Task(StarConstants, work)

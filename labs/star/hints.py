@@ -45,12 +45,8 @@ def states_another(text: str, problem: Problem) -> bool:
     problem without an answer. For "math" this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False
-    found = dict.fromkeys(stated(text, problem.answer_type))
+    kind, found = problem.answer_type, dict.fromkeys(stated(text, problem.answer_type))
     if None in found or len(found) > MAX_STATED:
         return True
-    return not all(_is_same(value, problem.answer, problem.answer_type) for value in found if value is not None)
-
-
-def _is_same(value: str, answer: str, answer_type: str) -> bool:
-    same = canonical(value, answer_type) == canonical(answer, answer_type)
-    return same or judge(value, answer, answer_type) is True
+    others = (v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind))
+    return not all(judge(value, problem.answer, kind) is True for value in others)

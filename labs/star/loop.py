@@ -36,6 +36,7 @@ from labs.star.data import Split
 from labs.star.record import RATIONALISED, WAYS, Record
 from labs.star.traces import Trace
 from labs.training import process
+from labs.training.outcome import Options
 from labs.training.served import Weights, served
 from labs.training.starts import ADAPTER
 
@@ -102,7 +103,7 @@ class Loop:
             if drawn:
                 seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
                 sampled, _, more = self._asked(self._name(number, "-sampled"), seeded, session, bar)
-                spent = {unit: _sum(spent[unit], more[unit]) for unit in spent}
+                spent = {unit: None if None in (it, more[unit]) else it + more[unit] for unit, it in spent.items()}
         forms = [[self._form(each) for each in replies] for replies in completions.values()]
         whole = [steps for form in forms for reason, steps in form if not reason]
         outcome: dict[str, Any] = {
@@ -119,7 +120,10 @@ class Loop:
         }
         outcome |= _broken([completion for replies in completions.values() for completion in replies])
         self.record.done("evaluated", outcome | spent, number)
-        say(_evaluated(number, outcome))
+        text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
+        if gain := outcome["gain"]:
+            text += f", {shift(gain['difference'], gain['low'], gain['high'])} points on round 0"
+        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if sampled else ""))
 
     def _gain(self, kind: str, result: compare.Result) -> dict[str, Any]:
         """Return the change in accuracy from round 0 ("greedy" or "sampled"), paired by problem."""
@@ -195,40 +199,38 @@ class Loop:
             experiment = Experiment(session, collecting.scaffold)
             path = experiment.finish()
             samples = [sample for problem in chosen.problems for sample in collecting.samples[problem.id]]
-            traces.write(
-                self._file(number, COLLECTED), (self._trace(number, each) for each in samples if not each.dropped)
-            )
+            own = [self._trace(number, each) for each in samples if not each.dropped]
+            traces.write(self._file(number, COLLECTED), own)
             rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
             outcome = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
             outcome |= counted(samples) | _spent(experiment.document)
-            say(_collected(number, outcome))
+            kept = outcome["kept"]
+            say(
+                f"round {number}: {len(samples)} samples of {len(chosen.problems)} problems gave {sum(kept.values())} "
+                f"traces, {kept[RATIONALISED]} of them rationalised"
+            )
         malformed = rounds.malformed(outcome)
         if not rows:
+            dropped = sum((Counter(of) for of in outcome.get("dropped", {}).values()), Counter[str]())
+            reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
                 f"round {number} kept no trace of {outcome['problems']} problems, so there is nothing to train on: "
-                f"{_reasons(outcome)}. {malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
+                f"{reasons}. {malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
             )
         if malformed:
             say(f"round {number}: {malformed}")
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
-        outcome |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
         outcome |= {
+            "by_way": {way: ways[way] for way in WAYS if ways[way]},
             "traces_sha256": sha256(self._file(number, TRACES)),
             "own_sha256": sha256(self._file(number, COLLECTED)),
         }
         self.record.done("collected", outcome, number)
 
     def _trace(self, number: int, sample: Sample) -> Trace:
-        form = (self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
-        return Trace(
-            problem=sample.problem.id,
-            round=number,
-            way=sample.way,
-            key=sample.completion.key,
-            instruction=prompts.asked(sample.problem, *form)[0]["content"],
-            output=output(sample.completion),
-        )
+        instruction, text = prompts.asked(sample.problem, self.config)[0]["content"], output(sample.completion)
+        return Trace(sample.problem.id, number, sample.way, sample.completion.key, instruction, text)
 
     # Training
 
@@ -245,27 +247,16 @@ class Loop:
             say(f"round {number}: its trained weights are gone or changed, and are trained again")
         # It exists if a run was killed before this was recorded, or if it was trained on other traces.
         shutil.rmtree(folder, ignore_errors=True)
-        before = self.start
-        adapter = None
-        rank = self.config.lora_rank(self.start.is_gguf)
+        before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)
         if number > 1 and self.config.START == "last":
             if rank:
                 adapter = self._file(number - 1, "trained") / "adapter"
             else:
                 before = Weights(self.record.folder / self.record.rounds[number - 1]["trained"]["weights"])
         say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
-        outcome = process.train(
-            before.path,
-            self._file(number, TRACES),
-            folder,
-            epochs=self.config.EPOCHS,
-            rate=self.config.RATE,
-            lora_rank=rank,
-            seed=seeds.derive(self.config.SEED, "star", "train", number) % 2**31,
-            adapter=adapter,
-            tokens=tokens,
-            say=say,
-        )
+        seed = seeds.derive(self.config.SEED, "star", "train", number) % 2**31
+        rows, epochs, rate = self._file(number, TRACES), self.config.EPOCHS, self.config.RATE
+        outcome = process.train(Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say)
         weights = Weights(folder / ("model.gguf" if self.start.is_gguf else "model"))
         outcome |= {"weights": str(weights.path.relative_to(self.record.folder))}
         self.record.done("trained", outcome | self._identity(number, weights, tokens), number)
@@ -317,35 +308,7 @@ def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
     return mean_by_problem([values[metric] for values in result.final.values()]).to_json()
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
-
-
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
     """Return completion tokens (None: the server counts none) and seconds of one run or several."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}
-
-
-def _reasons(collected: dict[str, Any]) -> str:
-    """List the reasons why samples were dropped, with their counts."""
-    reasons = sum((Counter(of) for of in collected.get("dropped", {}).values()), Counter[str]())
-    return ", ".join(f"{count} {why}" for why, count in reasons.most_common()) or "no sample"
-
-
-def _evaluated(number: int, outcome: dict[str, Any]) -> str:
-    gain = outcome["gain"]
-    words = [f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"]
-    if gain:
-        words.append(f"{shift(gain['difference'], gain['low'], gain['high'])} points on round 0")
-    if outcome["sampled_accuracy"]:
-        words.append(f"{interval(outcome['sampled_accuracy'])}% sampled")
-    return ", ".join(words)
-
-
-def _collected(number: int, outcome: dict[str, Any]) -> str:
-    kept = outcome["kept"]
-    return (
-        f"round {number}: {outcome['samples']} samples of {outcome['problems']} problems gave {sum(kept.values())} "
-        f"traces, {kept[RATIONALISED]} of them rationalised"
-    )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from core.scaffolds import prompts
 from core.types import Message, Problem
+from labs.star.constants import StarConstants
 
 FORMAT = """{problem}
 
@@ -42,22 +43,22 @@ EXAMPLES = (
 )
 
 
-def asked(problem: Problem, fewshot: str, least: int, most: int) -> list[Message]:
-    """Return the messages that ask for a solution of `least` to `most` steps: one user message."""
-    if fewshot == "none":
+def asked(problem: Problem, config: StarConstants) -> list[Message]:
+    """Return the messages that ask for a solution: one user message."""
+    if config.FEWSHOT == "none":
         return prompts.solve(problem)
-    return prompts.request(FORMAT, problem, least=least, most=most)
+    return prompts.request(FORMAT, problem, least=config.MIN_STEPS, most=config.MAX_STEPS)
 
 
-def collecting(problem: Problem, fewshot: str, least: int, most: int, hint: str | None = None) -> list[Message]:
+def collecting(problem: Problem, config: StarConstants, hint: str | None = None) -> list[Message]:
     """Return the messages for collecting: with worked examples for "math", and with the answer if `hint` is one."""
     shown: list[Message] = []
-    for statement, solution in EXAMPLES if fewshot == "math" else ():
-        shown += asked(Problem("", statement, None), fewshot, least, most)
-        shown.append({"role": "assistant", "content": solution})
-    if hint is not None and fewshot != "none":
-        problem = replace(problem, statement=HINT.format(asked=problem.statement, answer=hint))
-    question = asked(problem, fewshot, least, most)[0]["content"]
-    if hint is not None and fewshot == "none":
-        question = HINT.format(asked=question, answer=hint)
-    return [*shown, {"role": "user", "content": question}]
+    for statement, solution in EXAMPLES if config.FEWSHOT == "math" else ():
+        shown += [*asked(Problem("", statement, None), config), {"role": "assistant", "content": solution}]
+    if hint is None:
+        return [*shown, *asked(problem, config)]
+    if config.FEWSHOT != "none":
+        hinted = HINT.format(asked=problem.statement, answer=hint)
+        return [*shown, *asked(replace(problem, statement=hinted), config)]
+    question = asked(problem, config)[0]["content"]
+    return [*shown, {"role": "user", "content": HINT.format(asked=question, answer=hint)}]

@@ -19,7 +19,6 @@ SCHEMA = 1
 # How a trace was sampled; the last way shows the answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
-SHOWN = (("collected", "results"), ("evaluated", "greedy"))
 FIX = "Move its folder away and run the command again; the requests are in the journal"
 
 
@@ -57,13 +56,10 @@ def read(path: Path) -> Record:
     return Record(path.parent, found, rounds)
 
 
-NOT_ROUNDS = "lean"  # proof searches have records of their own (labs/lean/record.py)
-
-
 def paths(folder: Path) -> list[Path]:
     """List the records of all runs in the `folder` of an experiment, except those put aside."""
-    if folder.name == NOT_ROUNDS:
-        return []
+    if folder.name == "lean":
+        return []  # proof searches have records of their own (labs/lean/record.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
 
 
@@ -74,7 +70,8 @@ def records(folder: Path) -> list[Record]:
 
 def results(record: Record) -> list[Path]:
     """List the existing results of a run by round: first collected, then evaluated at temperature 0."""
-    names = [each[stage][what] for each in record.rounds for stage, what in SHOWN if stage in each]
+    shown = (("collected", "results"), ("evaluated", "greedy"))
+    names = [each[stage][what] for each in record.rounds for stage, what in shown if stage in each]
     return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]
 
 

@@ -54,7 +54,7 @@ def tables(runs: Sequence[Record]) -> list[Table]:
     shown = [_summary(runs)] if len(runs) > 1 else []
     for run in runs:
         if done(run):
-            shown += [_rounds(run), *([_collections(run)] if _begun(run) else []), *_dropped(run)]
+            shown += [_rounds(run), *([_collections(run)] if done(run, "collected") else []), *_dropped(run)]
     return shown
 
 
@@ -109,7 +109,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         f"({data['held_out']:,})"
     )
     evaluated = [(each["round"], each["evaluated"]) for each in done(run)]
-    collected = {str(each["round"]): numbers.get(each["collected"]["results"]) for each in _begun(run)}
+    collected = {str(each["round"]): numbers.get(each["collected"]["results"]) for each in done(run, "collected")}
     return {
         "label": run.label,
         "arm": arm(run.label),
@@ -175,10 +175,6 @@ def done(run: Record, stage: str = "evaluated") -> list[Round]:
     return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
 
-def _begun(run: Record) -> list[Round]:
-    return done(run, "collected")
-
-
 def _best(run: Record) -> int:
     """Return the round with the highest accuracy at temperature 0, the first of equal ones."""
     best: Round = max(done(run), key=lambda each: (each["evaluated"]["accuracy"]["value"], -each["round"]))
@@ -188,7 +184,11 @@ def _best(run: Record) -> int:
 def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
     warnings = [f"{run.label} is not complete; {CONTINUES}" for run in runs if not run.head["complete"]]
     for run in runs:
-        newest = [f"round {each['round']}: {words}" for each in _begun(run) if (words := malformed(each["collected"]))]
+        newest = [
+            f"round {each['round']}: {words}"
+            for each in done(run, "collected")
+            if (words := malformed(each["collected"]))
+        ]
         warnings += [f"{run.label}, {words}" for words in newest[-1:]]
     head = _first(runs, folder)
     return warnings + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
@@ -214,7 +214,7 @@ def _rounds(run: Record) -> Table:
 
 
 def _collections(run: Record) -> Table:
-    rounds = _begun(run)
+    rounds = done(run, "collected")
     title = f"{run.label}: samples kept by way, tokens of sampling and of training"
     return Table(title, filled(COLLECTIONS, rounds), [_samples(each) for each in rounds])
 
@@ -242,7 +242,7 @@ def malformed(collected: dict[str, Any]) -> str:
 
 
 def _dropped(run: Record) -> list[Table]:
-    rounds = [each for each in _begun(run) if not each["collected"]["repeats"]]
+    rounds = [each for each in done(run, "collected") if not each["collected"]["repeats"]]
     counts: dict[tuple[str, str], list[int]] = {}
     for place, each in enumerate(rounds):
         for way, reasons in each["collected"]["dropped"].items():
@@ -338,8 +338,9 @@ def _tokens(count: int | None) -> str:
     return "unknown" if count is None else short(count)
 
 
-def _has_samples(run: Record) -> bool:
-    return any(each["evaluated"]["sampled_accuracy"] for each in done(run))
+def _has_samples(run: Record, votes: int = 1) -> bool:
+    is_sampled = any(each["evaluated"]["sampled_accuracy"] for each in done(run))
+    return is_sampled and run.head["config"]["VOTES"] >= votes
 
 
 # The columns of the tables of a run. A row is a round of its record.
@@ -363,14 +364,7 @@ def _way(way: str) -> Metric:
     return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
 
 
-def _losses(trained: dict[str, Any]) -> str:
-    return f"{trained['first_loss']:.4f} to {trained['last_loss']:.4f}"
-
-
-def _has_votes(run: Record) -> bool:
-    return _has_samples(run) and run.head["config"]["VOTES"] > 1
-
-
+LOSSES = "{first_loss:.4f} to {last_loss:.4f}"
 ACCURACIES = (
     Metric("round", "", lambda of: str(of["round"])),
     _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
@@ -380,7 +374,7 @@ REPLIES = (
     _evaluation(
         "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
     ),
-    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=_has_votes, rank=2),
+    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2),
     _evaluation(
         "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
@@ -405,7 +399,7 @@ COLLECTIONS = (
     Metric("rows", "trained on, one a problem, of all rounds so far", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    _training("loss", "mean of the first and of the last tenth", _losses, rank=4),
+    _training("loss", "mean of the first and of the last tenth", LOSSES.format_map, rank=4),
 )
 ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
 LEGEND = (

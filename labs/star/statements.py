@@ -47,8 +47,7 @@ def normalised(statement: str) -> str:
 
 def near(named: Iterable[tuple[str, str]], others: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the statements in `named` (name, statement) that share GRAM words in a row with one of
-    `others`.
-    Numbers and the letters of formulas are words too."""
+    `others`. Numbers and the letters of formulas are words too."""
     known = {gram for other in others for gram in _grams(other)}
     return tuple(name for name, statement in named if not known.isdisjoint(_grams(statement)))
 

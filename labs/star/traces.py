@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,7 @@ class Trace(Struct, frozen=True):
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
     """Keep a trace a problem, sorted by id: the newest that was not shown the answer, else the newest of all."""
-    best: dict[str, Trace] = {}
-    for trace in (each for traces in rounds for each in traces):
-        known = best.get(trace.problem)
-        if known is None or _worth(trace) > _worth(known):
-            best[trace.problem] = trace
+    best = {trace.problem: trace for trace in sorted(chain.from_iterable(rounds), key=_worth)}
     return [best[problem] for problem in sorted(best)]
 
 

@@ -95,15 +95,12 @@ def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Archit
 def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a dense model's tensors by Hugging Face's names."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    layer: dict[str, tuple[int, ...]] = {
-        "input_layernorm.weight": (shape.hidden,),
-        "self_attn.q_proj.weight": (queries, shape.hidden),
-        "self_attn.k_proj.weight": (keys, shape.hidden),
-        "self_attn.v_proj.weight": (keys, shape.hidden),
-        "self_attn.o_proj.weight": (shape.hidden, queries),
-    }
+    rows = {"q": queries, "k": keys, "v": keys}
+    layer: dict[str, tuple[int, ...]] = {"input_layernorm.weight": (shape.hidden,)}
+    layer |= {f"self_attn.{part}_proj.weight": (count, shape.hidden) for part, count in rows.items()}
+    layer["self_attn.o_proj.weight"] = (shape.hidden, queries)
     if architecture.biases:
-        layer |= {f"self_attn.{part}_proj.bias": (keys if part != "q" else queries,) for part in "qkv"}
+        layer |= {f"self_attn.{part}_proj.bias": (count,) for part, count in rows.items()}
     if architecture.norms:
         layer |= {f"self_attn.{part}_norm.weight": (shape.head_dim,) for part in "qk"}
     layer |= {

@@ -168,11 +168,7 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progres
     tokens = sum(len(row.tokens) for batch in batches for row in batch)
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
     progress.begin(len(batches), tokens)
-
-    def report(step: int, seen: int, value: Tensor) -> None:
-        progress.step(step, seen, value.item())
-
-    train(model, map(Batch.of, batches), schedule, report, torch.device("cpu"))
+    train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
     rewrite(options.model, out / "model.gguf", weights)
     trained_tokens = sum(len(texts[i].reply) for order in orders for i in order)

@@ -19,14 +19,11 @@ def adapted(shape: Shape, rank: int) -> int:
 
 
 def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
-    """Estimate the bytes of memory (of the GPU on "cuda") to train LoRA of this rank (0: all weights) with `tokens`
-    at once.
+    """Estimate the bytes of memory (of the GPU on "cuda") to train LoRA of `rank` (0: all weights), `tokens` at once.
 
     On a GPU the weights are bf16, and trained ones float32 too; on a CPU all are float32. Layers keep their inputs,
-    and one at a time is computed again. On QED-Nano's shape with 8,192 and 16,384 tokens PyTorch allocated 11.4 and
-    14.5 GiB by LoRA, and 70.4 and 73.7 for all weights (docs/benchmarks.md). With CUDA's own share this returns
-    14.2, 18.8, 73.6 and 78.2. A CPU gives back little of the freed memory: 0.3 to 0.45 of the elements of all
-    layers were measured."""
+    and one at a time is computed again. docs/benchmarks.md has the measurements. A CPU gives back little of the freed
+    memory: 0.3 to 0.45 of the elements of all layers were measured."""
     # For each token a layer keeps 6 elements of the stream's width, 4 of the heads' and 5 of the MLP's.
     layer = 6 * shape.hidden + 4 * shape.heads * shape.head_dim + 5 * shape.intermediate
     trained = adapted(shape, rank) if rank else shape.parameters
@@ -42,7 +39,4 @@ def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
 
 def rows_at_once(longest: int, device: str) -> int:
     """Count the rows of up to `longest` tokens in one forward pass: 1 to STEP_ROWS, a power of two."""
-    rows = 1
-    while rows < STEP_ROWS and 2 * rows * longest <= AT_ONCE[device]:
-        rows *= 2
-    return rows
+    return 1 << max(1, min(STEP_ROWS, AT_ONCE[device] // longest)).bit_length() - 1

@@ -26,14 +26,6 @@ class Shape:
     eps: float = 1e-6
 
 
-def rope_tables(shape: Shape) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines of all positions, each (context, head_dim), both halves equal as in Qwen3."""
-    steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
-    angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
-    angles = torch.cat((angles, angles), dim=-1)
-    return angles.cos(), angles.sin()
-
-
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
@@ -111,9 +103,11 @@ class Qwen3(nn.Module):
         super().__init__()
         self.shape = shape
         self.model = Decoder(shape)
-        cos, sin = rope_tables(shape)
-        self.register_buffer("cos", cos, persistent=False)
-        self.register_buffer("sin", sin, persistent=False)
+        steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
+        angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
+        angles = torch.cat((angles, angles), dim=-1)  # (context, head_dim), both halves equal
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
                 # Outputs of the residual branches start small, so that depth does not scale up the stream.
@@ -166,8 +160,7 @@ class Muon:
 
 
 class AdamW:
-    """AdamW without decay. torch.optim's class imports torch's compiler, a second of each start; its function
-    doesn't."""
+    """AdamW without decay, by torch.optim's function: its class imports torch's compiler, a second of each start."""
 
     def __init__(self, weights: list[Tensor]) -> None:
         self.weights = weights

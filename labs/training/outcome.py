@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import SupportsFloat
 
 from core.base.errors import UserError
 
@@ -64,9 +65,9 @@ class Progress:
     def begin(self, steps: int, tokens: int) -> None:
         self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
 
-    def step(self, step: int, seen: int, loss: float) -> None:
+    def step(self, step: int, seen: int, value: SupportsFloat) -> None:
         """Record a step: its number, the tokens so far, its loss. Raises UserError if the loss is not finite."""
-        if not math.isfinite(loss):
+        if not math.isfinite(loss := float(value)):
             raise UserError(f"the training diverged: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
         self.losses.append((seen, loss))
         now = time.monotonic()

@@ -14,7 +14,7 @@ from core.engines.dialects import llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.engines.process import last_words, running
 from labs.training import memory, starts
-from labs.training.outcome import LINE, RECORD
+from labs.training.outcome import LINE, RECORD, Options
 from labs.training.starts import Start
 
 MODULES = ("torch", "trl", "peft")  # what marks an environment that trains
@@ -25,23 +25,17 @@ GB = 1e9
 def python_of() -> str:
     """Return the interpreter for training: TRAIN_PYTHON, or the one of .venv-train, which setup.sh keeps up to date.
     Raises UserError (or setup.sh's SystemExit)."""
-    if named := environment.python("train"):
-        if not _trains(named):
-            raise UserError(
-                f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
-            )
-        return named
-    set_up("train")
-    return str(ROOT / ".venv-train" / "bin" / "python")
-
-
-def _trains(python: str) -> bool:
-    """Return whether the interpreter has MODULES. An import of them would take ten seconds."""
+    if not (named := environment.python("train")):
+        set_up("train")
+        return str(ROOT / ".venv-train" / "bin" / "python")
+    # An import of the modules would take ten seconds.
     program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
     try:
-        return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
+        subprocess.run([named, "-c", program], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        why = f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
+        raise UserError(why) from None
+    return named
 
 
 def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
@@ -49,7 +43,14 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
     `rounds`. Memory must suffice for samples of `max_tokens`, and the disk of `folder` for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
-    _check_disk(start, rank, folder, rounds)
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    adapter = 4 * memory.adapted(start.shape, rank) if rank else 0  # in float32
+    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
+    if need > free:
+        raise UserError(
+            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, and {there} has "
+            f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
+        )
 
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
@@ -67,39 +68,13 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
         )
 
 
-def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
-    """Check the disk for each training's model, and its adapter in float32."""
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
-    adapter = 4 * memory.adapted(start.shape, rank) if rank else 0
-    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
-    if need > free:
-        raise UserError(
-            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, and {there} has "
-            f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
-        )
-
-
-def train(
-    weights: Path,
-    data: Path,
-    out: Path,
-    *,
-    epochs: float,
-    rate: float,
-    lora_rank: int,
-    seed: int,
-    adapter: Path | None = None,
-    tokens: int | None = None,
-    say: Callable[[str], None] = print,
-) -> dict[str, Any]:
-    """Train the model at `weights` (a GGUF file or a folder) on the rows of `data`; return its train.json. The folder
-    `out` is written whole or not at all, with the log as its neighbour. `say` gets lines of progress. The training ends
-    with this process, however that ends. Raises UserError with the last error and the log."""
-    args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
-    args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
-    for name, value in (("--adapter", adapter), ("--tokens", tokens)):
-        args += [name, str(value)] if value is not None else []
-    return supervised("finetune.py", args, out, RECORD, say)
+def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Train a model; return its train.json. The folder `out` is written whole or not at all, with the log as its
+    neighbour. `say` gets lines of progress. The training ends with this process, however that ends. Raises UserError
+    with the last error and the log."""
+    given = {name: value for name, value in vars(options).items() if name != "out" and value is not None}
+    args = [arg for name, value in given.items() for arg in (f"--{name.replace('_', '-')}", str(value))]
+    return supervised("finetune.py", args, options.out, RECORD, say)
 
 
 def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
@@ -115,12 +90,8 @@ def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Ca
                 say(line.rstrip())
             last = line
     if status:
-        raise UserError(f"training ended with status {status}: {_why(list(process.tail), status)}. Its log is {log}")
+        killed = "it was killed, most often because the machine's memory ran out" if status == 128 + 9 else ""
+        why = killed or last_words(list(process.tail)).removeprefix("error: ") or "it printed nothing"
+        raise UserError(f"training ended with status {status}: {why}. Its log is {log}")
     found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
     return found
-
-
-def _why(lines: Sequence[str], status: int) -> str:
-    if status == 128 + 9:
-        return "it was killed, most often because the machine's memory ran out"
-    return last_words(lines).removeprefix("error: ") or "it printed nothing"

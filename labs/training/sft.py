@@ -89,8 +89,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
     del model, trained
     gc.collect()  # the trainer holds itself, and the model with it
     try:
-        _write_model(start, weights, lora, out / "model")
-        _write_ends(start.path, out / "model", tokenizer.token_to_id(chat.end))
+        _write_model(start, weights, lora, tokenizer.token_to_id(chat.end), out / "model")
         if lora:
             (out / "adapter").mkdir()
             lora.target_modules = sorted(lora.target_modules)  # a set: in another order each time
@@ -117,9 +116,8 @@ def _model(start: Start, options: Options, device: str) -> Any:
         dtype=dtype,
         device_map={"": 0} if device == "cuda" else None,
     )
-    if not options.lora_rank:
+    if not (rank := options.lora_rank):
         return model
-    rank = options.lora_rank
     config = LoraConfig(r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM")
     model = get_peft_model(model, config)
     if options.adapter:
@@ -136,7 +134,7 @@ class Steps(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
         if "loss" in logs:
             self.seen += self.tokens[state.global_step - 1]
-            self.progress.step(state.global_step, self.seen, float(logs["loss"]))
+            self.progress.step(state.global_step, self.seen, logs["loss"])
 
 
 def _train(
@@ -190,12 +188,18 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
 
 
-def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
-    """Write the model with new weights (or `lora` added to the old ones), in the files and types of the old one."""
+def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, end: int, folder: Path) -> None:
+    """Write the model with new weights (or `lora` added to the old ones), in the files and types of the old one.
+    generation_config.json gets the token that ends a turn, `end`, among the ends of a completion."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():
             shutil.copy(start.path / name, folder / name)
+    path = start.path / "generation_config.json"
+    config = read_object(path) if path.is_file() else {}
+    known = config.get("eos_token_id", [])
+    config["eos_token_id"] = list(dict.fromkeys([end, *(known if isinstance(known, list) else [known])]))
+    (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
     def new(name: str, old: Tensor) -> Tensor:
         if name.endswith(UNUSED):
@@ -212,13 +216,3 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
             old = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
         changed = {name: new(name, value).to(value.dtype).contiguous() for name, value in old.items()}
         save_file(changed, folder / file.name, metadata={"format": "pt"})
-
-
-def _write_ends(old: Path, folder: Path, end: int) -> None:
-    """Write generation_config.json, with the token that ends a turn among the ends of a completion."""
-    path = old / "generation_config.json"
-    config = read_object(path) if path.is_file() else {}
-    known = config.get("eos_token_id", [])
-    ends = [end, *(known if isinstance(known, list) else [known])]
-    config["eos_token_id"] = list(dict.fromkeys(ends))
-    (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

@@ -42,22 +42,18 @@ def start(model: Path, lora_rank: int) -> Start:
         raise UserError(
             f"{model} is a GGUF file, of which all weights are trained: LoRA rank 0, not {lora_rank}. {INSTEAD}"
         )
-    return _gguf(model)
-
-
-def _gguf(path: Path) -> Start:
-    about, reader = Gguf.read(path), open_gguf(path)
+    about, reader = Gguf.read(model), open_gguf(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
     shape = about.shape
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
         has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(
-            f"{path} is {has}, of {shape.parameters / 1e6:,.0f} million parameters. Of GGUF files only a qwen3 in "
+            f"{model} is {has}, of {shape.parameters / 1e6:,.0f} million parameters. Of GGUF files only a qwen3 in "
             f"{' or '.join(TRAINABLE)} with tied embeddings and at most {LARGEST_GGUF / 1e6:.0f} million is trained. "
             f"{INSTEAD}"
         )
-    return Start(path, shape, about.longest, 4 * shape.parameters, is_gguf=True)
+    return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
 
 
 def _folder(folder: Path) -> Start:

@@ -21,18 +21,7 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
 from core.engines.shape import Shape
-from labs.training.architectures import (
-    QWEN3,
-    SPLITS,
-    UNUSED,
-    architecture_of,
-    check_tensors,
-    gguf_names,
-    read_object,
-    reordered,
-    split_of,
-    tensor_shapes,
-)
+from labs.training import architectures as layout
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
@@ -43,14 +32,14 @@ INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     """Write the model in `folder` to `out`, whole or not at all: matrices in `type`, norms float32. Raises
     UserError."""
-    config = read_object(folder / "config.json")
-    architecture = architecture_of(config, folder, INSTEAD)
+    config = layout.read_object(folder / "config.json")
+    architecture = layout.architecture_of(config, folder, INSTEAD)
     if why := why_not(folder, config):
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
         raise UserError(f"{out} must be named .gguf")
     shape = Shape.from_config(folder / "config.json")
-    tensors = read_tensors(folder, tensor_shapes(shape, architecture))
+    tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
     sizes = {
         name: math.prod(gguf.quants.quant_shape_to_byte_shape(tensor.shape, kinds[name]))
@@ -68,7 +57,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch them again") from None
-    names = gguf_names(tensors, shape.layers, architecture)
+    names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
     with whole(out, "the file", sum(sizes.values())) as beside:
@@ -79,7 +68,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
             for name, tensor in tensors.items():
                 stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
                 values = gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
-                values = reordered(name, values, shape, architecture, to_gguf=True)
+                values = layout.reordered(name, values, shape, architecture, to_gguf=True)
                 writer.write_tensor_data(gguf.quants.quantize(values, kinds[name]))
                 progress.update(sizes[name])
         writer.close()
@@ -91,7 +80,8 @@ def why_not(folder: Path, config: dict[str, Any]) -> str:
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         return f"config.json asks for {kind} scaling of positions"
     path = folder / "tokenizer.json"
-    return "" if split_of(read_object(path)) else f"{path} splits text by no rule of {' or '.join(SPLITS)}"
+    is_known = layout.split_of(layout.read_object(path))
+    return "" if is_known else f"{path} splits text by no rule of {' or '.join(layout.SPLITS)}"
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
@@ -119,8 +109,8 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
         raise UserError(f"{folder} holds no safetensors, and pickled weights are never read. Fetch or convert it again")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
-    found = {name: tensor for name, tensor in found.items() if not name.endswith(UNUSED)}
-    check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
+    found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
+    layout.check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
     if odd := next((name for name, tensor in found.items() if tensor.dtype not in READ), None):
         raise UserError(f"{odd} in {folder} is {found[odd].dtype}; only {', '.join(READ)} are read. {INSTEAD}")
     return {name: found[name] for name in wanted}
@@ -149,7 +139,7 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, b
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
     """Add byte-level BPE from tokenizer.json, and special tokens and the chat template from their own files."""
-    tokenizer = read_object(folder / "tokenizer.json")
+    tokenizer = layout.read_object(folder / "tokenizer.json")
     tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
     tokens |= {i: token["content"] for i, token in added.items()}
@@ -159,7 +149,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
     if not (special.merges and special.chat_template and "eos" in special.special_token_ids):
         raise UserError(f"{folder} lacks merges, an eos_token or a chat template. Is tokenizer_config.json missing?")
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(split_of(tokenizer) or "")
+    writer.add_tokenizer_pre(layout.split_of(tokenizer) or "")
     writer.add_token_list([tokens.get(i, f"[PAD{i}]") for i in range(vocab)])
     writer.add_token_types([_token_type(i in tokens, added.get(i)) for i in range(vocab)])
     special.add_to_gguf(writer, quiet=True)
@@ -179,15 +169,15 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
 def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Write the GGUF file of a Qwen3 at `path` to `out` with other `weights` (by Hugging Face's names), in float32."""
     reader = gguf.GGUFReader(path)
-    writer = gguf.GGUFWriter(out, QWEN3.name)
-    layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=QWEN3.name)].contents()
+    writer = gguf.GGUFWriter(out, layout.QWEN3.name)
+    layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=layout.QWEN3.name)].contents()
     given = {gguf.Keys.General.ARCHITECTURE, gguf.Keys.General.FILE_TYPE}
     for name, field in reader.fields.items():
         if name not in given and not name.startswith("GGUF."):
             kind, *inner = field.types
             writer.add_key_value(name, field.contents(), kind, inner[-1] if inner else None)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    names = {found: name for name, found in gguf_names(weights, layers).items()}
+    names = {found: name for name, found in layout.gguf_names(weights, layers).items()}
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, np.ascontiguousarray(weights[names[tensor.name]], dtype=np.float32))
     writer.write_header_to_file()

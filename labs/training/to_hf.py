@@ -23,16 +23,7 @@ from core.base.errors import UserError, command
 from core.base.files import whole
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
-from labs.training.architectures import (
-    ARCHITECTURES,
-    SPLITS,
-    Architecture,
-    check_tensors,
-    gguf_names,
-    open_gguf,
-    reordered,
-    tensor_shapes,
-)
+from labs.training import architectures as layout
 
 INSTEAD = "Fetch the folder that it was made of, in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
@@ -42,17 +33,17 @@ SAMPLING = {"do_sample": True, "top_k": 0}
 
 def convert(path: Path, out: Path) -> None:
     """Write the model in the GGUF file `path` to the folder `out`, whole or not at all. Raises UserError."""
-    reader = open_gguf(path)
+    reader = layout.open_gguf(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     shape = Gguf.read(path).shape
     named, architecture = next(
-        (named, each) for named, each in ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
+        (named, each) for named, each in layout.ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
     )
-    wanted = tensor_shapes(shape, architecture)
-    names = gguf_names(wanted, shape.layers, architecture)
+    wanted = layout.tensor_shapes(shape, architecture)
+    names = layout.gguf_names(wanted, shape.layers, architecture)
     has = {name: tuple(int(size) for size in reversed(tensor.shape)) for name, tensor in tensors.items()}
-    check_tensors(path, has, {names[name]: size for name, size in wanted.items()})
+    layout.check_tensors(path, has, {names[name]: size for name, size in wanted.items()})
     try:
         config = _config(path, about, shape, named, architecture.name)
         files = {
@@ -74,7 +65,7 @@ def convert(path: Path, out: Path) -> None:
 
 def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
     """Build config.json. Raises UserError for a feature that is not converted, LookupError for a missing field."""
-    for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(SPLITS))):
+    for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(layout.SPLITS))):
         if about.get(key) not in known:
             raise UserError(f"{path} has {key} {about.get(key)}; only {' or '.join(known)} is converted. {INSTEAD}")
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
@@ -120,7 +111,7 @@ def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
         for i, kind in enumerate(types)
         if kind in (TokenType.CONTROL, TokenType.USER_DEFINED)
     ]
-    split = SPLITS[about[Keys.Tokenizer.PRE]]
+    split = layout.SPLITS[about[Keys.Tokenizer.PRE]]
     vocab = {token: i for i, token in enumerate(tokens) if types[i] != TokenType.UNUSED}
     return {
         "version": "1.0",
@@ -145,7 +136,7 @@ def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> di
     }
 
 
-def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: Architecture) -> None:
+def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: layout.Architecture) -> None:
     """Write `tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -159,7 +150,7 @@ def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: A
         file.write(struct.pack("<Q", len(encoded_header)) + encoded_header)
         for name, tensor in tensors.items():
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            values = reordered(name, values, shape, architecture, to_gguf=False)
+            values = layout.reordered(name, values, shape, architecture, to_gguf=False)
             file.write(np.ascontiguousarray(values, dtype="<f4").tobytes())
 
 

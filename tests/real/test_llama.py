@@ -13,7 +13,12 @@ from tests.real.conftest import serving
 pytestmark = [pytest.mark.engines, training.needed]
 
 PROMPT, ANSWER = "⊢ x + y = y + x", "rw [add_comm x y]"
-PROGRAM = f"""{training.TRAINS}
+PROGRAM = f"""
+import sys
+from labs.training.finetune import main
+folder, options = sys.argv[1:]
+main(options.split())
+from transformers import AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained(f"{{folder}}/out/model")
 messages = [{{"role": "user", "content": {PROMPT!r}}}]
 print(len(tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]))

@@ -16,6 +16,7 @@ from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process, to_hf
+from labs.training.outcome import Options
 from labs.training.served import Weights
 from tests.labs.lean.small import HELD_OUT, LEARNED
 
@@ -26,10 +27,11 @@ def test_a_folder_is_trained_by_lora_and_a_gguf_file_in_full_and_neither_twice(
     to_hf.convert(POLICY, tmp_path / "policy")
     ranks: list[int] = []
 
-    def train(weights: Path, data: Path, out: Path, *, lora_rank: int, **others: Any) -> dict[str, Any]:
-        ranks.append(lora_rank)
-        out.mkdir()
-        (shutil.copytree if weights.is_dir() else shutil.copy)(weights, out / ("model" if lora_rank else "model.gguf"))
+    def train(options: Options, say: Any) -> dict[str, Any]:
+        ranks.append(options.lora_rank)
+        options.out.mkdir()
+        copy = shutil.copytree if options.model.is_dir() else shutil.copy
+        copy(options.model, options.out / ("model" if options.lora_rank else "model.gguf"))
         return {}
 
     monkeypatch.setattr(process, "train", train)

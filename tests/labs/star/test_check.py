@@ -1,13 +1,18 @@
 """The format guard: what is kept, what is dropped and why, and traces that mean to get past it."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.grading.boxed import extract
+from core.types import Problem
 from labs.star.check import REASONS, Checked, check
+from labs.star.hints import is_stated_first, states_another
+from labs.star.sound import false_equations
+from labs.star.statements import hash_of
 
 STEPS = "7*43=301\n6*58=348, 301+348=649\n"
 KEPT = [
@@ -97,19 +102,20 @@ def test_what_is_kept_states_its_answer_once_and_last(before: str, end: str, lea
     assert extract("\n".join(lines[:-1]), "math").answer is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a step\n" * 250_000,
-        "Final: 7\n" * 75_000,
-        "\\boxed{7}\n" * 75_000,
-        "\\boxed{7}" + "$ " * 750_000 + "x",
-        "\\boxed{" * 250_000,
-        "Final: " + "9" * 2_500_000,
-    ],
-    ids=lambda text: text[:12].encode("unicode_escape").decode(),
-)
-def test_hostile_traces_take_linear_time(text: str) -> None:
-    started = time.process_time()
-    check(text, 2, 8)
-    assert time.process_time() - started < 15  # about 1 s; a quadratic reader needs hours
+READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "form": (lambda text: check(text, 2, 8), ("a step\n", "Final: 7\n", "\\boxed{7}\n", "\\boxed{", "9")),
+    "box": (lambda text: check(f"\\boxed{{7}}{text}x", 2, 8), ("$ ",)),
+    "first": (lambda text: is_stated_first(f"{text}\nFinal: 7", "7", ""), ("answer is ", "a", " ", "\n", "1 a ")),
+    "another": (lambda text: states_another(text, Problem("n", "?", "7")), ("answer is ", "a", " ", "\n", "1 a ")),
+    "sound": (false_equations, ("1+", "=", "1=", "9", "1=2 ", "1*", "\n", "7*8=5,", "1*1=1 ")),
+    "statement": (hash_of, ("# ", "problem ", "1.", "(5 points", "\\left", "$", " ")),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_hostile_texts_take_linear_time(name: str) -> None:
+    read, parts = READERS[name]
+    for part in parts:
+        started = time.process_time()
+        read(part * (200_000 // len(part)))
+        assert time.process_time() - started < 20, part  # about 1 s; a quadratic reader needs hours

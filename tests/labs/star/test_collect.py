@@ -113,7 +113,8 @@ def test_right_samples_that_are_malformed_are_counted_with_the_constant_that_kee
 
 @pytest.mark.parametrize("fewshot", ["none", "format", "math"])
 def test_a_hint_stands_before_the_demand_for_form(fewshot: str) -> None:
-    plain, hinted = (collecting(PROBLEM, fewshot, 2, 8, hint)[-1]["content"] for hint in (None, "42"))
+    config = StarConstants(FEWSHOT=fewshot)
+    plain, hinted = (str(collecting(PROBLEM, config, hint)[-1]["content"]) for hint in (None, "42"))
     demand = plain.removeprefix(PROBLEM.statement)
     assert hinted.startswith(PROBLEM.statement) and hinted.count("the right answer is 42") == 1
     assert hinted.endswith(demand) is (fewshot != "none") and demand in hinted

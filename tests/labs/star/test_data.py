@@ -64,7 +64,7 @@ def hashes(problems: Iterable[Problem]) -> set[str]:
 
 def test_the_embedded_model_trains_on_and_is_evaluated_on_its_own_sets() -> None:
     found = split(StarConstants(), OWN)
-    assert (found.name, len(found.train)) == ("sums_star", 1500)
+    assert (found.origin.name, len(found.train)) == ("sums_star", 1500)
     assert found.held_out == sets.load("sums_star_eval") and not found.left_out
     assert not hashes(found.train) & hashes(found.held_out.problems)
     assert found.origin.licence == "MIT" and found.origin.version == sets.BUNDLED_VERSION
@@ -82,7 +82,7 @@ def test_the_embedded_model_trains_on_and_is_evaluated_on_its_own_sets() -> None
 )
 def test_what_auto_stands_for(constants: Row, own: tuple[str, str], name: str, held_out: str) -> None:
     found = split(StarConstants(**constants), own)
-    assert (found.name, found.held_out.name) == (name, held_out)
+    assert (found.origin.name, found.held_out.name) == (name, held_out)
     assert not hashes(found.train) & hashes(found.held_out.problems)
 
 
@@ -354,7 +354,7 @@ def test_of_openr1_only_the_columns_that_are_needed_are_read(tmp_path: Path, mon
 
     monkeypatch.setattr(sets, "read_published", read)
     found = split(StarConstants(HELD_OUT=4, TRAIN_PROBLEMS=10), NONE)
-    assert (found.name, found.origin.revision, found.origin.licence) == ("openr1", OPENR1.revision, "Apache 2.0")
+    assert (found.origin.name, found.origin.revision, found.origin.licence) == ("openr1", OPENR1.revision, "Apache 2.0")
     assert found.left_out == {"proof": 7, "multiple choice": 7, "no answer": 7, "repeated": 2}
     assert len(found.held_out.problems) == 4 and len(found.train) == 38
     columns = {name for each in found.train for name in each.columns}

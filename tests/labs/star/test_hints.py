@@ -1,7 +1,5 @@
 """Traces that were shown the answer: which state it before a step has it, and which state another."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,12 +72,3 @@ WORDS = ("the", "answer", "is", "given", "12", "649", ".", "\n", "Final:", "\\bo
 @given(st.one_of(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), st.text(max_size=200)))
 def test_nothing_raises(text: str) -> None:
     assert isinstance(is_stated_first(text, "649", ""), bool) and isinstance(states_another(text, NUMBER), bool)
-
-
-@pytest.mark.parametrize("part", ["answer is ", "a", " ", "\n", "1 a "])
-def test_hostile_traces_take_linear_time(part: str) -> None:
-    text = part * (200_000 // len(part))
-    started = time.process_time()
-    is_stated_first(f"{text}\nFinal: 649", "649", "")
-    states_another(text, NUMBER)
-    assert time.process_time() - started < 20  # 1 or 2 s

@@ -3,7 +3,6 @@ embedded model."""
 
 import json
 import random
-import time
 from typing import Any
 
 import pytest
@@ -48,11 +47,3 @@ def test_every_slip_of_the_embedded_model_is_found() -> None:
         assert false_equations(solution(terms, [t.digit * t.number for t in terms])) == []
         off = false_equations(solution(terms, [t.digit * t.number for t in terms], 1, 10))
         assert len(off) == 1 and "+" in off[0]
-
-
-@pytest.mark.parametrize("part", ["1+", "=", "1=", "9", "1=2 ", "1*", "\n", "7*8=5,", "1*1=1 "])
-def test_hostile_traces_take_linear_time(part: str) -> None:
-    text = part * (200_000 // len(part)) + "1=2"
-    started = time.process_time()
-    false_equations(text)
-    assert time.process_time() - started < 15  # about 1 s

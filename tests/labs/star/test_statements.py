@@ -1,7 +1,5 @@
 """Statements that are one: planted repetitions are found, and other statements are others."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,10 +80,3 @@ def test_statements_with_eight_words_in_common_are_near() -> None:
 @given(st.text() | st.text("\\$~ .,:;?ab()[]{}!^_12frac\n\t\u200b\u0345ς−“½\u0301İ\x00\ud800"))
 def test_any_text_has_a_hash(text: str) -> None:
     assert len(hash_of(text)) == 64
-
-
-@pytest.mark.parametrize("part", ["# ", "problem ", "1.", "(5 points", "\\left", "$", " "])
-def test_hostile_statements_take_linear_time(part: str) -> None:
-    started = time.process_time()
-    hash_of(part * (300_000 // len(part)))
-    assert time.process_time() - started < 10  # less than 1 s

@@ -23,6 +23,14 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model in Hugging Face's layout, to read."""
+    out = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
+    to_hf.convert(EMBEDDED_GGUF, out)
+    return out
+
+
+@pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders sft (the embedded model), llama, and random (not trained), stdout.txt and answers.json."""
 

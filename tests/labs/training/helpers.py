@@ -28,15 +28,11 @@ SUM = (
     "<think>\n"
 )
 
-# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other.
-TRAINS = """
-import sys
-from labs.training.finetune import main
-folder, *lines = sys.argv[1:]
-for line in lines:
-    main(line.split())
-from transformers import AutoTokenizer
-"""
+
+def record(folder: Path) -> dict[str, Any]:
+    """Read the record of a training."""
+    found: dict[str, Any] = json.loads((folder / "train.json").read_text())
+    return found
 
 
 def rows(count: int, terms: int = 3, seed: int = 5) -> list[dict[str, str]]:

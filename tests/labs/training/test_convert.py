@@ -43,13 +43,6 @@ PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"  # of by_t
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
-    to_hf.convert(EMBEDDED_GGUF, out)
-    return out
-
-
-@pytest.fixture(scope="module")
 def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = tmp_path_factory.mktemp("random") / "random"
     random_models(models)
@@ -193,10 +186,6 @@ def test_a_file_that_cannot_be_converted_is_one_line_and_leaves_nothing(what: st
     with pytest.raises(UserError) as raised:
         to_hf.convert(broken, tmp_path / "out" / "hf")
     assert named in str(raised.value) and not list((tmp_path / "out").iterdir())
-
-
-def test_a_file_that_is_written_again_unchanged_is_converted(tmp_path: Path) -> None:
-    to_hf.convert(changed(tmp_path / "same.gguf", lambda f, t: None), tmp_path / "hf")
 
 
 @pytest.mark.parametrize("bytes_", [0, 100, 20_000, 3_000_000])

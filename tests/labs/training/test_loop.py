@@ -1,6 +1,5 @@
 """A GGUF file is trained by our own loop, for real: what comes of it, again bit by bit, and after a kill."""
 
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.conftest import ROOT, environment, heed_signals
 from tests.labs.training import helpers as training
+from tests.labs.training.helpers import record
 from tests.labs.training.models import contents
 
 pytestmark = training.needed
@@ -77,11 +77,6 @@ def done(folder: Path, killed: set[str]) -> "subprocess.CompletedProcess[str]":
         f"{arguments(data, folder / 'full', '--tokens 1')} 500000",
         f"{arguments(data, folder / 'once')} {NO_LIMIT}",
     )
-
-
-def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "train.json").read_text())
-    return found
 
 
 def test_the_loss_falls_and_the_record_tells_what_was_done(folder: Path, done: Any) -> None:

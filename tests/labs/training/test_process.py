@@ -21,18 +21,12 @@ from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import QED_NANO
 from labs.star.constants import StarConstants
-from labs.training import process, starts, to_hf
+from labs.training import process, starts
+from labs.training.outcome import Options
 from tests.conftest import ROOT, environment, heed_signals
 from tests.labs.training import helpers as training
 
 GIB = 2**30
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("check") / "hf"
-    to_hf.convert(EMBEDDED_GGUF, out)
-    return out
 
 
 def constants(**changes: Any) -> StarConstants:
@@ -126,9 +120,7 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_says_how_far_it_is_keeps_a_log_and_returns_the_record(python: None, tmp_path: Path) -> None:
     data = training.write(tmp_path / "data.jsonl", training.rows(8))
     lines: list[str] = []
-    done = process.train(
-        EMBEDDED_GGUF, data, tmp_path / "w" / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0, say=lines.append
-    )
+    done = process.train(Options(EMBEDDED_GGUF, data, tmp_path / "w" / "1", 1, 1e-3, 0), lines.append)
     assert done["rows"] == 8 and done == json.loads((tmp_path / "w" / "1" / "train.json").read_text())
     assert lines and all(line.startswith("training: step ") for line in lines)
     assert "training: step 1 of" in (tmp_path / "w" / "1.log").read_text()
@@ -139,7 +131,7 @@ def test_it_says_how_far_it_is_keeps_a_log_and_returns_the_record(python: None, 
 def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tmp_path: Path) -> None:
     (tmp_path / "data.jsonl").write_text('{"instruction": "1", "output": "2"}\n{}\n')
     with pytest.raises(UserError) as raised:
-        process.train(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0)
+        process.train(Options(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", 1, 1e-3, 0))
     message = str(raised.value)
     assert "data.jsonl line 2" in message and str(tmp_path / "1.log") in message and "error: " not in message
 
@@ -147,11 +139,11 @@ def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tm
 ENDLESS = """
 import sys
 from pathlib import Path
+from core.engines.embedded_model import EMBEDDED_GGUF
+from labs.training.outcome import Options
 from labs.training.process import train
 data, out = map(Path, sys.argv[1:])
-from core.engines.embedded_model import EMBEDDED_GGUF
-say = lambda line: print(line, flush=True)
-train(EMBEDDED_GGUF, data, out, epochs=1, rate=1e-3, lora_rank=0, seed=0, tokens=10**6, say=say)
+train(Options(EMBEDDED_GGUF, data, out, 1, 1e-3, 0, tokens=10**6), lambda line: print(line, flush=True))
 """
 
 

@@ -81,13 +81,6 @@ def test_tokens_are_reached_and_passed_by_less_than_a_row(lengths: list[int], to
 # What models are asked and answer
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("chat") / "hf"
-    to_hf.convert(EMBEDDED_GGUF, out)
-    return out
-
-
 OPENED = "<|im_start|>user\n1?<|im_end|>\n<|im_start|>assistant\n<think>\n"
 PLAIN = "{% for m in messages %}[{{ m.role }}]{{ m.content }}<|im_end|>{% endfor %}{% if add_generation_prompt %}[a]"
 

@@ -1,6 +1,5 @@
 """A folder in Hugging Face's layout is trained by trl and peft, for real, on the embedded model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from core.engines.need import Need
 from labs.training import to_gguf
 from labs.training.starts import lora_names
 from tests.labs.training import helpers as training
+from tests.labs.training.helpers import record
 
 pytestmark = training.needed
 
@@ -20,11 +20,6 @@ pytestmark = training.needed
 @pytest.fixture(scope="module")
 def folder(trained: Path) -> Path:
     return trained / "sft"
-
-
-def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "train.json").read_text())
-    return found
 
 
 def test_the_loss_falls_and_nothing_but_progress_is_printed(folder: Path) -> None:
