@@ -165,7 +165,7 @@ def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: 
     assert len(lines(journal)) == GENERATIONS
     log = (results / "fleet" / "slurm-1002.log").read_text()
     assert log.count("2 of 2 servers answer") == 2 and "a gateway in front of 2 servers" in log
-    assert "completions came from the journal" in log and "Traceback" not in log
+    assert "completions reused" in log and "Traceback" not in log
     assert not list(results.glob("fleet/slurm-100?/*")), "no server stays registered"
     assert KEY not in asked + "".join(path.read_text("latin-1") for path in results.rglob("*") if path.is_file())
 

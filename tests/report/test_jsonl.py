@@ -112,7 +112,7 @@ def test_only_an_export_is_overwritten(folder: Path, capsys: pytest.CaptureFixtu
         (["02", "--jsonl", str(folder / "a.jsonl")], "a.jsonl"),
         (["--jsonl", "02"], "'02'"),
         (["02", "02", "--jsonl", str(folder / "b.jsonl")], "b.jsonl"),
-        (["03", "--jsonl"], "03.json"),
+        (["03", "--jsonl"], "'03'"),
     ):
         assert named in reports.refused(capsys, *argv)
     assert journal.read_bytes() == before and "model_solution" in problems.read_text()
