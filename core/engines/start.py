@@ -18,6 +18,7 @@ from pathlib import Path
 from core.base import files, signals
 from core.base.errors import UserError, command
 from core.base.files import ROOT, results_dir
+from core.base.terminal import say
 from core.engines import cards, client, dialect, environment, gpus, process, weights
 from core.engines.attach import probe
 from core.engines.cards import Card
@@ -168,10 +169,10 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), exact)
     if size.context < need.context:
         limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
-        print(
+        say(
             f"note: requests have {size.context:,} tokens ({limit}) and the longest may need {need.context:,}. "
-            "Aggregations that do not fit fail or are cut off. If this happens, lower MAX_TOKENS or K",
-            file=sys.stderr,
+            "Aggregations that do not fit fail or are truncated. If this happens, lower MAX_TOKENS or K",
+            sys.stderr,
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact) as address:
@@ -220,7 +221,7 @@ def started(
     args = [python_of(engine), *args]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
-        print(f"starting {engine.label} (a few minutes; its log: {log})", file=sys.stderr)
+        say(f"starting {engine.label} (a few minutes; its log: {log})", sys.stderr)
 
     def answering() -> Server | None:
         return probe(root, why, model, key, card) if client.is_healthy(root) else None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core.base import files
 from core.base.errors import UserError, command
+from core.base.terminal import say
 from core.engines import environment
 from core.engines.shape import Shape
 
@@ -138,7 +139,7 @@ def fetch() -> Path:
             "token) and the disk (8.3 GB; WEIGHTS_DIR names another). Then run the same command again: it resumes"
         ) from None
     if not is_pinned:
-        print(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins these", file=sys.stderr)
+        say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins these", sys.stderr)
     return here
 
 

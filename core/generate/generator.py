@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.engines.server import CANNOT, MARK, Server
 from core.generate.budget import Budget, Hold, Spent, most_read
@@ -66,7 +67,7 @@ class Generator:
         timeout: float,
         on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
         stall: float = STALL_SECONDS,
-        say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+        say: Callable[[str], None] = lambda line: terminal.say(line, sys.stderr),
         budget: Budget | None = None,
     ) -> None:
         self.journal, self.on_completion, self._say = journal, on_completion, say

@@ -11,7 +11,7 @@ from pathlib import Path
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import read_text, results_dir
-from core.base.terminal import wrapped
+from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables
 from core.report.labels import labels
 from core.report.page import Run
@@ -50,7 +50,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
     drawn = []
     for run in runs:
         if is_ungraded(run.document):
-            print(f"note: {run.name} is not graded, so it has no figure", file=sys.stderr)
+            say(f"note: {run.name} is not graded, so it has no figure", sys.stderr)
     runs = [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
     for ending in ("png", "svg"):
         for run in runs:
@@ -72,7 +72,7 @@ def lines(paths: Sequence[Path], to: str) -> None:
     for path in paths:
         out, count, notes = jsonl.write(path, to)
         for note in notes:
-            print(f"note: {one_line(note)}", file=sys.stderr)
+            say(f"note: {one_line(note)}", sys.stderr)
         if out != jsonl.STDOUT:
             print(f"jsonl   {out} ({count} lines)")
 

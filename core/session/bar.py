@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from core.base.terminal import short, wrapped
+from core.base.terminal import say, short, wrapped
 from core.generate.generator import Generator
 from core.types import Completion
 
@@ -66,7 +66,7 @@ class Bar:
         if self._drawn is not None:
             self._drawn.write(wrapped(line, "  "), file=sys.stderr)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line, sys.stderr)
 
     @asynccontextmanager
     async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:

@@ -234,7 +234,7 @@ def open_on_problems(
         chosen = chosen.first(config.LIMIT)
         check_context(server, config)
         if note := server.card.advice(config):
-            print(note, file=sys.stderr)
+            terminal.say(note, sys.stderr)
         is_graded = bool(grader) and wanted == EITHER
         opening = _opening(name, config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
         second = graders_server if grader else lambda: None
@@ -258,16 +258,16 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
     with Journal(path, is_private) as journal:
         if journal.damaged:
             lines = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
-            print(f"note: {journal.path} has {lines}. Their completions are requested again", file=sys.stderr)
+            terminal.say(f"note: {journal.path} has {lines}. Their completions are requested again", sys.stderr)
         try:
             yield journal
         finally:
             if doubted := journal.doubted:
                 key, why = next(iter(doubted.items()))
-                print(
+                terminal.say(
                     f"note: {len(doubted)} records in {path.parent} are not completions (the first: {key}, "
                     f"{one_line(why, 200)}). They are requested again",
-                    file=sys.stderr,
+                    sys.stderr,
                 )
 
 

@@ -24,6 +24,7 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
+from core.base.terminal import say
 from core.constants import OnProblems, Paid, Repeated, Seeded, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
@@ -337,15 +338,14 @@ def main(argv: Sequence[str] | None = None) -> None:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
-                print(
+                say(
                     f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T} over {server.model} "
-                    f"({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it.",
-                    flush=True,
+                    f"({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it."
                 )
                 if not is_local(url) and not clients_key(server):
-                    print(
+                    say(
                         "note: anyone who reaches this address may use it. Set API_KEY=… to ask for a key",
-                        file=sys.stderr,
+                        sys.stderr,
                     )
 
                 async def until_stopped() -> None:

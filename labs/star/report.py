@@ -381,7 +381,7 @@ REPLIES = (
     _evaluation(
         "steps", "lines before the answer", lambda of: NONE if of["steps"] is None else f"{of['steps']:.1f}", rank=4
     ),
-    _evaluation("cut", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
+    _evaluation("truncated", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
     _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
     _evaluation("timed out", "no answer within TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
     _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
