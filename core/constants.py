@@ -258,9 +258,9 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
     lines = [wrapped(" ".join(paragraph.split())) for paragraph in paragraphs]
     for heading, shown in (
         ("Constants that the file sets (NAME=value changes one for a run):", values),
-        ("Others, with their defaults:", defaults),
+        ("Others, with their defaults:" if values else "Constants (NAME=value changes one):", defaults),
     ):
-        lines += ["", heading]
+        lines += ["", heading] if shown else []
         widest = max((len(f"{name}={value}") for name, value in shown.items()), default=0)
         for name, value in shown.items():
             row = f"  {f'{name}={value}':{widest}}  {known[name].about} ({known[name].span()})"

@@ -1,8 +1,5 @@
-"""Answer a chat request by RSA, with the first member of the last population that holds the majority answer.
-
-If no member holds an answer (a proof, a chat), it is the first member with any text. Members of a population are
-exchangeable, so "the first" is a fair draw. The RSA paper ends by a draw or by a vote, too (arXiv 2509.26626).
-"""
+"""Answer a chat request by RSA, with the first member of the last population that holds the majority answer, else with
+the first member with a text. Members are exchangeable, so "the first" is a fair draw (as in arXiv 2509.26626)."""
 
 import asyncio
 from collections import Counter

@@ -172,10 +172,7 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the endpoint's key.
-
-        Without a key, the request must use one of its names: a web page of another site does not.
-        """
+        """Raise Refusal if the request lacks the key or, without a key, names another host (a foreign page)."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
@@ -201,10 +198,7 @@ class _Events(StreamingResponse):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request.
-
-    The type must be JSON: web pages of other sites can't send that unasked, so they can't use a server without a key.
-    """
+    """Return the body of a request. Its type must be JSON, which web pages of other sites can't send unasked."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("the content type must be application/json", status=415)
     body = bytearray()
@@ -288,10 +282,8 @@ class _Server(uvicorn.Server):
 async def serve(
     place: socket.socket, server: Server, defaults: RsaConstants, journal: Journal, named: Sequence[str] = ()
 ) -> None:
-    """Answer on `place` until cancelled, by its address and the names `named`.
-
-    Requests in progress then end with an error. Raises UserError if the system allows too few open files.
-    """
+    """Answer on `place` until cancelled, by its address and the names `named`; requests in progress end with an error.
+    Raises UserError if the system allows too few open files."""
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, defaults, Names(place.getsockname()[0], named))

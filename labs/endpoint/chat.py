@@ -1,8 +1,5 @@
-"""Read and check a chat completion request in OpenAI's format.
-
-The last user message is the problem. The messages before it (system messages, earlier turns) are sent unchanged ahead
-of every prompt of RSA, so that candidates are written and aggregated in view of the whole conversation.
-"""
+"""Read and check a chat completion request in OpenAI's format. The last user message is the problem; the messages
+before it are sent unchanged ahead of every prompt of RSA."""
 
 import re
 import secrets

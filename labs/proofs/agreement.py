@@ -1,9 +1,5 @@
-"""Compare a grader's points with people's points for the same proofs.
-
-A proof without points by the grader is missing, and is in no figure. Intervals are over problems, as the proofs of one
-problem are alike (core/base/stats.py). Kappa and the distributions give each proof the same weight; the other figures
-give it to each problem.
-"""
+"""Compare a grader's points with people's points for the same proofs. Intervals are over problems (core/base/stats.py).
+A missing grade is in no figure. Kappa and the distributions weigh proofs equally, the other figures problems."""
 
 import math
 from bisect import bisect

@@ -1,8 +1,5 @@
 """Show a proof to a grader as data: without a self-evaluation, in a fence that nothing in the proof can close.
-
-A solver may write anything: points for itself, orders to its grader, a line like the end of the fence. The mark of a
-fence is a hash of the whole proof, so no proof can contain its own mark, and the same proof always gets the same fence.
-"""
+The mark of a fence is a hash of the whole proof, so no proof can contain its own mark."""
 
 import hashlib
 import re

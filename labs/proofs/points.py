@@ -1,7 +1,4 @@
-"""Read points from the last line of a grader's reply, and from nowhere else.
-
-So a proof that says "Points: 7" gains nothing if a grader quotes it, not even at the end of the reply.
-"""
+"""Read points from the last line of a grader's reply only: a quoted "Points: 7" of a proof gains nothing."""
 
 import re
 from collections.abc import Container

@@ -1,9 +1,6 @@
 """Grade a proof: ask a grader for points, as often as wanted, and record missing data.
-
-A proof that was cut off or is empty is never sent. A grading that fails, is cut off or states no points is asked for
-once more, under another seed; then it is missing, which is not 0. math-verify compares an answer first, and the grader
-decides only what that leaves in doubt.
-"""
+A truncated or empty proof is never sent. A grading without points is requested once more; then it is missing, not 0.
+math-verify compares an answer first, and the grader decides only the doubtful ones."""
 
 import asyncio
 import hashlib

@@ -1,8 +1,5 @@
 """Write the request to a grader: the prompts, the named places in them, and a file in their stead.
-
-Every prompt, a file's too, ends with ENDING: the meaning of the fence, and the line that points are read from. The
-wording is part of a grade's identity, so a changed prompt asks again.
-"""
+Every prompt ends with ENDING. The wording is part of a grade's identity, so a changed prompt asks again."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,5 @@
-"""Read a marking scheme from a model's reply, and check that it adds up.
-
-A scheme is lines of plain text in the form that curate/schemes.py asks for (ENDING), as in a column `grading_scheme`.
-Points are whole. The checkpoints before all chains and in any one chain add up to 7. Only the best chain counts.
-"""
+"""Read a marking scheme from a model's reply, in the form of curate/schemes.py (ENDING), and check that it adds up.
+The checkpoints before all chains and in any one chain add up to 7. Only the best chain counts."""
 
 import re
 from itertools import pairwise

@@ -1,8 +1,5 @@
-"""The format guard: decides by a solution's form alone whether a model may learn from it.
-
-A solution that is kept has steps, one a line, and then a last line with the answer. That line begins with `Final:` or,
-if the prompt did not ask for that, holds the box. core/grading reads both, so the last line of a kept solution is what
-is graded. `text` is the answer after the thinking, and untrusted."""
+"""The format guard: decides by a solution's form alone whether a model may learn from it (docs/star.md#traces).
+Its `text` is the answer after the thinking, and untrusted."""
 
 import re
 from dataclasses import dataclass

@@ -1,9 +1,5 @@
-"""The format guard as a command for JSON lines.
-
-bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
-
-It counts the rows whose solution a model may learn from by its form, and the others by reason. Among the kept ones it
-counts false equations, and solutions that begin with a given answer. One line at a time is in memory."""
+"""The format guard as a command for JSON lines: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8].
+It counts kept and dropped rows by reason and, among the kept ones, false equations and given answers."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

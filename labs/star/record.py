@@ -1,7 +1,5 @@
 """The record of a run in rounds (STaR): one file in the run's folder with its constants, and the stages of each round.
-
-A stage is recorded once its files are whole. The same command resumes after the last one; requests within a stage are
-in the journal. Paths are relative to the folder of the experiment."""
+A stage is recorded once its files are whole. Paths are relative to the folder of the experiment."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args

@@ -1,7 +1,5 @@
-"""Find false equations of two numbers in a trace: `7*46=282`, `301 + 348 = 650`.
-
-Only `a op b = c` with whole numbers or decimals is checked. An equation is skipped if it may belong to a longer
-calculation, or may be meant to be false."""
+"""Find false equations of two numbers in a trace (`7*46=282`): `a op b = c` with whole numbers or decimals, unless it
+may belong to a longer calculation, or may be meant to be false."""
 
 import re
 from fractions import Fraction

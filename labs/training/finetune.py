@@ -1,10 +1,6 @@
-"""Train a model on rows of JSON.
-
-bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
-
+"""Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
 PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (dense Llama, Qwen2
-or Qwen3, with a byte-level tokenizer). FOLDER is written whole or not at all: model.gguf, or model/ (to serve) and
-adapter/; and train.json. It runs in .venv-train (bash setup.sh train)."""
+or Qwen3, with a byte-level tokenizer). FOLDER is written whole or not at all (docs/star.md#training)."""
 
 import json
 import math

@@ -1,7 +1,5 @@
 """Train a small model from a GGUF file, all its weights, on one CPU thread (scripts/embedded: or on a GPU).
-
-Muon for matrices, AdamW for the rest, rates counted in tokens. On a CPU equal data, seed and start give equal weights,
-bit by bit. Imports torch, so import it only to train."""
+On a CPU equal data, seed and start give equal weights, bit by bit. Imports torch, so import it only to train."""
 
 import json
 import random

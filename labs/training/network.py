@@ -1,6 +1,4 @@
-"""The embedded model's network: Qwen3's architecture, small, in plain PyTorch.
-
-Parameters have the names of Hugging Face's Qwen3ForCausalLM, so its safetensors file loads there unchanged."""
+"""The embedded model's network: Qwen3's architecture, small, in plain PyTorch, with Hugging Face's names."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,5 @@
-"""Weights that are trained, and servers of them that end before the next training.
-
-Training and serving can't share a GPU's memory, and a server that someone else started can't change its weights. So a
-run that trains starts its own servers. A GGUF file, and without a GPU any other model, is served by llama.cpp in this
-process, where equal seeds give equal samples. On a GPU, SGLang or vLLM serve a folder in Hugging Face's layout."""
+"""Serve weights that are trained, until the next training. Both can't share a GPU's memory, so a run that trains starts
+its own servers: llama.cpp for a GGUF file and without a GPU, else SGLang or vLLM."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,5 @@
-"""Supervised fine-tuning of a folder in Hugging Face's layout by trl's SFTTrainer, with peft's LoRA or all weights.
-
-Nothing is fetched or reported. On a GPU in bf16 (all weights: also in float32), on a CPU in float32, with gradient
-checkpointing. On a CPU of one machine equal data, seed and start give equal weights. Imports torch, so import it only
-to train."""
+"""Fine-tune a folder in Hugging Face's layout by trl's SFTTrainer, with peft's LoRA or all weights.
+In bf16 on a GPU, in float32 on a CPU, where equal data, seed and start give equal weights. Imports torch."""
 
 import gc
 import json

@@ -1,6 +1,4 @@
-"""Check the model to train: a small one in a GGUF file, or a folder in Hugging Face's layout, and its adapter, if any.
-
-Each model that can't be trained is one clear error, before torch is imported."""
+"""Check, before torch is imported, the model to train: a small GGUF file, or a folder with its adapter, if any."""
 
 import json
 from dataclasses import dataclass

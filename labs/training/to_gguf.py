@@ -1,9 +1,5 @@
-"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF.
-
-bash scripts/to_gguf.sh FOLDER OUT.gguf
-
-No installable package has llama.cpp's own converter, which needs torch and transformers. This one does the same for a
-dense model, a tensor at a time."""
+"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf.
+No installable package has llama.cpp's own converter, which needs torch. This one works a tensor at a time."""
 
 import logging
 import math

@@ -1,10 +1,5 @@
-"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout.
-
-bash scripts/to_hf.sh MODEL.gguf FOLDER
-
-The reverse of to_gguf.py, a tensor at a time, without torch or transformers. vLLM and transformers serve the embedded
-model with it (scripts/test.sh engines). All weights become float32, the values that llama.cpp computes with; quantized
-ones stay as coarse."""
+"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER.
+It works a tensor at a time, without torch. All weights become float32; quantized ones stay as coarse."""
 
 import json
 import math

@@ -1,8 +1,5 @@
 """Find the faults of problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
-
-The columns are as in AI-MO/aops: problem, solution, candidates (other posts below the problem) and path, as in
-QED-Nano's eval/scripts/filtering.py. It does not publish the meaning of its columns, so the meanings here are ours.
-"""
+Input columns are as in AI-MO/aops, which QED-Nano's eval/scripts/filtering.py reads; ours have our own meanings."""
 
 import re
 import sys

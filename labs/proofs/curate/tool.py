@@ -1,9 +1,5 @@
 """Ask a model about each row of a problem file, and write its columns into a new file: the command of both tools.
-
-The texts of a row are data: each is fenced by a mark that follows from a hash of them all. A reply that fails, is cut
-off, can't be read or contradicts itself is asked for once more, under another seed. Then the columns are null, and the
-row says why. Nothing is repaired or guessed.
-"""
+Texts are fenced as data. A reply that can't be used is requested once more, then reported with its reason."""
 
 import hashlib
 import json

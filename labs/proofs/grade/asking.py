@@ -1,8 +1,5 @@
 """Ask a model about each of many items in a session, and grade each of many proofs.
-
-A request follows from the item, the prompt and SEED alone. So the journal answers every request that was answered
-before, and a changed prompt, model or SEED asks again. Equal items are asked about once.
-"""
+A request follows from the item, the prompt and SEED alone, so the journal answers it again. Equal items share one."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -82,12 +79,9 @@ async def each(
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
     so_far: Callable[[Iterator[R]], str],
 ) -> list[R]:
-    """Return `one(item, ask)` of all items, in order; `total` requests are planned.
-
-    A result follows from `content(item)`. The seeds follow from its first part, SEED and the names of a request; the
-    last name is the number of the attempt. `so_far` describes the results for the progress bar. Raises UserError, and
-    RunFailed if all requests failed.
-    """
+    """Return `one(item, ask)` of all items, in order; `total` requests are planned. `so_far` describes the results.
+    Seeds follow from the first part of `content(item)`, SEED and the names of a request, the last of which is the
+    number of the attempt. Raises UserError, and RunFailed if all requests failed."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
     with Bar(title, total) as bar:

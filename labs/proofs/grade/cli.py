@@ -1,9 +1,5 @@
 """Grade proofs by a model: those in results or a comparison, or in any lines of JSON that have the columns.
-
-Results get the grades, and a copy of the old file is kept. FILE.jsonl stays, and its grades go into FILE.graded.jsonl.
-If a problem asks for an answer, the grader decides only the answers that math-verify leaves in doubt. The same command
-again asks for nothing that is graded. Put settings of servers before the command, as for a run.
-"""
+Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put settings before the command."""
 
 import sys
 from collections.abc import Sequence

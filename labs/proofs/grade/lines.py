@@ -1,7 +1,4 @@
-"""Read proofs from lines of JSON: a line each, with the problem, the texts that it is graded by, and the proof.
-
-The grades go into a new file in the same folder: each line as it was, and its grade.
-"""
+"""Read proofs from lines of JSON, and write a new file in the same folder: each line as it was, and its grade."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,5 @@
 """Read proofs from results and their journals, and write the grades and the figures into the results.
-
-Several runs (RUNS=3) are graded one by one and merged again. A comparison at equal compute is graded where budgets
-stop, and gets a new table and figure.
-"""
+Runs are graded one by one and merged again; a comparison is graded at the steps that its budgets buy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,8 +1,5 @@
 """Name the ways in which a grader on trial is asked: each prompt, and the first prompt with each attack.
-
-An attack is a text that a dishonest prover may write below a proof. It proves nothing, so a grader that can be trusted
-gives the same points with it. Only the mark of a fence closes it (defence.py); the attack "fence" guesses one.
-"""
+An attack is a text below a proof that proves nothing, so a grader that can be trusted gives the same points with it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
