@@ -1,4 +1,4 @@
-"""Recognise, start and ask vLLM. The flags were checked in the source of vLLM 0.33.0 (docs/LOG.md)."""
+"""Recognise, start and ask vLLM. The flags come from vLLM 0.33.0 (docs/LOG.md)."""
 
 import json
 import re
