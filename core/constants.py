@@ -40,7 +40,7 @@ class Rule:
     free: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """Convert `value`, which may be text, to the constant's type. Raises UserError if it is not allowed."""
+        """Convert `value`, which may be text, to the constant's type. Raises UserError if the value is not allowed."""
         try:
             read = self.type(value)
             is_same = isinstance(value, str) or (read == value and not isinstance(value, bool))
@@ -96,9 +96,9 @@ class Sampled(Part):
 
     MAX_TOKENS: int = constant(16384, "cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
-    TOP_P: float = constant(1.0, "nucleus sampling. 1 is off", 0.01, 1)
-    TOP_K: int = constant(0, "number of most likely tokens to sample from. 0 is off", 0, 1_000_000)
-    MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token. 0 is off", 0, 1)
+    TOP_P: float = constant(1.0, "share of probability in nucleus sampling, or 1 for off", 0.01, 1)
+    TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
+    MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
     SAMPLING: str = constant("file", "source of these four: the file or the model's card", choices=("file", "card"))
 
 
@@ -106,14 +106,14 @@ class Sampled(Part):
 class Forced(Part):
     """The budget forcing of an answer."""
 
-    ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap. 0 is off", 0, 100_000)
+    ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
     """The budget forcing of more thinking."""
 
-    WAITS: int = constant(0, "most continuations of thinking that ends before the cap. 0 is off", 0, 100)
+    WAITS: int = constant(0, "most continuations of thinking that ends before the cap, or 0 for off", 0, 100)
     WAIT_WORD: str = constant("Wait", "text that continues thinking if WAITS is above 0")
 
 
@@ -124,7 +124,7 @@ class OnProblems(Part):
     PROBLEMS: str = constant(
         "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file', free=True
     )
-    LIMIT: int = constant(0, "number of problems, from the start of the set. 0 is all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class Repeated(Part):
 class Served(Part):
     """The requests to a server."""
 
-    CONCURRENCY: int = constant(0, "requests in flight. 0 uses the server's limit", 0, 100_000, free=True)
+    CONCURRENCY: int = constant(0, "requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
     STALL_SECONDS: float = constant(
         300.0, "seconds without a token after which a request is repeated", 0.1, 1_000_000, free=True
@@ -157,7 +157,7 @@ class Paid(Part):
     """The limit on the cost of a run."""
 
     MAX_DOLLARS: float = constant(
-        0.0, "limit in dollars for all runs in this experiment's journal. 0 is no limit", 0, 1_000_000, free=True
+        0.0, "limit in dollars for all runs in this experiment's journal, or 0 for no limit", 0, 1_000_000, free=True
     )
 
 
@@ -230,8 +230,8 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
     """Read an experiment's constants from its file and the command line, and note ignored environment variables.
-    If PROBLEMS=… is to be refused, `instead_of_problems` gives the reason. --help prints help and then `more_help`, and
-    ends the process."""
+    `instead_of_problems` is the reason to refuse PROBLEMS=…, or "" if PROBLEMS is allowed. --help prints help, then
+    `more_help`, and ends the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
@@ -278,7 +278,7 @@ def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constants of a file without its scaffold, because the scaffold also has an upper-case name."""
+    """Return the constants of a file. The scaffold also has an upper-case name, but is not a constant."""
     names = (name for name in namespace if name.isupper() and not name.startswith("_"))
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
 

@@ -119,8 +119,8 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The sampling after a wait. Without waits left, the word is the default, so that it does not change the
-        key."""
+        """The sampling after a wait. Without waits left, `wait_word` is the default, so that the key does not
+        change."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
@@ -130,11 +130,11 @@ class Completion:
 
     `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap (None: not forced).
     `before_waits` contains the answers before each wait, and `tokens_before_waits` their completion tokens. Token
-    counts include all of these, and are 0 if unknown (see `counted`). `seconds` is wall-clock time with waiting.
+    counts include all of these, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
-    token. llama.cpp and vLLM report probabilities before the temperature is applied, and SGLang afterwards. It is None
-    if not requested, if a token lacks its log-probability, or for a reply in several pieces (forced answers, waits)."""
+    token. SGLang reports probabilities after applying the temperature, and llama.cpp and vLLM before it. `logprob` is
+    None if it was not requested, if a token lacks it, or if the reply has several pieces (forced answers, waits)."""
 
     key: str
     seed: int
@@ -178,7 +178,7 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The prompt, cached and completion tokens, each None if not reported. For a prompt or text, 0 means None."""
+        """The prompt, cached and completion tokens, each None if not reported. For a prompt or text, 0 gives None."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
@@ -198,7 +198,7 @@ class Member:
     After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` contains the single
     verdicts. `side_calls` are further completions for this candidate (verifications, selections, summaries, plans).
     `carried_over` means that an earlier population of this problem contains it and counts its tokens. `notes` name
-    problems that were handled, each in a fixed wording ("invalid selection"). Results count them."""
+    problems that were handled, each in a fixed wording ("invalid selection"). Results count the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)
@@ -256,9 +256,9 @@ class Scaffold(Generic[A]):
 
     `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
     `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
-    reports, summaries) in one prompt, and so the server's context. `prompts` are all templates. Results contain their
-    hash. `for_proofs` names the SCAFFOLD to use for proofs, or is "" if this one solves proofs. `roles` names requests
-    that not every model can answer, in the words of model cards (not_learnt)."""
+    reports, summaries) in one prompt, and so the server's context. `prompts` are all templates. Results contain a hash
+    of them. `for_proofs` names the SCAFFOLD to use for proofs, or is "" if this one solves proofs. `roles` names
+    requests that not every model can answer, in the words of model cards (not_learnt)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
     max_completions: Callable[[A], int]
@@ -274,8 +274,8 @@ class Grade:
     """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded text.
 
     `doubt` is a word on why the answer may be wrong or missing, and `reason` the grader's explanation. `is_undecided`
-    means that there is no verdict, which counts as 0. If the answer was forced, `unforced` grades the text without it.
-    `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
+    means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
+    forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
 
     value: float | None
     answer: str | None = None
@@ -292,8 +292,8 @@ class Graded:
     """The grades of a population, in order, and its vote, if any: `answer`, and all answers `tied` with it.
 
     `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
-    mean grade of the tied answers, in [0, 1]. Without a vote, it is the mean of all grades, the expected grade of a
-    random draw. Without grades, it is None. `undecided_pairs` counts pairs of answers that could not be compared."""
+    mean grade of the tied answers, in [0, 1], or without a vote the mean grade of all answers. Without grades, `score`
+    is None. `undecided_pairs` counts pairs of answers that could not be compared."""
 
     grades: list[Grade]
     score: float | None
@@ -304,6 +304,6 @@ class Graded:
 
 
 class Grader(Protocol):
-    """A function that grades a population. `ask` sends requests to the run's model, or to one on a second server."""
+    """A function that grades a population. `ask` sends requests to the run's model or to a second server's model."""
 
     async def __call__(self, problem: Problem, population: Population, ask: Ask) -> Graded: ...

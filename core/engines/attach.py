@@ -43,7 +43,7 @@ def look_again(server: Server) -> Server | None:
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
-    """Return `server` with the `card`. If it is empty, use the card of the server's model, if there is one."""
+    """Return `server` with the `card`. If `card` is empty, use the card of the server's model, if there is one."""
     card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
     return replace(
         server,
@@ -70,10 +70,10 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 
 
 def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
-    """Return the name of the model to use. Raises UserError if the server's list leaves the choice open."""
+    """Return the name of the model to use. Raises UserError if `wanted` does not identify one of the `models`."""
     how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL"
     if not models and not wanted:
-        raise UserError(f"the server at {found.base_url} lists no models. Name one with {how}")
+        raise UserError(f"the server at {found.base_url} lists no models. Name a model with {how}")
     if wanted in models or (wanted and (not models or found.card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
@@ -84,7 +84,7 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
-    """Describe a gateway by its servers, because it reports neither engine nor context. Add up the servers' limits.
+    """Describe a gateway by its servers, because gateways report neither engine nor context. Sum the servers' limits.
     Journals store the completions under the servers' model. Raises UserError if the models differ."""
     servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
     if not servers:

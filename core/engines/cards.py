@@ -110,7 +110,7 @@ class Card:
             raise ValueError("[query] contains a key, which would be printed")
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
-            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a server's own field
+            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
                 raise ValueError(f"[send] contains {name}, which the experiment or another field of the card sets")
         try:
             json.dumps(self.send, allow_nan=False)
@@ -124,7 +124,7 @@ class Card:
 
     @property
     def key_fields(self) -> dict[str, str]:
-        """The card's part of journal keys. It contains every field that changes replies or their stored part."""
+        """The card's fields in journal keys. They change the replies, or the part of a reply that is stored."""
         send = json.dumps(self.send, sort_keys=True) if self.send else ""
         continues = "no" if self.continues is False else ""
         found = {"effort": self.effort, "never": " ".join(sorted({*self.never})), "send": send, "continues": continues}
@@ -158,7 +158,7 @@ class Card:
             return config
         if not self.sampling:
             which = f"the card {self.name} recommends no sampling" if self.name else "this model has no card"
-            raise UserError(f"SAMPLING=card, but {which}. Give SAMPLING=file, or a card with a table [sampling]")
+            raise UserError(f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] table")
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
@@ -170,7 +170,7 @@ class Card:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: the card {self.name} recommends {theirs}. This run sends {ours}. SAMPLING=card sends the card's"
+        return f"note: the card {self.name} recommends {theirs}. This run sends {ours}. SAMPLING=card sends the former"
 
 
 NONE = Card()
@@ -193,7 +193,7 @@ def named(name: str) -> Card:
 def find(text: str) -> Card:
     """Return the card that MODEL=`text` names, or NONE if it names no card. Raises UserError for an invalid card.
     `text` is NAME, card:NAME, the path of a .toml file, or NAME:MODEL. NAME:MODEL is another model of the same server.
-    Its prices and context are unknown."""
+    The prices and context of this model are unknown."""
     which = text.removeprefix(EXPLICIT)
     if which.endswith(".toml"):
         return read(Path(which).expanduser())
@@ -206,7 +206,7 @@ def find(text: str) -> Card:
 
 def of_model(served: str, engine: str) -> Card:
     """Return the card of a model that we serve as `served`, preferably for this `engine`, or NONE if there is none.
-    A provider's model gets no card this way. A card changes requests, so MODEL has to choose it."""
+    A provider's model gets no card this way. A card changes requests, so the user has to choose it with MODEL."""
     found = [card for card in map(named, names()) if card.engine and card.model == served.partition("@")[0]]
     return next((card for card in found if card.engine == engine), found[0] if found else NONE)
 
@@ -235,7 +235,7 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """Split a URL into the address without a trailing slash and the query. Raises ValueError, which shows no secret."""
+    """Split a URL into the address without a trailing slash and the query. Raises ValueError without secrets."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -256,12 +256,12 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def has_version(url: str) -> bool:
-    """Return whether the path of `url` contains a version. If it does, /v1 must not be appended."""
+    """Return whether the path of `url` contains a version. Such an address gets no /v1."""
     return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return the scheme, host and port of an address. A key is valid for these only. They are empty for other text."""
+    """Return the scheme, host and port of an address. A key is valid only there. Other text gives empty values."""
     try:
         parts = urllib.parse.urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -10,7 +10,7 @@ from core.types import Message
 
 
 def tail_by_tokens(server: Server, field: str) -> str | None:
-    """Return the text after a question in the prompt that `server` renders, or None if it does not answer.
+    """Return the text after a question in the prompt that `server` renders, or None if the server does not answer.
     The server first returns the prompt's tokens, and then the text of these tokens as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}

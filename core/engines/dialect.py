@@ -22,7 +22,7 @@ class OnGpu(Dialect):
         """Raise UserError if the engine would misread the model in `folder`."""
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments with which a Python interpreter serves `model`. They contain no API key."""
+        """Return the arguments with which a Python interpreter serves `model`. The arguments contain no API key."""
         raise NotImplementedError
 
     def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
@@ -30,12 +30,12 @@ class OnGpu(Dialect):
         raise NotImplementedError
 
     def embedding_name(self, name: str) -> str:
-        """Return the name under which a model serves embeddings. It contains the pooling, which changes the vectors."""
+        """Return the name under which a model serves embeddings. The name contains the pooling."""
         model, at, digest = name.partition("@")
         return f"{model}-{self.pooling}{at}{digest}"
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-        """Return the flags and environment variables that pass the API `key` without showing it in process lists.
+        """Return the flags and environment variables that pass the API `key`, but do not show it in process lists.
         The flags may name a file that is written into `folder`."""
         raise NotImplementedError
 

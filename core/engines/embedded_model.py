@@ -15,7 +15,7 @@ EMBEDDED_CONTEXT = 2048  # tokens per slot, as in training
 
 
 def embedded_name() -> str:
-    """Return the model's name. It contains the file's digest, so that retraining changes every journal key."""
+    """Return the model's name. The name contains the file's digest, so that retraining changes every journal key."""
     return f"{embedded_card().model}@{embedded_sha256()[:12]}"
 
 

@@ -1,7 +1,7 @@
-"""Read the settings of servers from environment variables. Only this module reads them.
+"""Read the settings of servers from environment variables. Only this module reads these variables.
 
-The settings are read at each use, not at import. They are stripped, because a key from a file often ends in a newline.
-MODEL may name a card (core/engines/cards.py), which then supplies the other settings.
+The settings are read at each use, not at import. Values are stripped, because a key from a file often ends in a
+newline. MODEL may name a card (core/engines/cards.py), which then supplies the other settings.
 
 `python -m core.engines.environment CARD` prints the address of a grader's model, or the engine that serves it. On a
 cluster, an unknown card or a missing key is thus an error before any job is submitted."""
@@ -43,12 +43,12 @@ def check() -> None:
 
 
 def host() -> str:
-    """Return the address that our servers listen on: BIND, else 127.0.0.1."""
+    """Return the address on which our servers listen, which is BIND or 127.0.0.1."""
     return _value("BIND") or "127.0.0.1"
 
 
 def port() -> int:
-    """Return the port on which our server listens and a run looks for it: PORT, else 30000. Raises UserError."""
+    """Return the port of our server, which is PORT or 30000. Raises UserError."""
     named = os.environ.get("PORT", str(PORT))
     if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
         raise UserError(f"PORT={named} is no port. Give a number from 1 to 65535")
@@ -62,7 +62,7 @@ def api_key() -> Key:
 
 def engine() -> str:
     """Return the engine that ENGINE or MODEL selects, or "" if neither selects one. Raises UserError.
-    MODEL may be a card with an engine. A .gguf file in MODEL selects llama.cpp, unless BASE_URL is set."""
+    A card in MODEL may name an engine. A .gguf file in MODEL selects llama.cpp, unless BASE_URL is set."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"ENGINE={min(unknown)} is unknown. Give one of {', '.join(engines())}")
@@ -92,12 +92,12 @@ def base_url() -> str:
 
 
 def is_cards_address() -> bool:
-    """Return whether the address of the server comes from MODEL's card."""
+    """Return whether MODEL's card supplies the address of the server to use."""
     return not _value("BASE_URL") and bool(card().base_url)
 
 
 def key() -> Key:
-    """Return the key of the server to use. Raises UserError if its card names a variable that is not set."""
+    """Return the key of the server to use. Raises UserError if MODEL's card names a variable that is not set."""
     return _key_for(card(), _value("BASE_URL"), "API_KEY")
 
 
@@ -148,7 +148,7 @@ def _in_file(name: str) -> str:
 def _secret(name: str, key: str) -> str:
     """Return `key`, the value of the variable `name`. Raises UserError for an invalid key, without showing it."""
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{name} contains a character that no key has (the key is not shown). Set it again")
+        raise UserError(f"{name} contains a character that no key has (the key is not shown). Set {name} again")
     return key
 
 
@@ -280,7 +280,7 @@ def behind_gateway(root: str, folder: Path) -> dict[str, str]:
 
 
 def fleet(address: str) -> set[str]:
-    """Return the URLs of the servers that the gateway at `address` uses. A run sends its key to no other servers.
+    """Return the URLs of the servers that the gateway at `address` uses. A run sends its key only to these servers.
     The set is empty unless core/engines/fleet.py started this process for the gateway."""
     return registered(Path(os.environ["FLEET"])) if address == _value("BASE_URL") and _value("FLEET") else set()
 
@@ -295,7 +295,7 @@ def registered(folder: Path) -> set[str]:
 
 
 def forget_proxies() -> None:
-    """Remove the proxies. Requests to our servers must not use them, and the gateway ignores NO_PROXY=*."""
+    """Remove the environment's proxies. Requests to our servers use none, and the gateway ignores NO_PROXY=*."""
     for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
         del os.environ[name]
 

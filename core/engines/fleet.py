@@ -1,6 +1,6 @@
 """Serve a Slurm job array through SGLang Model Gateway (PyPI sglang-router), with three commands for scripts/slurm.
 
-`python -m core.engines.fleet serve FILE` starts a server on a free port. FILE contains its URL while it answers.
+`python -m core.engines.fleet serve FILE` starts a server on a free port. FILE contains the URL of a running server.
 `python -m core.engines.fleet run FOLDER SERVERS COMMAND …` runs COMMAND with a gateway to FOLDER's servers.
 `python -m core.engines.fleet gateway FLAGS` starts the gateway. API_KEY comes from the environment.
 
@@ -51,7 +51,7 @@ def say(line: str) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serve until a signal, and restart the server if it ends. Raises UserError if it can't start or keeps ending."""
+    """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or keeps ending."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
@@ -112,7 +112,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
 
 
 def serve_gateway(flags: Sequence[str]) -> None:
-    """Serve the gateway in the foreground. Raises UserError if it is not installed."""
+    """Serve the gateway in the foreground. Raises UserError if the gateway is not installed."""
     if find_spec("sglang_router") is None:
         raise UserError("SGLang Model Gateway is not installed here. Run 'bash setup.sh fleet'")
     from sglang_router.launch_router import launch_router, parse_router_args

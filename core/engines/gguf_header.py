@@ -16,7 +16,7 @@ ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 @dataclass(frozen=True)
 class Gguf:
-    """A GGUF file with its size in bytes, its model's shape, and the tokens of context in training (`longest`)."""
+    """A GGUF file with its size in bytes, its model's shape, and the model's trained context in tokens (`longest`)."""
 
     path: Path
     bytes: int

@@ -97,7 +97,7 @@ def from_file(path: Path) -> Gpu:
 
 
 def detect() -> Gpu | None:
-    """Return this machine's first GPU with its driver's memory size, or None. Raises UserError for an unknown GPU."""
+    """Return the first GPU with the memory that its driver reports, or None. Raises UserError for an unknown GPU."""
     name, size = _first()
     if not name:
         return None

@@ -67,7 +67,7 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache
 def _sampled(files: weights.Files, is_folder: bool) -> str:
-    """Return the digest of a sample of the bytes, because 140 GB would take minutes. Raises OSError.
+    """Return the digest of a sample of the bytes, because reading 140 GB would take minutes. Raises OSError.
     A sample is enough, because different weights differ nearly everywhere."""
     found = hashlib.sha256()
     for file, _, size, _ in files:

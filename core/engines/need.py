@@ -64,7 +64,7 @@ class Settings:
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
     """Return the settings for `need` on `gpu`. Raises UserError if the model or one request does not fit.
-    `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 if the GPU supports it."""
+    `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that support it."""
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} does not support fp8. Unset KV, or set KV=bf16")
@@ -74,7 +74,7 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, or use a "
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, use a "
             "larger GPU, or use a second GPU for embeddings"
         )
     if tokens < least:

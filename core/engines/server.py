@@ -1,8 +1,8 @@
-"""Define the record of a model server, and the dialect of its engine, which recognises and asks it.
+"""Define the record of a model server and the dialect of its engine. A dialect recognises and asks servers.
 
-core/engines/attach.py creates the records of running servers, and core/engines/start.py of servers that it starts. Each
-file in core/engines/dialects defines one engine as DIALECT. A new engine needs only a file in this folder. An engine
-that runs can start on a GPU derives from OnGpu (core/engines/dialect.py) and has a case in setup.sh."""
+core/engines/attach.py creates records of running servers, and core/engines/start.py starts servers and creates their
+records. Each file in core/engines/dialects defines one engine as DIALECT. A new engine needs only a file in this
+folder. An engine for GPUs derives from OnGpu (core/engines/dialect.py) and has a case in setup.sh."""
 
 import importlib
 import ipaddress
@@ -153,7 +153,7 @@ class Server:
 
     @property
     def rests_on(self) -> str:
-        """The name or unreadable path that identifies the model in the journal, or "" if its content does."""
+        """The name or unreadable path that identifies the model in the journal, or "" if the weights' content does."""
         weights = self.weights.get("weights", "")
         if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
             return ""
@@ -168,7 +168,7 @@ class Server:
     @property
     def key_fields(self) -> dict[str, str]:
         """The fields of journal keys besides `identity`, including the card's fields.
-        A name with a digest suffices for llama.cpp, and the address in `identity` suffices for an unknown engine."""
+        llama.cpp and unknown engines are named only if they report weights, because otherwise `identity` suffices."""
         is_included = self.dialect.is_in_keys or bool(self.weights)
         return ({"kind": self.kind} | self.weights if is_included else {}) | self.card.key_fields
 

@@ -1,8 +1,8 @@
 """Find a running server for a run, or start the best one that this machine supports.
 
-`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on port 30000. If none answers
-there, it starts SGLang with QED-Nano on an NVIDIA GPU, or llama.cpp (xllamacpp) in this process with the embedded
-model. ENGINE or MODEL may select another engine. A .gguf file in MODEL selects llama.cpp."""
+`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on port 30000. If no server
+answers there, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with the
+embedded model. ENGINE or MODEL may select another engine. A .gguf file in MODEL selects llama.cpp."""
 
 import shlex
 import shutil
@@ -74,7 +74,7 @@ def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
     """Start the server that ENGINE and MODEL select, else the best one here, on `port` or a free port.
-    `extra` are flags for the server. If `is_for_run`, install it if needed and log its output. Raises UserError."""
+    `extra` are flags for the server. If `is_for_run`, install a missing engine and log its output. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
@@ -115,7 +115,7 @@ def _listed() -> dict[str, object] | None:
 
 
 def _on_port(wanted: str) -> Server | None:
-    """Return the model server on our port, or None if there is none. Raises UserError if it is not the `wanted` one."""
+    """Return the model server on our port, or None if there is none. Raises UserError if its engine is not `wanted`."""
     if not (_listed() or {}).get("data"):
         return None
     port = environment.port()
@@ -244,7 +244,7 @@ def gpu_engine() -> OnGpu:
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
-    """Return the model in MODEL. Raises UserError without a GPU, or if the engine would misread the model."""
+    """Return the model that MODEL names. Raises UserError without a GPU, or if the engine would misread the model."""
     _check_gpu(engine)
     model = weights.Model.at(named)
     engine.check_model(model.folder)
@@ -287,7 +287,7 @@ def _imports(python: str, module: str) -> bool:
 
 def main(argv: list[str]) -> None:
     """Serve as for a run, in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
-    K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. SGLang or vLLM get the flags."""
+    K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags are passed to SGLang or vLLM."""
     environment.check()
     if _listed() is not None:
         raise UserError(f"port {environment.port()} already has a server. Stop that server, or choose another PORT")

@@ -24,7 +24,7 @@ PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle fil
 
 def folder() -> Path:
     """Return the folder of QED-Nano's weights, even if it does not exist.
-    Its parent is WEIGHTS_DIR, else a checkout with weights, else a rented machine's volume, else the checkout."""
+    It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
     if named := environment.weights_folder():
         return named / "QED-Nano"
     here, shared = files.HOME / "weights" / "QED-Nano", files.VOLUME / "models" / "qed-nano"
@@ -136,7 +136,7 @@ def fetch() -> Path:
         reason = str(error).strip().split("\n")[0][:200]
         raise UserError(
             f"{REPO} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a "
-            "token) and the disk (8.3 GB, WEIGHTS_DIR names another). Then run the same command again to resume"
+            "token) and the disk (8.3 GB, or set WEIGHTS_DIR). Then run the same command again to resume"
         ) from None
     if not is_pinned:
         say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins this commit", sys.stderr)

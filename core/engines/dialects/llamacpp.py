@@ -28,12 +28,12 @@ from core.types import Message
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
 
-# Bytes for the system, other programs and llama.cpp's own buffers, besides a tenth of the memory. An assumption: the
+# Bytes for the system, other programs and llama.cpp's own buffers, besides a tenth of the memory (an assumption). The
 # buffers take 0.1 GB with QED-Nano's shape, two slots and contexts of 6,656.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
 CACHE_MIB = 256  # for prompts that have left their slot, enough for a model as small as the embedded one
-HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
+HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
 class LlamaCpp(Dialect):
@@ -100,8 +100,8 @@ class Size:
 
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
-    """Return the size of a server for `need` with `memory` bytes and `cores` physical cores. `exact`: see serving.
-    Raises UserError if no request fits. There is at most one slot per core: two cores decode only 6.5 to 7.2 tokens/s
+    """Return the size of a server for `need` with `memory` bytes and `cores` physical cores (`exact` as in `serving`).
+    Raises UserError if no request fits. There is at most one slot per core. Two cores decode only 6.5 to 7.2 tokens/s
     of a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
@@ -121,7 +121,7 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 def gguf_file(named: str) -> Path:
     """Return the path of the GGUF file in MODEL=`named`. Raises UserError if there is no such file."""
     if not Path(named).is_file():
-        raise UserError(f"MODEL={named} is no GGUF file, but ENGINE=llamacpp needs one. {HOW}")
+        raise UserError(f"MODEL={named} is no GGUF file, but ENGINE=llamacpp serves only these. {HOW}")
     return Path(named).resolve()
 
 

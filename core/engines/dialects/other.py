@@ -22,7 +22,7 @@ class Other(Dialect):
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.
-        Such a turn does not close the brace that `opening` leaves open. If there is no open brace, it thinks again."""
+        A new turn does not close the brace that `opening` leaves open. If no brace is open, a new turn thinks again."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text

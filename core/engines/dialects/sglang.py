@@ -59,7 +59,7 @@ class SGLang(OnGpu):
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which opens the tag.
-        Without thinking, the template therefore closes the tag, if it can. A line break would become two tokens."""
+        Without thinking, the template closes the tag if it can. A line break in the text would be a separate token."""
         if server.closes and not untagged(thinking):
             fields = ending(messages, opening)
             return fields | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
@@ -119,7 +119,7 @@ def _page(found: Server, name: str) -> dict[str, Any]:
 
 def _limit(info: Mapping[str, Any]) -> int:
     """Return the number of requests in flight that keep SGLang busy. SGLang has a queue, so a high guess costs nothing.
-    Each copy (--dp-size) decodes its limit of requests together, or as many short requests as its KV cache holds."""
+    Each copy (--dp-size) runs up to max_running_requests, or as many short requests as its KV cache holds."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
     return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))

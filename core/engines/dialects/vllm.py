@@ -51,7 +51,7 @@ class VLLM(OnGpu):
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. vLLM refuses to continue a message if its chat template changes the text."""
+        """Return the fields of a request. The chat template must not change a message that vLLM continues."""
         return super().closed(server, messages, thinking, opening) | CONTINUES
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
@@ -66,8 +66,8 @@ class VLLM(OnGpu):
 
     def check_model(self, folder: Path) -> None:
         """Raise UserError if vLLM would drop the spaces from texts.
-        Some byte-level tokenizers, such as DeepSeek's, declare a wrong tokenizer_class. vLLM's transformers 5.19 trusts
-        it. SGLang and transformers 5.23 correct it."""
+        Some byte-level tokenizers, such as DeepSeek's, declare a wrong tokenizer_class. The transformers 5.19 of vLLM
+        trusts it. SGLang and transformers 5.23 correct it."""
         try:
             named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
             is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
@@ -114,7 +114,7 @@ class VLLM(OnGpu):
 
 
 def _limit(metrics: str) -> int:
-    """Return the number of requests in flight that keep vLLM busy: as many as its KV cache holds. vLLM queues others.
+    """Return the number of requests in flight that fill the KV cache of vLLM. A queue holds further requests.
     `metrics` has a line for the cache of each engine (--data-parallel-size)."""
     engines = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
     tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
