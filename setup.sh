@@ -7,9 +7,9 @@
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
 #                            GPU, first let pip find torch's CPU build (requirements-train.txt)
-#   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean; x86-64 Linux)
+#   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
 #   bash setup.sh dev        the harness, the gateway, Lean and the packages of the tests
-#   bash setup.sh engines    all of dev, and vLLM, transformers serve and SGLang for a CPU (scripts/test.sh engines; 5.5 GB)
+#   bash setup.sh engines    all of dev, and vLLM, transformers serve and SGLang for a CPU (scripts/test.sh engines, 5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
 cd "$root"

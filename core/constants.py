@@ -69,7 +69,7 @@ class Rule:
 def constant(
     default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """Declare a constant. If it is `free`, it is no part of a run's `identity`, and a resumed run may change it."""
+    """Declare a constant. A `free` constant is no part of a run's `identity`, so a resumed run may change it."""
     rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
     return field(default=default, metadata=rule)
 
@@ -104,14 +104,14 @@ class Sampled(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """The budget forcing of an answer."""
+    """The constant that forces an answer at the cap."""
 
     ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
-    """The budget forcing of more thinking."""
+    """The constants that force more thinking."""
 
     WAITS: int = constant(0, "most continuations of thinking that ends before the cap, or 0 for off", 0, 100)
     WAIT_WORD: str = constant("Wait", "text that continues thinking if WAITS is above 0")
@@ -131,7 +131,7 @@ class OnProblems(Part):
 class Seeded(Part):
     """The seed of a run."""
 
-    SEED: int = constant(0, "run seed: all randomness follows from it", 0, 2**63 - 1)
+    SEED: int = constant(0, "seed of the run, from which all randomness follows", 0, 2**63 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class Repeated(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Served(Part):
-    """The requests to a server."""
+    """The constants of requests to a server."""
 
     CONCURRENCY: int = constant(0, "requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)

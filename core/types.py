@@ -54,7 +54,7 @@ class Problem:
     `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py compares) or "proof".
     `columns` is the row of the data set, with its own names. Graders use a reference `solution`, the `guidelines` for
     points (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing texts are "".
-    `split` is the part of the set."""
+    `split` names a part of the data set."""
 
     id: str
     statement: str
@@ -85,7 +85,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling parameters of one completion. For top_k, min_p and answer_tokens, 0 is off."""
+    """The sampling parameters of one completion. For top_k, min_p and answer_tokens, 0 means off."""
 
     temperature: float = 0.7
     top_p: float = 1.0
@@ -134,7 +134,8 @@ class Completion:
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
     token. SGLang reports probabilities after applying the temperature, and llama.cpp and vLLM before it. `logprob` is
-    None if it was not requested, if a token lacks it, or if the reply has several pieces (forced answers, waits)."""
+    None if not requested, if a token has no log-probability, or for replies in several pieces (forced answers,
+    waits)."""
 
     key: str
     seed: int

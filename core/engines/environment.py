@@ -136,7 +136,7 @@ def _file() -> Path:
 
 
 def _in_file(name: str) -> str:
-    """Return the value of `name` in the checkout's .env, or "". A virtual environment named .env is ignored."""
+    """Return the value of `name` in the checkout's .env, or "" if it is missing. A venv named .env is ignored."""
     if not _file().is_file():
         return ""
     from dotenv import dotenv_values  # slow to load, and rarely needed

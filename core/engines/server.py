@@ -168,7 +168,7 @@ class Server:
     @property
     def key_fields(self) -> dict[str, str]:
         """The fields of journal keys besides `identity`, including the card's fields.
-        llama.cpp and unknown engines are named only if they report weights, because otherwise `identity` suffices."""
+        Unknown engines and llama.cpp are named only if they report weights, because otherwise `identity` suffices."""
         is_included = self.dialect.is_in_keys or bool(self.weights)
         return ({"kind": self.kind} | self.weights if is_included else {}) | self.card.key_fields
 

@@ -115,7 +115,7 @@ def _listed() -> dict[str, object] | None:
 
 
 def _on_port(wanted: str) -> Server | None:
-    """Return the model server on our port, or None if there is none. Raises UserError if its engine is not `wanted`."""
+    """Return the model server on our port, or None. Raises UserError if the server does not run the `wanted` engine."""
     if not (_listed() or {}).get("data"):
         return None
     port = environment.port()

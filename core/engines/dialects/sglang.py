@@ -59,7 +59,7 @@ class SGLang(OnGpu):
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which opens the tag.
-        Without thinking, the template closes the tag if it can. A line break in the text would be a separate token."""
+        Without thinking, the template closes the tag if it can, so that two line breaks stay a single token."""
         if server.closes and not untagged(thinking):
             fields = ending(messages, opening)
             return fields | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
