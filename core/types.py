@@ -119,8 +119,7 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The sampling after a wait. Without waits left, `wait_word` is the default, so that the key does not
-        change."""
+        """The sampling after a wait. After the last wait, `wait_word` is the default, to keep the key unchanged."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 

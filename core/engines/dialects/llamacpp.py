@@ -100,7 +100,7 @@ class Size:
 
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
-    """Return the size of a server for `need` with `memory` bytes and `cores` physical cores. Raises UserError if none
+    """Return a server's size for `need`, `memory` bytes and `cores` physical cores. Raises UserError if no request
     fits.
     `exact` is explained in `serving`. There is at most one slot per core. Two cores decode only 6.5 to 7.2 tokens/s of
     a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
