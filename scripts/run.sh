@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, it lists all. NAME --help explains one.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, it lists all. NAME --help gives details.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
@@ -27,7 +27,7 @@ rows() {
 
 list() {
   local group number name found others=" ${names[*]} "
-  echo "Experiments: bash scripts/run.sh NAME [N=4 …]. NAME --help explains an experiment."
+  echo "Experiments: bash scripts/run.sh NAME [N=4 …]. NAME --help gives details."
   for group in "${groups[@]}"; do
     found=()
     for number in ${group#*:}; do
