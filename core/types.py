@@ -132,9 +132,8 @@ class Completion:
     counts include all of these, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
-    token. SGLang reports probabilities after applying the temperature, and llama.cpp and vLLM before it. `logprob` is
-    None if not requested, if a token has no log-probability, or for replies in several pieces (forced answers,
-    waits)."""
+    token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was
+    not requested, if a token has no log-probability, or for replies in several pieces (forced answers, waits)."""
 
     key: str
     seed: int
@@ -178,7 +177,7 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The prompt, cached and completion tokens, each None if not reported. For a prompt or text, 0 gives None."""
+        """The prompt, cached and completion tokens. A number that the server did not report is None instead of 0."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
@@ -292,8 +291,8 @@ class Graded:
     """The grades of a population, in order, and its vote, if any: `answer`, and all answers `tied` with it.
 
     `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
-    mean grade of the tied answers, in [0, 1], or without a vote the mean grade of all answers. Without grades, `score`
-    is None. `undecided_pairs` counts pairs of answers that could not be compared."""
+    mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
+    `score` is None. `undecided_pairs` counts pairs of answers that could not be compared."""
 
     grades: list[Grade]
     score: float | None

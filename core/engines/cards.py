@@ -170,7 +170,7 @@ class Card:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: this run sends {ours} instead of {theirs} (card {self.name}). SAMPLING=card sends the latter"
+        return f"note: this run sends {ours} instead of {theirs} (card {self.name}). SAMPLING=card follows the card"
 
 
 NONE = Card()
@@ -256,7 +256,7 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def has_version(url: str) -> bool:
-    """Return whether the path of `url` contains a version. Such an address gets no /v1."""
+    """Return whether the path of `url` already contains a version such as /v1."""
     return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 

@@ -46,6 +46,6 @@ class OnGpu(Dialect):
 
 
 def on_gpu(engine: str) -> OnGpu | None:
-    """Return the GPU engine that ENGINE names, or the default for "". Return None if ENGINE names another kind."""
+    """Return the GPU engine that ENGINE names, or the default for "". Return None if ENGINE names no GPU engine."""
     found = [each for each in dialects() if isinstance(each, OnGpu)]
     return next((each for each in found if engine in each.engines or (each.is_default and not engine)), None)

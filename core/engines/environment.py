@@ -295,7 +295,7 @@ def registered(folder: Path) -> set[str]:
 
 
 def forget_proxies() -> None:
-    """Remove the environment's proxies. Requests to our servers use none, and the gateway ignores NO_PROXY=*."""
+    """Remove the proxies, because our servers must be reached directly and the gateway ignores NO_PROXY=*."""
     for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
         del os.environ[name]
 

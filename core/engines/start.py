@@ -240,7 +240,7 @@ def gpu_engine() -> OnGpu:
     wanted = environment.engine()
     if engine := dialect.on_gpu(wanted):
         return engine
-    raise UserError(f"{environment.asked_by()} serves no folder of weights on a GPU. Unset it")
+    raise UserError(f"{environment.asked_by()} can't serve a folder of weights on a GPU. Unset it")
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
@@ -286,7 +286,7 @@ def _imports(python: str, module: str) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """Serve as for a run, in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
+    """Start a run's server in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
     K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags are passed to SGLang or vLLM."""
     environment.check()
     if _listed() is not None:

@@ -56,8 +56,8 @@ class VLLM(OnGpu):
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
-        So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's. If
-        vLLM does not report its template, an assistant's message opens the tag."""
+        So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
+        prompt. If vLLM does not report its template, an assistant's message opens the tag."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
