@@ -51,8 +51,7 @@ def say(line: str) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serve until a signal, and restart a server that ends. Raises UserError if the server can't start or often
-    ends."""
+    """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or keeps ending."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
