@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Set up this checkout. It can be run again at any time.
-#   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in its own venv) and QED-Nano's weights
+#   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv) and QED-Nano's weights
 #   bash setup.sh vllm       the same with vLLM instead of SGLang (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
-#   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv; on a machine without a GPU,
-#                            configure pip to find torch's CPU build (requirements-train.txt)
-#   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean; x86-64 Linux)
+#   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
+#                            GPU, first let pip find torch's CPU build (requirements-train.txt)
+#   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
 #   bash setup.sh dev        the harness, the gateway, Lean and the packages of the tests
-#   bash setup.sh engines    the same and vLLM, transformers serve and SGLang for a CPU (scripts/test.sh engines; 5.5 GB)
+#   bash setup.sh engines    all of dev, and vLLM, transformers serve and SGLang for a CPU (scripts/test.sh engines, 5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
 cd "$root"
@@ -49,8 +49,8 @@ cannot_install() {
 }
 
 version=$("$python" --version)
-# expect VENV PART: sets `files`, its requirements, and `want`, the text of its stamp. Parts that share .venv are installed on
-# top of the harness.
+# expect VENV PART: sets `files` to the part's requirements and `want` to the text of its stamp. Parts that share .venv are
+# installed on top of the harness.
 expect() {
   local name=requirements${2:+-$2}
   files=()
@@ -59,7 +59,7 @@ expect() {
   want=$(sums "$name.txt" "${files[@]}"; echo "$version")
 }
 
-# has VENV PART: succeeds if it is installed and up to date.
+# has VENV PART: succeeds if the part is installed and up to date.
 has() {
   expect "$@"
   [ "$(cat "$1/.installed-requirements${2:+-$2}" 2>/dev/null)" = "$want" ]
@@ -78,8 +78,8 @@ is_set_up() {
 # If nothing is missing, do not wait for the lock.
 if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
-# install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. Does
-# nothing if neither has changed.
+# install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
+# nothing if neither file has changed.
 install() {
   if has "$1" "${2:-}"; then return; fi
   local venv=$1 name=requirements${2:+-$2}
@@ -87,13 +87,13 @@ install() {
   local size="about 530 MB, 20 s to 2 minutes"
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
-    train) size="1.5 GB with torch for the CPU, 7 GB with CUDA; 1 to 10 minutes" ;;
+    train) size="1.5 GB with torch for the CPU or 7 GB with CUDA, 1 to 10 minutes" ;;
     lean) size="240 MB more, half a minute" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
   say "setting up $venv (once): $size …"
   [ -x "$venv/bin/python" ] || "$python" -m venv --without-pip "$venv" || cannot_make "$venv"
-  # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that one installs meanwhile.
+  # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that pip installs meanwhile.
   local pip=("$venv/bin/python" -m pip) own=
   if [ ! -x "$venv/bin/pip" ]; then
     if "$python" -m pip --python "$python" --version >/dev/null 2>&1; then
@@ -106,8 +106,8 @@ install() {
   fi
   local options=(--quiet --root-user-action=ignore --disable-pip-version-check --no-compile) parts=() part pips=()
   if [ -f "$lock" ]; then
-    # A lock lists every package, so there is nothing to resolve. Two pips, each with half of the packages, need little more
-    # than half of the time, because one pip waits for the network and the disk by turns.
+    # A lock lists every package, so there is nothing to resolve. Two pips with half of the packages each need little more
+    # than half of the time, because a single pip waits for the network and then for the disk.
     options+=(--require-hashes --no-deps)
     for part in 0 1; do
       awk -v part=$part '/^[^ #]/ { new = !seen[$1]++; n += new } new && n % 2 == part' "${files[@]}" >"$venv/.part-$part"
@@ -127,8 +127,8 @@ install() {
     pips+=($!) children+=($!)
   done
   for part in "${pips[@]}"; do wait "$part" || cannot_install "the packages of ${files[*]}" "$venv/.pip.log"; done
-  # Compile the modules that a first run imports. To compile all would double the time of the set-up. PYTHONDONTWRITEBYTECODE
-  # is unset, as Python would otherwise compile again at every start.
+  # Compile the modules that a first run imports. Compiling all modules would double the time of the set-up.
+  # PYTHONDONTWRITEBYTECODE is unset, because Python would otherwise compile again at every start.
   local imports=
   case ${2:-$what} in
     harness) imports="core.session.run, core.generate.wire, core.grading.judge, xllamacpp" ;;
@@ -146,13 +146,13 @@ install() {
   printf '%s\n' "$want" >"$stamp"
 }
 
-# Only one process may set up: run.sh and start_server.sh may both be started in a fresh clone.
+# Only one process may set up, but run.sh and start_server.sh may both be started in a fresh clone.
 if command -v flock >/dev/null; then
   exec 9>.venv.lock
   flock --nonblock 9 || {
-    say "another terminal is setting up this checkout; waiting for it …"
+    say "another terminal is setting up this checkout. Waiting for it …"
     until flock --wait 30 9; do say "still waiting: $SECONDS s so far …"; done
-    if is_set_up; then sleep 5; fi  # the other terminal goes first: of two runs of one experiment, the later is refused
+    if is_set_up; then sleep 5; fi  # let the other terminal go first, because the later of two runs of one experiment is refused
   }
 fi
 
@@ -163,8 +163,8 @@ room() {
   [ "$free" -ge "$1" ] || fail "$2 $1 GB, but this disk has only $free GB free. Free some space and run this again"
 }
 
-# sglang_cpu: installs SGLang for tests on a CPU, for which it has no build: all packages of its lock but those for GPUs, and
-# torch's CPU build. tests/real/standins replaces other modules that it imports.
+# sglang_cpu: installs SGLang for tests on a CPU. SGLang has no build for CPUs, so this installs its lock without the packages
+# for GPUs, and torch's CPU build. tests/real/standins replaces other modules that SGLang imports.
 sglang_cpu() {
   local venv=.venv-sglang-cpu want pip
   local gpus='^(nvidia|cuda|nccl|nvshmem|torch|flash|sgl-|sglang-kernel|smg|humming|quack|kernels|tilelang|timm|tml|decord|av=|deepseek|numba|llvmlite|z3|cutlass)'
@@ -203,7 +203,7 @@ fi
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON
   if [ -n "${!own:-}" ] || "$python" -c "import $engine" >/dev/null 2>&1; then
-    say "$engine: using the one that ${!own:-$python} imports"
+    say "using the $engine that ${!own:-$python} imports"
   else
     room 20 "$engine and the weights need"
     install ".venv-$engine" "$engine"

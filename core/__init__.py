@@ -1,1 +1,1 @@
-"""qed-rsa: how far test-time compute takes a small reasoning model. Importing this package never needs torch."""
+"""Measure how far test-time compute takes a small reasoning model. Importing this package does not need torch."""

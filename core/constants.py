@@ -1,6 +1,6 @@
-"""Declare the constants of an experiment with default, meaning and range, and read and check their values.
+"""Declare the constants of an experiment with default, meaning and range, and check their values.
 
-Values come from the experiment's file; NAME=value overrides one for one run. A scaffold's constants are a frozen
+Values come from the experiment's file. NAME=value overrides a value for one run. A scaffold's constants are a frozen
 dataclass that derives from Constants:
 
     @dataclass(frozen=True, kw_only=True)
@@ -23,14 +23,14 @@ from core.base.terminal import say, wrapped
 
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
-# Settings of the server and of folders (docs/engines.md): environment variables, given before a command.
+# Settings of the server and of folders (docs/engines.md). They are environment variables, set before a command.
 SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for the values of a constant: its type with a range, or one of `choices`."""
+    """A rule for the values of a constant: the type, and a range or a list of `choices`."""
 
     about: str
     type: type = int
@@ -40,7 +40,7 @@ class Rule:
     free: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """Convert `value`, text if from the command line, to the constant's type. Raises UserError."""
+        """Convert `value`, which may be text, to the constant's type. Raises UserError if the value is not allowed."""
         try:
             read = self.type(value)
             is_same = isinstance(value, str) or (read == value and not isinstance(value, bool))
@@ -54,14 +54,14 @@ class Rule:
         raise UserError(f"{name}={value!s:.40} is not {self.wanted()}{meant}")
 
     def span(self) -> str:
-        """Return the choices or the range in words."""
+        """Return the choices or the range as text."""
         if self.type is str:
             return ", ".join(self.choices) or "text"
         low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
         return f"{low} to {'2^63 - 1' if self.high == 2**63 - 1 else high}"
 
     def wanted(self) -> str:
-        """Return the type and the range in words."""
+        """Return the type and the range as text."""
         kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
         return f"{kind}{self.span()}"
 
@@ -69,16 +69,16 @@ class Rule:
 def constant(
     default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """Declare a constant. A resumed run may change a `free` one, which is no part of the run's `identity`."""
+    """Declare a constant. A `free` constant is no part of a run's `identity`, so a resumed run may change it."""
     rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
     return field(default=default, metadata=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits the groups that it needs; --help lists the last base's first."""
+    """A group of constants. A class inherits the groups that it needs. --help lists the last base's constants first."""
 
-    # Removed constants with their only possible value: part of the identity, so that earlier runs resume (issue 33).
+    # Removed constants with their only possible value. The identity contains them, so earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
@@ -92,60 +92,60 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Part):
-    """The sampling of a completion."""
+    """The sampling parameters of a completion."""
 
     MAX_TOKENS: int = constant(16384, "cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
-    TOP_P: float = constant(1.0, "nucleus sampling; 1 is off", 0.01, 1)
-    TOP_K: int = constant(0, "most likely tokens kept; 0 is off", 0, 1_000_000)
-    MIN_P: float = constant(0.0, "least probability of a token, as a share of the likeliest's; 0 is off", 0, 1)
-    SAMPLING: str = constant("file", "source of these four: the file, or the model's card", choices=("file", "card"))
+    TOP_P: float = constant(1.0, "share of probability in nucleus sampling, or 1 for off", 0.01, 1)
+    TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
+    MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
+    SAMPLING: str = constant("file", "source of these four: the file or the model's card", choices=("file", "card"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """The budget forcing of an answer."""
+    """The constant that forces an answer at the cap."""
 
-    ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
+    ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
-    """The budget forcing of more thinking."""
+    """The constants that force more thinking."""
 
-    WAITS: int = constant(0, "most times that thinking is continued if it ends before the cap; 0 is off", 0, 100)
-    WAIT_WORD: str = constant("Wait", "text that continues thinking, with WAITS")
+    WAITS: int = constant(0, "most continuations of thinking that ends before the cap, or 0 for off", 0, 100)
+    WAIT_WORD: str = constant("Wait", "text that continues thinking if WAITS is above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
-    """The problem set. Both are free: the identity of a run contains the hash of its problems."""
+    """The problem set. Both constants are free, because a run's identity contains the hash of its problems."""
 
     PROBLEMS: str = constant(
         "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file', free=True
     )
-    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded(Part):
     """The seed of a run."""
 
-    SEED: int = constant(0, "run seed: all randomness follows from it", 0, 2**63 - 1)
+    SEED: int = constant(0, "seed of the run, from which all randomness follows", 0, 2**63 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Part):
     """The number of runs."""
 
-    RUNS: int = constant(1, "runs of the whole experiment, with the seeds from SEED on", 1, 100)
+    RUNS: int = constant(1, "runs of the whole experiment, with seeds SEED, SEED + 1, …", 1, 100)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served(Part):
-    """The requests to a server."""
+    """The constants of requests to a server."""
 
-    CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000, free=True)
+    CONCURRENCY: int = constant(0, "requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
     STALL_SECONDS: float = constant(
         300.0, "seconds without a token after which a request is repeated", 0.1, 1_000_000, free=True
@@ -157,21 +157,21 @@ class Paid(Part):
     """The limit on the cost of a run."""
 
     MAX_DOLLARS: float = constant(
-        0.0, "limit in dollars for all runs in this experiment's journal; 0 is no limit", 0, 1_000_000, free=True
+        0.0, "limit in dollars for all runs in this experiment's journal, or 0 for no limit", 0, 1_000_000, free=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asking(Served, Seeded, Sampled):
-    """The parts that every request to a model needs."""
+    """The groups of constants that every request to a model needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, Forced, Sampled):
-    """The constants of every experiment. The server counts tokens; seconds are wall-clock time; 0 is off if allowed."""
+    """The constants of every experiment. The server counts tokens. Seconds are wall-clock time."""
 
     def runs(self) -> list[Self]:
-        """Return the constants of each run. Raises UserError if its seed leaves SEED's range."""
+        """Return the constants of each run. Raises UserError if a seed leaves SEED's range."""
         return [replace(self, SEED=self.SEED + number, RUNS=1) for number in range(self.RUNS)]
 
 
@@ -179,12 +179,12 @@ class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, For
 class Carrying(Constants):
     """The constants of a scaffold that shows candidates to other requests."""
 
-    CARRY: str = constant("answer", "what others see of a candidate", choices=("answer", "tail", "full"))
-    CARRY_TOKENS: int = constant(4096, 'tokens carried with CARRY="tail"', 1, 1_000_000)
+    CARRY: str = constant("answer", "part of a candidate that other requests see", choices=("answer", "tail", "full"))
+    CARRY_TOKENS: int = constant(4096, 'tokens that other requests see with CARRY="tail"', 1, 1_000_000)
 
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
-    """Return the rules of the constants of `kind` by name: the scaffold's own first, then the inherited ones."""
+    """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the inherited ones."""
     types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
     own = (each for each in kind.__mro__ if Part not in each.__bases__)
     ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
@@ -204,8 +204,8 @@ def check_subset(k: int, n: int) -> None:
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
-    """Build constants from the upper-case names of an experiment's file, with `overrides` like "N=16" on top.
-    PROBLEMS may also come from the environment. Raises UserError."""
+    """Build constants from the upper-case names of an experiment's file. `overrides` like "N=16" replace values.
+    PROBLEMS may also come from the environment. Raises UserError for an unknown name or an invalid value."""
     known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
@@ -229,9 +229,9 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
-    """Read the constants of an experiment from its file and the command line, and note ignored environment variables.
-    `instead_of_problems` is the reason to refuse PROBLEMS=…, if any. On --help, prints help, then `more_help`, and ends
-    the process."""
+    """Read an experiment's constants from its file and the command line, and note ignored environment variables.
+    `instead_of_problems` is the reason to refuse PROBLEMS=…, or "" if PROBLEMS is allowed. --help prints help, then
+    `more_help`, and ends the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
@@ -269,7 +269,7 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
 
 
 def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
-    """Return "Did you mean N=4? " if `name` resembles a constant."""
+    """Return "Did you mean N=4? " if `name` resembles a constant, else ""."""
     plain = name.lstrip("-").replace("-", "_").upper()
     value = value.lstrip("= ")
     starts = [each for each in known if plain and each.startswith(plain)]
@@ -278,7 +278,7 @@ def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constants of a file, without its scaffold, which also has an upper-case name."""
+    """Return the constants of a file. The scaffold also has an upper-case name, but is not a constant."""
     names = (name for name in namespace if name.isupper() and not name.startswith("_"))
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
 

@@ -1,5 +1,5 @@
 """Define the common types: problem, completion, population, scaffold and grader.
-A scaffold asks a model about a problem and yields populations of candidates; a grader grades the candidates."""
+A scaffold asks a model about a problem and yields populations of candidates. A grader grades the candidates."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,9 +7,9 @@ from typing import Any, Generic, Protocol, runtime_checkable
 
 from core.constants import A, Carrying, Forced, Sampled, Waiting
 
-Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
+Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 
-# Budget forcing: closes the thinking of a completion that hit the cap, and opens its answer.
+# Budget forcing: the text that closes the thinking of a completion at the cap, and opens its answer.
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
 # Meaning of the servers' finish reasons, in lower case and without details ("content_filter: SAFETY").
@@ -26,9 +26,9 @@ ENDS = {
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the problems that a grader accepts
 MAX_POINTS = 7  # of a proof, as at olympiads
-GOOD = 6  # least points of a proof that is right except for slips
+GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
-WAIT = "Wait"  # continues thinking that has ended
+WAIT = "Wait"  # the default text that continues thinking
 CHARACTERS = 3  # per token, roughly, if the server counts no tokens
 
 
@@ -49,12 +49,12 @@ def are_messages(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem. `answer` is the reference as text, or None without one.
+    """A problem. `answer` is the reference answer as text, or None if there is none.
 
-    `answer_type` is "integer" (AIME's 0-999), "math" (whatever core/grading/equality.py compares) or "proof". `columns`
-    is the row of the data set as read, under its own names. For graders, or "" if missing: a reference `solution`,
-    `guidelines` for points (IMO-ProofBench), a `grading_scheme` with the points of each step (ProofBench). `split` is
-    the part of the set."""
+    `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py compares) or "proof".
+    `columns` is the row of the data set, with its own names. Graders use a reference `solution`, the `guidelines` for
+    points (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing texts are "".
+    `split` names a part of the data set."""
 
     id: str
     statement: str
@@ -68,7 +68,7 @@ class Problem:
 
     @property
     def is_proof(self) -> bool:
-        """The problem asks for a proof, which has no answer to vote on."""
+        """The problem asks for a proof. There is no answer to vote on."""
         return self.answer_type == PROOF
 
 
@@ -85,7 +85,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling of one completion. The server counts tokens; 0 turns top_k, min_p and answer_tokens off."""
+    """The sampling parameters of one completion. For top_k, min_p and answer_tokens, 0 means off."""
 
     temperature: float = 0.7
     top_p: float = 1.0
@@ -94,16 +94,16 @@ class Sampling:
     max_tokens: int = 16384
     answer_tokens: int = 0  # budget forcing: tokens for the answer if thinking hits the cap
     answer_opening: str = FORCED_ANSWER  # first words of a forced answer
-    opening: str = ""  # closes thinking at once; the answer starts with this text
-    top_logprobs: int = 0  # alternatives to report for the first answer token; only with `opening`
-    waits: int = 0  # most times that ended thinking is continued
-    wait_word: str = WAIT  # text that continues it
-    stop: str = ""  # text at which the server ends the completion, left out of it; "" is off
+    opening: str = ""  # closes thinking at once and starts the answer with this text
+    top_logprobs: int = 0  # alternatives to report for the first answer token (only with `opening`)
+    waits: int = 0  # most continuations of thinking that has ended
+    wait_word: str = WAIT  # text that continues thinking
+    stop: str = ""  # the server ends the completion before this text ("" is off)
     sum_logprobs: bool = False  # sets Completion.logprob
 
     @classmethod
     def of(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
-        """Return the sampling of a solution, or of a proof, from an experiment's constants."""
+        """Return the sampling parameters of a solution or a proof from an experiment's constants."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
         return cls(
             temperature=config.TEMPERATURE,
@@ -119,29 +119,28 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The sampling after a wait. Without waits left, the word has its default: it must not change the key."""
+        """The sampling after a wait. After the last wait, `wait_word` is the default, to keep the key unchanged."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A reply to one request. A truncated, empty or failed completion is data, and is not counted as wrong silently.
+    """A reply to one request. Truncated, empty and failed completions are recorded, and never silently count as wrong.
 
-    `answer` is the text after thinking, `forced` the answer after thinking was closed at the cap (None: not forced),
-    `before_waits` the answers before each wait, and `tokens_before_waits` their completion tokens. Token counts include
-    all of these, and are 0 if not counted: see `counted`. `seconds` is wall time, with waiting.
+    `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap (None: not forced).
+    `before_waits` contains the answers before each wait, and `tokens_before_waits` their completion tokens. Token
+    counts include all of these, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
-    `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if the server lists
-    it, the end token. llama.cpp and vLLM report the model's own probabilities whatever the temperature, SGLang those
-    after it. It is None if not asked for, for a reply in several pieces (forced answers, waits), or if tokens lack
-    one."""
+    `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
+    token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was
+    not requested, if a token has no log-probability, or for replies in several pieces (forced answers, waits)."""
 
     key: str
     seed: int
     thinking: str = ""
     answer: str = ""
     forced: str | None = None
-    finish_reason: str | None = None  # "stop", "length", … from the server; None if failed
+    finish_reason: str | None = None  # "stop", "length", … from the server, or None after an error
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
@@ -153,13 +152,13 @@ class Completion:
     not_waited: str | None = None  # the reason if thinking could not be continued
     logprobs: dict[str, float] = field(default_factory=dict)  # first answer token -> natural log-probability
     logprob: float | None = None
-    origin: str = field(default="", compare=False)  # the server (Server.origin); "" if not recorded
-    model: str = field(default="", compare=False)  # the name in the server's reply; "" if it gave none
-    reused: bool = field(default=False, compare=False)  # from the journal, which does not store this field
+    origin: str = field(default="", compare=False)  # the server (Server.origin), or "" if not recorded
+    model: str = field(default="", compare=False)  # the name in the server's reply, or "" without one
+    reused: bool = field(default=False, compare=False)  # whether it comes from the journal (not stored there)
 
     @property
     def text(self) -> str:
-        """The final answer: the forced one if any."""
+        """The forced answer if there is one, else the answer."""
         return self.answer if self.forced is None else self.forced
 
     @property
@@ -168,7 +167,7 @@ class Completion:
 
     @property
     def filtered(self) -> bool:
-        """The server's content filter ended it."""
+        """The server's content filter ended the completion."""
         return end_of(self.finish_reason) == FILTERED
 
     @property
@@ -178,7 +177,7 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The prompt, cached and completion tokens. None if not reported: a 0 for a prompt or text is no count."""
+        """The prompt, cached and completion tokens. A number that the server did not report is None instead of 0."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
@@ -186,19 +185,19 @@ class Completion:
 
 
 class Ask(Protocol):
-    """A function that asks the model. `names` must be unique within a problem; `changes` are fields of Sampling."""
+    """A function that asks the model. `names` must be unique within a problem, and `changes` are fields of Sampling."""
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 
 
 @dataclass
 class Member:
-    """A solution of a population: its completion and the indices of its `parents` in the previous population.
+    """A candidate in a population: its completion and the indices of its `parents` in the previous population.
 
-    With verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` holds the single ones.
-    `side_calls` are completions spent on it that are no candidates (verifications, selections, summaries, plans).
-    `carried_over`: an earlier population of this problem has it and counts its tokens. `notes` are short reasons, the
-    same words each time ("invalid selection"), for problems that were handled; results count them."""
+    After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` contains the single
+    verdicts. `side_calls` are further completions for this candidate (verifications, selections, summaries, plans).
+    `carried_over` means that an earlier population of this problem contains it and counts its tokens. `notes` name
+    problems that were handled, each in a fixed wording ("invalid selection"). Results count the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)
@@ -213,7 +212,7 @@ Population = list[Member]
 
 
 class Stage(Population):
-    """A population with a `name` of a word or two ("reviews"), which reports show in place of its number."""
+    """A population with a `name` of a word or two ("reviews"). Reports show the name in place of its number."""
 
     def __init__(self, name: str, members: Iterable[Member]) -> None:
         super().__init__(members)
@@ -221,8 +220,8 @@ class Stage(Population):
 
 
 def carried(completion: Completion, config: Carrying) -> str:
-    """Return the text of a candidate that others see: CARRY = "answer" (after thinking), "full", or "tail", the last
-    CARRY_TOKENS tokens of both, estimated by the completion's characters per token."""
+    """Return the text of a candidate that others see. CARRY="answer" selects the text after thinking, "full" all text,
+    and "tail" its last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
     if config.CARRY == "answer":
         return completion.text
     whole = f"{completion.thinking}\n\n{completion.text}".strip()
@@ -234,7 +233,7 @@ def carried(completion: Completion, config: Carrying) -> str:
 
 @runtime_checkable
 class Planned(Protocol):
-    """A thing that an experiment runs and plan.sh plans: a scaffold, a comparison of several, or a lab's task."""
+    """An object that an experiment runs and plan.sh plans: a scaffold, a comparison of scaffolds, or a lab's task."""
 
     @property
     def constants(self) -> type[Any]: ...
@@ -242,7 +241,7 @@ class Planned(Protocol):
 
 @runtime_checkable
 class Bounded(Planned, Protocol):
-    """A scaffold, or a comparison of several, which asks about one problem after the other."""
+    """A scaffold or a comparison of scaffolds, with bounds on its requests about one problem."""
 
     @property
     def max_completions(self) -> Callable[[Any], int]: ...
@@ -254,11 +253,11 @@ class Bounded(Planned, Protocol):
 class Scaffold(Generic[A]):
     """A way to spend test-time compute on a problem.
 
-    `run(problem, ask, config)` is an async generator of populations; `constants` is the class of `config`.
-    `max_completions(config)` bounds the completions of one problem, and `texts_shown(config)` the texts (candidates,
-    reports, summaries) in one prompt, which size the server's context. `prompts` are all templates; results hold their
-    hash. `for_proofs`: the SCAFFOLD that replaces one which needs answers, "" if proofs are fine. `roles`: the requests
-    that not every model can answer, in the words of model cards (not_learnt)."""
+    `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
+    `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
+    reports, summaries) in one prompt, and so the server's context. `prompts` are all templates. Results contain a hash
+    of them. `for_proofs` names the SCAFFOLD to use for proofs, or is "" if this one solves proofs. `roles` names
+    requests that not every model can answer, in the words of model cards (not_learnt)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
     max_completions: Callable[[A], int]
@@ -271,11 +270,11 @@ class Scaffold(Generic[A]):
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade of a candidate: `value` in [0, 1], 1 is right, None is not graded. `answer` is the graded text.
+    """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded text.
 
-    `doubt`: why the answer may be wrong or missing, in a word. `reason`: the grader's own words. `is_undecided`: no
-    verdict, which counts as 0. `unforced`: the grade of the candidate's own words if its answer was forced.
-    `before_waits`: the grades of its answers before each wait. `side_calls`: the completions of the grading."""
+    `doubt` is a word on why the answer may be wrong or missing, and `reason` the grader's explanation. `is_undecided`
+    means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
+    forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
 
     value: float | None
     answer: str | None = None
@@ -291,9 +290,9 @@ class Grade:
 class Graded:
     """The grades of a population, in order, and its vote, if any: `answer`, and all answers `tied` with it.
 
-    `groups` gives each member the rank of its answer's group, 0 for the most votes, None without an answer. `score` in
-    [0, 1] is the mean over the tied answers; without a vote it is the mean grade, the value of a random draw; None
-    without grades. `undecided_pairs` counts answers that could not be compared."""
+    `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
+    mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
+    `score` is None. `undecided_pairs` counts pairs of answers that could not be compared."""
 
     grades: list[Grade]
     score: float | None
@@ -304,6 +303,6 @@ class Graded:
 
 
 class Grader(Protocol):
-    """A function that grades a population. `ask` reaches the run's model, or the one on a second server."""
+    """A function that grades a population. `ask` sends requests to the run's model or to a second server's model."""
 
     async def __call__(self, problem: Problem, population: Population, ask: Ask) -> Graded: ...

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the other scripts with their arguments. Sets `root`, the checkout. For --help, prints the comment at the script's
-# head and, if the harness is set up, the options of its `module`. Nothing is set up before.
+# The other scripts source this file with their arguments. It sets `root` to the checkout. For --help, it prints the script's
+# first comment and, if the harness is already set up, the options of the script's `module`.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 module=${module:-}
 run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }
@@ -12,7 +12,7 @@ width() {
   echo "${size:-0}"
 }
 
-# say TEXT: prints it on standard error, wrapped at words if that is a terminal.
+# say TEXT: prints TEXT on standard error, wrapped at words if standard error is a terminal.
 say() {
   local columns
   columns=$(width 2)

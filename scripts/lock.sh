@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Update locks/, from which setup.sh installs: bash scripts/lock.sh. Pins the packages of requirements*.txt for every platform
-# and Python from 3.11, with the hash of every file. If a package can't be resolved, its lock does not change.
+# Update locks/, from which setup.sh installs: bash scripts/lock.sh. It pins the packages of requirements*.txt for every
+# platform and Python from 3.11, with the hash of every file. If a package can't be resolved, its lock does not change.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
@@ -9,7 +9,7 @@ folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<0.14'
 resolve() { "$folder/venv/bin/uv" pip compile --universal --python-version 3.11 --no-header --no-annotate --quiet "$@"; }
 
-# lock OUT FILE… [flag …]: pins the requirements of the files in locks/OUT.
+# lock OUT FILE… [flag …]: pins the requirements of the FILEs in locks/OUT.
 lock() {
   local out=$1; shift
   resolve --generate-hashes "$@" >"$folder/lock" && mv "$folder/lock" "locks/$out"
@@ -21,7 +21,7 @@ resolve requirements.txt requirements-{fleet,inspect,lean,dev}.txt >"$folder/tog
 lock requirements.lock requirements.txt --constraint "$folder/together"
 harness=$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/--no-emit-package=\1/p' locks/requirements.lock | sort -u)
 for part in fleet inspect lean dev; do
-  # shellcheck disable=SC2086  # one flag a word
+  # shellcheck disable=SC2086  # each word is a flag
   lock "requirements-$part.lock" requirements.txt "requirements-$part.txt" --constraint "$folder/together" $harness
 done
 # Engines have their own venvs.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, list them. NAME --help explains one.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, it lists all. NAME --help gives details.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
@@ -14,7 +14,7 @@ groups=(
 names=("$root"/experiments/[0-9]*.py)
 names=("${names[@]##*/}") names=("${names[@]%.py}")
 
-# rows TITLE NAME…: prints a group, a row for each experiment with the first sentence of its file, cut to the terminal.
+# rows TITLE NAME…: prints a group with one row per experiment: the first sentence of its file, cut to the terminal's width.
 rows() {
   local name row columns=${COLUMNS:-$(width 1)}
   printf '\n%s\n' "$1"; shift
@@ -27,7 +27,7 @@ rows() {
 
 list() {
   local group number name found others=" ${names[*]} "
-  echo "Experiments: bash scripts/run.sh NAME [N=4 …]. NAME --help explains one."
+  echo "Experiments: bash scripts/run.sh NAME [N=4 …]. NAME --help gives details."
   for group in "${groups[@]}"; do
     found=()
     for number in ${group#*:}; do
@@ -37,7 +37,7 @@ list() {
     done
     [ ${#found[@]} -eq 0 ] || rows "${group%%:*}" "${found[@]}"
   done
-  # shellcheck disable=SC2086  # a name a word
+  # shellcheck disable=SC2086  # each word is a name
   [ "$others" = " " ] || rows "Others" $others
 }
 
@@ -46,8 +46,8 @@ settings() {
   MODEL     a model card (data/models), a folder of weights or a .gguf file
   BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
   ENGINE    engine to start: sglang, vllm, llamacpp or embedded
-  PORT      port to look for a server, and to start one (30000)
-docs/engines.md explains these and others."
+  PORT      port on which to look for a server, or to start it (30000)
+docs/engines.md explains these and other settings."
 }
 
 case ${1:-} in "" | -h | --help) list; settings; exit 0 ;; esac
@@ -70,7 +70,7 @@ case " $* " in
   *" --help "* | *" -h "*)
     if [ -x "$root/.venv/bin/python" ]; then
       PYTHONPATH=$root "$root/.venv/bin/python" "$file" "$@"
-    else  # ranges and defaults need the harness: print the text of the file
+    else  # ranges and defaults need the harness, so print only the text of the file
       sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"
     fi
     settings; exit 0 ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Set up and test: pytest, then ruff and mypy. Arguments go to pytest: bash scripts/test.sh -k journal
-#   bash scripts/test.sh faults     all tests of faults; FAULTS_SEED=1 injects them at other moments
-#   bash scripts/test.sh engines    vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
+# Set up the tests and run pytest, ruff and mypy. Arguments are passed to pytest: bash scripts/test.sh -k journal
+#   bash scripts/test.sh faults     all tests of faults (FAULTS_SEED=1 injects the faults at other moments)
+#   bash scripts/test.sh engines    tests of vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
@@ -13,18 +13,18 @@ bash setup.sh train || status=1
 # The report page is tested in a real browser. Without one, those tests are skipped.
 if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   say "installing chromium with apt-get for the tests of the report page (once, about 400 MB) …"
-  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || say "no chromium: those tests are skipped"
+  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || say "chromium is missing, so its tests are skipped"
 fi
 export PYTHONPATH=$PWD
-unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs, each of which would compile the same files
+unset PYTHONDONTWRITEBYTECODE  # otherwise each of the tests' hundreds of programs would compile the same files
 case ${1:-} in
   faults)
-    say "the tests of faults: 10 to 15 minutes on 2 cores"
+    say "the tests of faults take 10 to 15 minutes on 2 cores"
     shopt -s nullglob
     set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py tests/golden tests/labs/test_golden.py "${@:2}" ;;
-  engines) say "the tests of engines: about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
+  engines) say "the tests of engines take about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
   "") # four workers even on two cores, because tests often wait
-    say "the tests: 10 to 15 minutes on 2 cores, then ruff and mypy"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
+    say "the tests take 10 to 15 minutes on 2 cores. ruff and mypy follow"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1

@@ -1,6 +1,6 @@
-"""Attach to a running server: recognise its engine and read its pages.
+"""Recognise the engine of a running server and query the server's endpoints.
 
-Every engine lists its models at /v1/models. Its file in core/engines/dialects names the other pages."""
+Every engine lists its models at /v1/models. The engine's file in core/engines/dialects names its other endpoints."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from core.engines.server import Dialect, Server, dialects, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
-    """Return the server at `base_url` as its pages and its card describe it; None if nothing answers.
-    `model` chooses one of several models; "" takes the only one. Requests carry the `key`. Without a `card`, the card
-    the model applies, if there is one. Raises UserError if the server is not usable."""
+    """Return the server at `base_url` as its endpoints and its card describe it, or None if nothing answers.
+    `model` chooses one of several models, and "" the only one. Requests carry the `key`. If no `card` is passed, the
+    card of the server's model is used, if there is one. Raises UserError if the server is not usable."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _gateway(address, urls, why, model, key, card)
@@ -30,7 +30,7 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
     about = models.get(found.model, {})
     if found.model == weights.REPO and (note := weights.fetched()):
         found = replace(found, revision=note["revision"])
-    # An engine that the entry names as its owner is asked alone.
+    # If the entry names an engine as its owner, only this engine is tried.
     owners = [each for each in dialects() if each.is_owner(about)]
     recognised = (each.recognised(found, about, models) for each in owners or dialects())
     return carded(next(filter(None, recognised)), card)
@@ -43,7 +43,7 @@ def look_again(server: Server) -> Server | None:
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
-    """Return `server` with the `card`, else with the card of its model, if there is one."""
+    """Return `server` with the `card`. If `card` is empty, use the card of the server's model, if there is one."""
     card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
     return replace(
         server,
@@ -55,14 +55,14 @@ def carded(server: Server, card: Card = cards.NONE) -> Server:
 
 
 def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
-    """Return address and query. Addresses get /v1, except a card's own and those with a version or a query."""
+    """Return the address and its query. Append /v1 unless the address is the card's or has a version or a query."""
     try:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL can't be used: {error}. Give an address like http://127.0.0.1:30000/v1, and the key as API_KEY"
+            f"BASE_URL can't be used: {error}. Give an address like http://127.0.0.1:30000/v1 and the key in API_KEY"
         ) from None
-    for path in ("/chat/completions", "/completions", "/responses", "/models"):  # manuals show addresses of requests
+    for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
     query = {**card.query, **query}
     is_whole = address == card.base_url or cards.has_version(address) or bool(query)
@@ -70,10 +70,10 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 
 
 def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
-    """Return the name of the model to use. Raises UserError."""
+    """Return the name of the model to use. Raises UserError if `wanted` does not identify one of the `models`."""
     how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL"
     if not models and not wanted:
-        raise UserError(f"the server at {found.base_url} lists no models. Name one with {how}")
+        raise UserError(f"the server at {found.base_url} lists no models. Name a model with {how}")
     if wanted in models or (wanted and (not models or found.card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
@@ -84,8 +84,8 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
-    """Describe a gateway, which names neither engine nor context, by its servers. Their limits are added up.
-    Journals store the completions under the servers' own model. Raises UserError if the models differ."""
+    """Describe a gateway by its servers, because gateways report neither engine nor context. Sum the servers' limits.
+    Journals store the completions under the servers' model. Raises UserError if the models differ."""
     servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
     if not servers:
         return None

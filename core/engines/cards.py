@@ -1,7 +1,7 @@
 """Read model cards, the TOML files that describe a model and its server.
 
-Cards are data/models/NAME.toml, or a user's own files; data/models/template.toml explains each field. A card contains
-no key, only the name of the variable that does (core/engines/environment.py reads it)."""
+Cards are data/models/NAME.toml and a user's own files. data/models/template.toml explains each field. A card contains
+no API key, only the name of the variable with the key (core/engines/environment.py reads it)."""
 
 import json
 import re
@@ -23,14 +23,14 @@ from core.constants import A, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
-EXPLICIT = "card:"  # a prefix, for a card with the name of a folder
+EXPLICIT = "card:"  # a prefix that selects the card even if a folder has its name
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 NEVER = (*SAMPLING, "seed", "logprobs")
 OURS = (*NEVER, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
 FIX = (
-    f"{FOLDER / TEMPLATE}.toml explains each field. [tables] come last. Put a key into the environment or .env, and "
-    "the name of its variable into key_env"
+    f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put a key into the environment or "
+    ".env, and the name of its variable into key_env"
 )
 
 _VERSION = re.compile(r"/v\d+[^/]*(?:/|$)")  # in the path of an address: /v1, /v1beta
@@ -46,7 +46,7 @@ Dollars = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """A card's prices: dollars for a million tokens, and the day on which they were looked up."""
+    """A card's prices in dollars per million tokens, and the day on which they were looked up."""
 
     read: Dollars
     written: Dollars
@@ -59,7 +59,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _recommended() -> type[Struct]:
-    """Return the model of a card's sampling: the constants of these names, in their ranges."""
+    """Return the class of a card's [sampling] table, with the types and ranges of the constants in Sampled."""
     ranged: Any = []
     for name in SAMPLING:
         rule = rules(Sampled)[name.upper()]
@@ -72,7 +72,7 @@ RECOMMENDED = _recommended()
 
 @dataclass(frozen=True)
 class Card:
-    """A card with the fields of its file; NONE is empty. Raises ValueError or UserError for contradictory fields."""
+    """A model card with the fields of its file. NONE is the empty card. Raises ValueError for contradictory fields."""
 
     name: str = ""
     about: Text = ""
@@ -110,7 +110,7 @@ class Card:
             raise ValueError("[query] contains a key, which would be printed")
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
-            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # some servers have such a field
+            if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
                 raise ValueError(f"[send] contains {name}, which the experiment or another field of the card sets")
         try:
             json.dumps(self.send, allow_nan=False)
@@ -124,53 +124,53 @@ class Card:
 
     @property
     def key_fields(self) -> dict[str, str]:
-        """The part of journal keys that a card contributes: everything that changes replies or what is kept of them."""
+        """The card's fields in journal keys. They change the replies, or the part of a reply that is stored."""
         send = json.dumps(self.send, sort_keys=True) if self.send else ""
         continues = "no" if self.continues is False else ""
         found = {"effort": self.effort, "never": " ".join(sorted({*self.never})), "send": send, "continues": continues}
         return {name: value for name, value in found.items() if value}
 
     def shown(self) -> dict[str, Any] | None:
-        """Return the fields that the card's file sets, for results; None for NONE."""
+        """Return the fields that differ from their defaults, for results, or None if all are defaults."""
         whole, plain = asdict(self), asdict(NONE)
         return {name: value for name, value in whole.items() if value != plain[name]} or None
 
     def body(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a request as this server accepts it. `asked` gives the cap as max_tokens."""
+        """Return the body of a request as the card's server accepts it. `asked` contains the cap as max_tokens."""
         dropped = {*self.never, *(["top_logprobs"] if "logprobs" in self.never else []), "max_tokens"}
         kept = {name: value for name, value in asked.items() if name not in dropped}
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
 
     def remedy(self, is_named: Callable[[str], bool]) -> str:
-        """Return the card's fields that avoid a refusal of fields in our requests; "" if the refusal names none."""
+        """Return the card's fields that would avoid a refusal, or "" if the refusal names no field of our requests."""
         fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
         if self.streams and (is_named("stream") or is_named("stream_options")):
             fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:
             fields.insert(0, f'cap = "{CAPS[1]}"')
         card = f"The card {self.name}" if self.name else "A card of the model"
-        return f". {card} must contain {' and '.join(fields)}; MODEL=openai:NAME has OpenAI's" if fields else ""
+        return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
 
     def sampled(self, config: A) -> A:
-        """Return `config` with the sampling that SAMPLING asks for. Raises UserError if the card recommends none."""
+        """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card has no sampling."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
-            which = f"the card {self.name} recommends none" if self.name else "this model has no card"
-            raise UserError(f"SAMPLING=card, but {which}. Give SAMPLING=file, or a card with a table [sampling]")
+            which = f"the card {self.name} recommends no sampling" if self.name else "this model has no card"
+            raise UserError(f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] table")
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
     def advice(self, config: Sampled) -> str:
-        """Return a note if `config` differs from the sampling that the card recommends, else ""."""
+        """Return a note if the sampling of `config` differs from the card's recommendation, else ""."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
         others = {name: value for name, value in wanted.items() if getattr(config, name) != value}
         if config.SAMPLING == "card" or not others:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: the card {self.name} recommends {theirs}; this run sends {ours} (SAMPLING=card sends the card's)"
+        return f"note: this run sends {ours} instead of {theirs} (card {self.name}). SAMPLING=card follows the card"
 
 
 NONE = Card()
@@ -184,16 +184,16 @@ def names() -> list[str]:
 
 
 def named(name: str) -> Card:
-    """Return a card of data/models. Raises UserError."""
+    """Return the card `name` of data/models. Raises UserError if there is no such card."""
     if name not in names():
         raise UserError(f"there is no card {name!r:.60}. {listing()}")
     return read(FOLDER / f"{name}.toml")
 
 
 def find(text: str) -> Card:
-    """Return the card that MODEL=`text` names; NONE if it names none. Raises UserError for a missing or wrong card.
-    `text`: NAME, card:NAME, the path of a .toml file, or NAME:MODEL. The latter is another model of the same server,
-    whose prices and context are unknown."""
+    """Return the card that MODEL=`text` names, or NONE if it names no card. Raises UserError for an invalid card.
+    `text` is NAME, card:NAME, the path of a .toml file, or NAME:MODEL. NAME:MODEL is another model of the same server.
+    The prices and context of this model are unknown."""
     which = text.removeprefix(EXPLICIT)
     if which.endswith(".toml"):
         return read(Path(which).expanduser())
@@ -205,19 +205,19 @@ def find(text: str) -> Card:
 
 
 def of_model(served: str, engine: str) -> Card:
-    """Return the card of a model that we serve under this name, if possible for this `engine`; NONE if there is none.
-    A provider's model gets no card this way: a card changes requests, so MODEL has to choose it."""
+    """Return the card of a model that we serve as `served`, preferably for this `engine`, or NONE if there is none.
+    A provider's model gets no card this way. A card changes requests, so the user has to choose it with MODEL."""
     found = [card for card in map(named, names()) if card.engine and card.model == served.partition("@")[0]]
     return next((card for card in found if card.engine == engine), found[0] if found else NONE)
 
 
 def listing() -> str:
-    return f"Cards: {', '.join(names())}; or the path of a copy of {FOLDER / TEMPLATE}.toml"
+    return f"Cards: {', '.join(names())}, or the path of a copy of {FOLDER / TEMPLATE}.toml"
 
 
 def read(path: Path) -> Card:
-    """Read the card in a file. Raises UserError with the file, the field and the remedy."""
-    wrong = f"the card {path} is not right"
+    """Read the card in a file. Raises UserError, which names the file, the field and a remedy."""
+    wrong = f"the card {path} is invalid"
     try:
         found = tomllib.loads(read_text(path, "the card", listing()))
         if unknown := found.keys() - {each.name for each in fields(Card)} | found.keys() & {"name"}:
@@ -235,14 +235,14 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """Return an address without its last slash, and its query. Raises ValueError, whose text shows no secret."""
+    """Split a URL into the address without a trailing slash and the query. Raises ValueError without secrets."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
     if not is_address or re.search(r"\s", text):
-        raise ValueError("an address begins with http:// or https://, and a host") from None
+        raise ValueError("an address must begin with http:// or https:// and a host") from None
     if parts.username or parts.password:
         raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
@@ -256,12 +256,12 @@ def with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def has_version(url: str) -> bool:
-    """Return whether the path of `url` contains a version, so that /v1 must not be appended."""
+    """Return whether the path of `url` already contains a version such as /v1."""
     return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of an address: a key belongs to these. Empty for text that is no address."""
+    """Return the scheme, host and port of an address. A key is valid only there. Other text gives empty values."""
     try:
         parts = urllib.parse.urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -10,8 +10,8 @@ from core.types import Message
 
 
 def tail_by_tokens(server: Server, field: str) -> str | None:
-    """Return the text after a question in the prompt that `server` renders; None if it does not answer.
-    The server returns the prompt's tokens, and then their text as `field`."""
+    """Return the text after a question in the prompt that `server` renders, or None if the server does not answer.
+    The server first returns the prompt's tokens, and then the text of these tokens as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
     return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None
@@ -23,7 +23,7 @@ def question(server: Server) -> dict[str, Any]:
 
 
 def tail_of(prompt: Any) -> str | None:
-    """Return the text after MARK in a `prompt`; None if it does not contain MARK."""
+    """Return the text after MARK in a `prompt`, or None if it does not contain MARK."""
     _, mark, tail = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
     return tail if mark else None
 
@@ -31,8 +31,8 @@ def tail_of(prompt: Any) -> str | None:
 def rendered(
     template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
 ) -> str | None:
-    """Return the prompt that a chat template renders of `messages` (default: MARK); None if it can't be rendered.
-    `settings` are further names for the template. The control tokens among them are empty by default."""
+    """Return the prompt that a chat template renders from `messages` (default: MARK), or None if rendering fails.
+    `settings` are further variables of the template. The control tokens are empty by default."""
     if not isinstance(template, str):
         return None
     try:
@@ -46,9 +46,9 @@ def rendered(
         return None
 
 
-@lru_cache(maxsize=1)  # a training renders a prompt for each row
+@lru_cache(maxsize=1)  # training renders a prompt for each row
 def _compiled(template: str) -> Any:
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is a program from strangers
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is untrusted code
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.add_extension("jinja2.ext.loopcontrols")

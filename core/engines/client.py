@@ -1,7 +1,7 @@
 """Send requests to model servers, other than the chat requests of a run (core/generate/wire.py).
 
-Requests to this machine pass no proxy of the environment (http_proxy). A redirect is followed only within its origin
-(scheme, host and port), because it would carry our key elsewhere."""
+Requests to this machine ignore the environment's proxy (http_proxy). A redirect to another origin (scheme, host or
+port) is refused, because it would carry our key there."""
 
 import http.client
 import json
@@ -13,15 +13,15 @@ from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # to wait for an answer
-MOST_BYTES = 2**25  # of an answer; a list of a thousand models takes 2**21
+MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
 LONGEST = 300  # characters of a name or a setting
-MOST = 10**12  # the largest count that is believed
+MOST = 10**12  # the largest count that is accepted
 LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
 
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
-    """Return the answer to a GET of `url`, or to a POST of `body` as JSON, up to MOST_BYTES.
-    Raises urllib.error.HTTPError for an error status, Elsewhere for a redirect, other OSErrors if no answer comes."""
+    """Return the response to a GET of `url`, or to a POST of `body` as JSON, up to MOST_BYTES.
+    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
@@ -35,8 +35,8 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
-    """Return the JSON object at `url`; {} for any other answer, None for no answer.
-    Raises UserError if the key is refused, and Elsewhere."""
+    """Return the JSON object at `url`, {} for any other response, or None if the server does not answer or is loading.
+    Raises UserError if the server refuses the key, and Elsewhere for a redirect to another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -51,7 +51,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
 
 
 def why_not(url: str) -> str:
-    """Return why nothing answers at `url`, in the system's words."""
+    """Return the system's reason why nothing answers at `url`."""
     try:
         send(url)
     except OSError as error:
@@ -61,8 +61,8 @@ def why_not(url: str) -> str:
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of an optional page; {} if the server lacks it, refuses it or redirects it.
-    A busy server is asked twice, because an unread page changes the keys of the journal."""
+    """Return the JSON object of an optional endpoint, or {} if the server lacks, refuses or redirects it.
+    A busy server is asked twice, because a missing answer would change the keys of the journal."""
     try:
         found = find(url, key, body)
         return (find(url, key, body) if found is None else found) or {}
@@ -71,18 +71,18 @@ def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
 
 
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    """Return the page `name` at the root of a `server`."""
+    """Return the JSON object of the endpoint `name` at the root of a `server`."""
     return page(f"{server.root}/{name}", server.api_key, body)
 
 
 def objects(page: Any, name: str) -> list[dict[str, Any]]:
-    """Return the JSON objects in the list `name` of a `page`; [] if there is no such list."""
+    """Return the JSON objects in the list `name` of a `page`, or [] if there is no such list."""
     found = page.get(name) if isinstance(page, dict) else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def count(value: Any) -> int | None:
-    """Return a server's number of tokens or requests; None if it is no whole number from 1 to MOST."""
+    """Return a server's number of tokens or requests, or None if it is no whole number from 1 to MOST."""
     try:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
@@ -91,12 +91,12 @@ def count(value: Any) -> int | None:
 
 
 def line(value: Any) -> str | None:
-    """Return a server's text in one line; None if `value` is no text."""
+    """Return a server's text as one line, or None if `value` is empty or no text."""
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
 def text(url: str, key: str = "") -> str:
-    """Return the text at `url`; "" if it can't be read."""
+    """Return the text at `url`, or "" if it can't be read."""
     try:
         return send(url, key).decode("utf-8", "replace")
     except (OSError, Elsewhere):
@@ -104,7 +104,7 @@ def text(url: str, key: str = "") -> str:
 
 
 def is_healthy(root: str) -> bool:
-    """Return whether the server at `root` is ready. One that is loading answers 503 or not at all."""
+    """Return whether the server at `root` is ready. A server that is loading answers 503 or does not answer."""
     try:
         send(f"{root}/health")
     except OSError:
@@ -113,7 +113,7 @@ def is_healthy(root: str) -> bool:
 
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):
-    """A handler for urllib, which would send our key along with any redirect. Raises Elsewhere."""
+    """A redirect handler that refuses other origins, because urllib would send them our key. Raises Elsewhere."""
 
     def redirect_request(self, req: urllib.request.Request, *about: Any) -> urllib.request.Request | None:
         onward = super().redirect_request(req, *about)

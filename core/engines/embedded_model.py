@@ -1,4 +1,4 @@
-"""The embedded model: its file, its name, its card, and how llama.cpp serves it."""
+"""Define the embedded model: its file, name and card, and the size of its server."""
 
 import os
 
@@ -8,14 +8,14 @@ from core.engines.cards import Card
 
 EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
 EMBEDDED_SLOTS = 16  # requests decoded together by all engines of a run
-# A second thread does not speed up a model this small (docs/LOG.md); a second engine does.
+# A second engine speeds up a model this small, but a second thread does not (docs/LOG.md).
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 EMBEDDED_ENGINES = min(4, CORES)
 EMBEDDED_CONTEXT = 2048  # tokens per slot, as in training
 
 
 def embedded_name() -> str:
-    """Return the model's name. It contains the file's digest, so that retraining changes every journal key."""
+    """Return the model's name. The name contains the file's digest, so that retraining changes every journal key."""
     return f"{embedded_card().model}@{embedded_sha256()[:12]}"
 
 

@@ -1,10 +1,10 @@
-"""Read the settings of servers in the environment; no other module reads them (RESULTS_DIR: core/base/files.py).
+"""Read the settings of servers from environment variables. Only this module reads these variables.
 
-They are read at each use, never at import, and stripped: a key from a file often ends in a newline. MODEL may name a
-card (core/engines/cards.py), which then supplies the other settings.
+The settings are read at each use, not at import. Values are stripped, because a key from a file often ends in a
+newline. MODEL may name a card (core/engines/cards.py), which then supplies the other settings.
 
-`python -m core.engines.environment CARD` prints a grader's need on a cluster: the address of its model, or the engine
-that serves it. An unknown card or a missing key is an error before any job is submitted."""
+`python -m core.engines.environment CARD` prints the address of a grader's model, or the engine that serves it. On a
+cluster, an unknown card or a missing key is thus an error before any job is submitted."""
 
 import io
 import os
@@ -31,7 +31,7 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError for settings that can't be right."""
+    """Raise UserError for invalid settings."""
     engine()
     port()
     api_key()
@@ -43,12 +43,12 @@ def check() -> None:
 
 
 def host() -> str:
-    """Return the address that our servers listen on: BIND, else 127.0.0.1."""
+    """Return the address on which our servers listen, which is BIND or 127.0.0.1."""
     return _value("BIND") or "127.0.0.1"
 
 
 def port() -> int:
-    """Return the port that our server listens on and a run looks at: PORT, else 30000. Raises UserError."""
+    """Return the port of our server, which is PORT or 30000. Raises UserError."""
     named = os.environ.get("PORT", str(PORT))
     if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
         raise UserError(f"PORT={named} is no port. Give a number from 1 to 65535")
@@ -56,13 +56,13 @@ def port() -> int:
 
 
 def api_key() -> Key:
-    """Return the key that our servers require and requests carry; "" if none is set. Raises UserError."""
+    """Return the key that our servers require and requests carry, or "" if API_KEY is not set. Raises UserError."""
     return Key(_secret("API_KEY", _value("API_KEY")))
 
 
 def engine() -> str:
-    """Return the engine that ENGINE or MODEL asks for; "" if neither does. Raises UserError.
-    MODEL may be a card, or a .gguf file here, which llama.cpp serves unless BASE_URL names a server."""
+    """Return the engine that ENGINE or MODEL selects, or "" if neither selects one. Raises UserError.
+    A card in MODEL may name an engine. A .gguf file in MODEL selects llama.cpp, unless BASE_URL is set."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"ENGINE={min(unknown)} is unknown. Give one of {', '.join(engines())}")
@@ -73,12 +73,12 @@ def engine() -> str:
 
 
 def asked_by() -> str:
-    """Return the setting that asks for that engine, as NAME=value."""
+    """Return the setting that selects the engine, as NAME=value."""
     return f"ENGINE={_value('ENGINE').lower()}" if _value("ENGINE") else f"MODEL={_value('MODEL')}"
 
 
 def check_is_served(card: Card, engine: str) -> None:
-    """Raise UserError if `card` names no engine and no `engine` is chosen."""
+    """Raise UserError if there is a `card` but no `engine` to serve its model."""
     if card.name and not engine:
         raise UserError(f"the card {card.name} names no engine to start. Set BASE_URL to its server, or unset MODEL")
 
@@ -87,23 +87,23 @@ def check_is_served(card: Card, engine: str) -> None:
 
 
 def base_url() -> str:
-    """Return the address of the server to use: BASE_URL, else the card's; "" if none is set."""
+    """Return the address of the server to use, from BASE_URL or else the card, or "" if neither has an address."""
     return _value("BASE_URL") or card().base_url
 
 
 def is_cards_address() -> bool:
-    """Return whether that address comes from MODEL's card, not from BASE_URL."""
+    """Return whether MODEL's card supplies the address of the server to use."""
     return not _value("BASE_URL") and bool(card().base_url)
 
 
 def key() -> Key:
-    """Return the key of that server. Raises UserError if its card names a key that is not set."""
+    """Return the key of the server to use. Raises UserError if MODEL's card names a variable that is not set."""
     return _key_for(card(), _value("BASE_URL"), "API_KEY")
 
 
 def grader() -> tuple[str, str, Key, Card]:
-    """Return address, model, key and card of the grader's own server, "" for what is not set. Raises UserError.
-    It never receives our API_KEY."""
+    """Return address, model, key and card of the grader's own server, with "" for unset values. Raises UserError.
+    The grader never receives our API_KEY."""
     url, named = _value("GRADER_URL"), _value("GRADER_MODEL")
     its = cards.find(named) if named else cards.NONE
     if address := url or its.base_url:
@@ -115,14 +115,14 @@ def grader() -> tuple[str, str, Key, Card]:
 
 
 def _key_for(card: Card, url: str, other: str) -> Key:
-    """Return the key for the server of `card`, or for the one at `url` instead. Raises UserError.
-    A card's key goes to the card's address only. Servers without one get the variable `other`."""
+    """Return the key for the server at `url`, or for the card's server if `url` is "". Raises UserError.
+    A card's key is sent only to the card's address. The key of other servers is in the variable `other`."""
     is_its_own = not (url and card.base_url) or cards.origin(url) == cards.origin(card.base_url)
     if card.key_env and is_its_own:
         found = _secret(card.key_env, _value(card.key_env) or _in_file(card.key_env))
         if not found:
             raise UserError(
-                f"{card.key_env} is not set. The card {card.name} needs it: the key of its server. Set it in the "
+                f"{card.key_env} is not set. The card {card.name} needs the key of its server. Set it in the "
                 f"environment, or write {card.key_env}=… into {_file()}"
             )
         return Key(found, card.key_env, card.key_header)
@@ -136,7 +136,7 @@ def _file() -> Path:
 
 
 def _in_file(name: str) -> str:
-    """Return the value of `name` in the checkout's .env, else "". It may also be a virtual environment's folder."""
+    """Return the value of `name` in the checkout's .env, or "" if it is missing. A venv named .env is ignored."""
     if not _file().is_file():
         return ""
     from dotenv import dotenv_values  # slow to load, and rarely needed
@@ -146,18 +146,18 @@ def _in_file(name: str) -> str:
 
 
 def _secret(name: str, key: str) -> str:
-    """Return `key`, the value of the variable `name`. Raises UserError, without showing the key."""
+    """Return `key`, the value of the variable `name`. Raises UserError for an invalid key, without showing it."""
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{name} contains a character that no key has (it is not shown here). Set it again")
+        raise UserError(f"{name} contains a character that no key has (the key is not shown). Set {name} again")
     return key
 
 
-# MODEL is a card's name or .toml file, the path of weights to serve, or the name of a model on a server. With BASE_URL
-# nothing is served here, and a path is a name too: by default, vLLM and SGLang name a model by its path.
+# MODEL is a card's name or .toml file, the path of weights to serve, or the name of a model on a server. If BASE_URL is
+# set, a path is a name too, because vLLM and SGLang by default name a model by its path.
 
 
 def card() -> Card:
-    """Return the card that MODEL names; cards.NONE if it names none. Raises UserError."""
+    """Return the card that MODEL names, or cards.NONE if MODEL names no card. Raises UserError."""
     named = _value("MODEL")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
     return cards.NONE if is_path or not named else cards.find(named)
@@ -165,8 +165,8 @@ def card() -> Card:
 
 @contextmanager
 def choosing(named: str) -> Iterator[None]:
-    """Set MODEL to the card `named` (or .toml file) and unset BASE_URL and ENGINE during the block; "" changes nothing.
-    Raises UserError if there is no such card."""
+    """Set MODEL to the card or .toml file `named`, and unset BASE_URL and ENGINE, during the block.
+    If `named` is "", nothing changes. Raises UserError if there is no such card."""
     if not named:
         yield
         return
@@ -185,7 +185,7 @@ def choosing_weights(path: Path) -> Iterator[None]:
 
 @contextmanager
 def setting(**values: str | None) -> Iterator[None]:
-    """Set environment variables during the block. None leaves one as it is."""
+    """Set environment variables during the block. A variable with the value None does not change."""
     given = {name: value for name, value in values.items() if value is not None}
     before = {name: os.environ[name] for name in given if name in os.environ}
     os.environ.update(given)
@@ -212,13 +212,13 @@ def _in_place_of(names: Iterable[str], model: str) -> Iterator[None]:
 
 
 def model() -> str:
-    """Return the model that MODEL or its card names; "" if none is named. Raises UserError."""
+    """Return the model that MODEL or its card names, or "" if no model is named. Raises UserError."""
     its = card()
     return its.model if its.name else _value("MODEL")
 
 
 def served_model() -> str:
-    """Return the name that MODEL gives for the model on a server; "" if it gives none."""
+    """Return the name of the model on a server from MODEL, or "" if MODEL does not name one."""
     return "" if _is_weights() and not base_url() else model()
 
 
@@ -230,18 +230,18 @@ def _is_weights() -> bool:
 
 
 def weights_folder() -> Path | None:
-    """Return the folder of downloaded weights that WEIGHTS_DIR names; None if it is not set."""
+    """Return the folder of downloaded weights in WEIGHTS_DIR, or None if WEIGHTS_DIR is not set."""
     named = _value("WEIGHTS_DIR")
     return Path(os.path.expanduser(named)) if named else None
 
 
 def weights_revision() -> str:
-    """Return the commit or branch of QED-Nano in QED_NANO_REVISION, by default the newest."""
+    """Return the commit or branch of QED-Nano in QED_NANO_REVISION, by default the newest commit."""
     return _value("QED_NANO_REVISION") or "main"
 
 
 def kv_cache() -> str:
-    """Return the type of KV cache in KV; "" if it is not set. Raises UserError."""
+    """Return the type of KV cache in KV, or "" if KV is not set. Raises UserError for an unknown type."""
     kv = _value("KV").lower()
     if kv and kv not in KV_BYTES:
         raise UserError(f"KV={kv} is no type of KV cache. Give one of {', '.join(KV_BYTES)}")
@@ -249,15 +249,15 @@ def kv_cache() -> str:
 
 
 def is_deterministic() -> bool:
-    """Return whether DETERMINISTIC asks for an engine that honours seeds. Raises UserError."""
+    """Return whether DETERMINISTIC=1 asks for an engine that honours seeds. Raises UserError."""
     wanted = _value("DETERMINISTIC")
     if wanted not in ("", "0", "1"):
-        raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Set 1 for an SGLang that honours seeds")
+        raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Set it to 1 for an SGLang that honours seeds")
     return wanted == "1"
 
 
 def python(engine: str) -> str | None:
-    """Return the interpreter in SGLANG_PYTHON or VLLM_PYTHON; None if it is not set."""
+    """Return the interpreter in SGLANG_PYTHON or VLLM_PYTHON, or None if the variable is not set."""
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
@@ -272,7 +272,7 @@ def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
 
 def behind_gateway(root: str, folder: Path) -> dict[str, str]:
     """Return the environment of a command that uses the gateway at `root`, whose servers are registered in `folder`.
-    It asks these servers for their pages without a proxy. A path in MODEL is dropped: the servers use another name."""
+    Requests to these servers use no proxy. A path in MODEL is dropped, because the servers use another name."""
     hosts = {str(urllib.parse.urlsplit(url).hostname) for url in registered(folder)}
     direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
     kept = {name: value for name, value in os.environ.items() if name != "MODEL" or not _is_weights()}
@@ -280,8 +280,8 @@ def behind_gateway(root: str, folder: Path) -> dict[str, str]:
 
 
 def fleet(address: str) -> set[str]:
-    """Return the URLs of the servers of the gateway at `address`, if core/engines/fleet.py started this process for it.
-    A run sends its key to no other servers."""
+    """Return the URLs of the servers that the gateway at `address` uses. A run sends its key only to these servers.
+    The set is empty unless core/engines/fleet.py started this process for the gateway."""
     return registered(Path(os.environ["FLEET"])) if address == _value("BASE_URL") and _value("FLEET") else set()
 
 
@@ -295,14 +295,14 @@ def registered(folder: Path) -> set[str]:
 
 
 def forget_proxies() -> None:
-    """Remove the proxies, which our servers must not be asked through; the gateway ignores NO_PROXY=*."""
+    """Remove the proxies, because our servers must be reached directly and the gateway ignores NO_PROXY=*."""
     for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
         del os.environ[name]
 
 
 def let_openmp_sleep() -> None:
-    """Set OpenMP's waiting policy; call this before importing llama.cpp.
-    OpenMP threads that spin on busy cores slow it down from 1,400 to 3-13 tokens/s."""
+    """Let idle OpenMP threads sleep. Call this function before importing llama.cpp.
+    Threads that spin on busy cores would slow llama.cpp down from 1,400 to 3-13 tokens/s."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
 

@@ -1,10 +1,10 @@
 """Serve a Slurm job array through SGLang Model Gateway (PyPI sglang-router), with three commands for scripts/slurm.
 
-`python -m core.engines.fleet serve FILE`: a server on a free port. FILE contains its URL while it answers.
-`python -m core.engines.fleet run FOLDER SERVERS COMMAND …`: COMMAND, with a gateway to the servers in FOLDER's files.
-`python -m core.engines.fleet gateway FLAGS`: the gateway. API_KEY comes from the environment.
+`python -m core.engines.fleet serve FILE` starts a server on a free port. FILE contains the URL of a running server.
+`python -m core.engines.fleet run FOLDER SERVERS COMMAND …` runs COMMAND with a gateway to FOLDER's servers.
+`python -m core.engines.fleet gateway FLAGS` starts the gateway. API_KEY comes from the environment.
 
-A machine with several GPUs needs no fleet: bash scripts/start_server.sh --dp-size 2."""
+A single machine with several GPUs needs no fleet: bash scripts/start_server.sh --dp-size 2."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from core.base.files import make_folder, write_atomically
 from core.engines import client, environment, process, start
 from core.engines.need import Need
 
-STARTS = 5  # of one server
+STARTS = 5  # starts of one server
 POLL = 0.5  # seconds
 PATIENCE = process.START_SECONDS  # for servers to answer for the first time
 
@@ -30,13 +30,13 @@ FLAGS = (
     # of 4. With the default of 64, one server would get nearly everything, because all prompts are similar.
     *("--policy", "cache_aware", "--cache-threshold", "0.5"),
     *("--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
-    # Only the harness retries (core/generate/generator.py): 5 tries of the gateway in each of its 9 would be 45. The
-    # breaker counts refused requests (400) as failures: ten long prompts would close a healthy server for a minute.
+    # Only the harness retries (core/generate/generator.py), as 5 tries of the gateway in each of its 9 would be 45. The
+    # circuit breaker counts refused requests (400) as failures, so ten long prompts would block a healthy server.
     *("--disable-retries", "--disable-circuit-breaker"),
-    # The harness's TIMEOUT ends a request, so the gateway's must never be the shorter one.
+    # The harness's TIMEOUT ends a request, so the gateway's timeout must be longer.
     *("--request-timeout-secs", "1000000"),
     *("--max-concurrent-requests", "-1"),  # the harness itself respects the servers' limits
-    # A dead server is dropped after 4 s. A busy one has 20 s to answer (SGLang generates a token for the check).
+    # A dead server is dropped after 4 s. A busy server has 20 s to answer (SGLang generates a token for the check).
     *("--health-check-interval-secs", "2", "--health-failure-threshold", "2", "--health-success-threshold", "1"),
     *("--health-check-timeout-secs", "20"),
     *("--worker-startup-timeout-secs", str(PATIENCE), "--worker-startup-check-interval", "1"),
@@ -51,7 +51,7 @@ def say(line: str) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serve until a signal, and restart the server if it ends. Raises UserError if it can't start or keeps ending."""
+    """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or keeps ending."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
@@ -70,7 +70,7 @@ def serve(file: Path) -> None:
 
 
 def follow(root: str, folder: Path) -> int:
-    """Register exactly the servers of `folder` with the gateway at `root`. Return how many of them are healthy."""
+    """Make the gateway at `root` use exactly the servers of `folder`. Return the number of healthy servers."""
     key, wanted = environment.api_key(), environment.registered(folder)
     with suppress(OSError):  # the gateway is starting, or a server has just ended
         known = {each["url"]: each for each in client.objects(client.find(f"{root}/workers", key), "workers")}
@@ -83,8 +83,8 @@ def follow(root: str, folder: Path) -> int:
 
 
 def run(folder: Path, servers: int, args: Sequence[str]) -> int:
-    """Run a command with a gateway once `servers` of them answer, or fewer after PATIENCE. Return its exit status.
-    Raises UserError if no server answers or the gateway ends."""
+    """Run a command with a gateway once `servers` servers answer. After PATIENCE, fewer servers are enough.
+    Return the command's exit status. Raises UserError if no server answers or the gateway ends."""
     port, began = process.free_port(), time.monotonic()
     root = f"http://{environment.host()}:{port}"
     places = ("--host", environment.host(), "--port", str(port), "--prometheus-port", str(process.free_port()))
@@ -98,7 +98,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
 
     key, log = environment.api_key(), folder.with_suffix(".gateway.log")
     with process.running("the gateway", gateway, port, log, secret=key) as held:
-        say(f"{held.wait_until(enough, 2 * PATIENCE)} of {servers} servers answer; running {' '.join(args)}")
+        say(f"{held.wait_until(enough, 2 * PATIENCE)} of {servers} servers answer. Running {' '.join(args)}")
         job = subprocess.Popen(args, env=environment.behind_gateway(root, folder), start_new_session=True)
         try:
             while job.poll() is None:
@@ -112,14 +112,14 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
 
 
 def serve_gateway(flags: Sequence[str]) -> None:
-    """Serve the gateway in the foreground. Raises UserError if it is not installed."""
+    """Serve the gateway in the foreground. Raises UserError if the gateway is not installed."""
     if find_spec("sglang_router") is None:
         raise UserError("SGLang Model Gateway is not installed here. Run 'bash setup.sh fleet'")
     from sglang_router.launch_router import launch_router, parse_router_args
 
     environment.forget_proxies()
     args = parse_router_args(list(flags))
-    args.api_key = environment.api_key() or None  # not a flag, which other users of the machine could read
+    args.api_key = environment.api_key() or None  # other users of the machine could read a flag
     launch_router(args)
 
 

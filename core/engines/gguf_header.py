@@ -1,4 +1,4 @@
-"""Read the header of a GGUF file, as far as sizing a server for its model needs it."""
+"""Read the fields of a GGUF file's header that determine the size of a server."""
 
 import struct
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from gguf import GGUFReader, GGUFValueType, Keys
 from core.base.errors import UserError
 from core.engines.shape import Shape
 
-# Dense models whose layers all keep every key and value: Shape.kv_bytes equals what llama.cpp allocates.
+# Dense models whose layers all keep every key and value. For them, llama.cpp allocates Shape.kv_bytes per token.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
 class Gguf:
-    """A GGUF file, its size in bytes, its model's shape, and the tokens of context it was trained for (`longest`)."""
+    """A GGUF file with its size in bytes, its model's shape, and the model's trained context in tokens (`longest`)."""
 
     path: Path
     bytes: int
@@ -25,17 +25,17 @@ class Gguf:
 
     @classmethod
     def read(cls, path: Path) -> "Gguf":
-        """Read a file's header. Raises UserError for a file that is damaged or of an unsupported architecture."""
+        """Read a file's header. Raises UserError if the file is damaged or its architecture is unsupported."""
         try:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
         except OSError as error:
             raise UserError(f"{path} can't be read ({error.strerror}). Check its path and permissions") from None
         except (ValueError, LookupError, OverflowError, struct.error) as error:
-            raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+            raise UserError(f"{path} is truncated or damaged ({error}). Fetch or convert it again") from None
         architecture = fields.get(Keys.General.ARCHITECTURE)
         if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} has the architecture {architecture}. Give one of {', '.join(ARCHITECTURES)}")
+            raise UserError(f"{path} has the architecture {architecture}. Supported are {', '.join(ARCHITECTURES)}")
         if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
             raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge FIRST OUT.gguf")
 
@@ -62,7 +62,7 @@ class Gguf:
 
 
 class _Header(GGUFReader):
-    """A reader that skips arrays: reading a vocabulary of 152k would take 20 s and half a gigabyte."""
+    """A reader that skips arrays, because a vocabulary of 152k tokens would take 20 s and half a gigabyte."""
 
     def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
         if raw_type != GGUFValueType.ARRAY:
@@ -71,7 +71,7 @@ class _Header(GGUFReader):
         end = orig_offs + 12
         if item := self.gguf_scalar_to_np.get(GGUFValueType(kind)):
             end += count * item().itemsize
-        else:  # strings; no model has arrays of arrays
+        else:  # an array of strings (no model has arrays of arrays)
             for _ in range(count):
                 end += 8 + struct.unpack_from("<Q", self.data.data, end)[0]
         return end - orig_offs, [], [], [GGUFValueType.ARRAY]

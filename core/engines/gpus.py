@@ -1,4 +1,4 @@
-"""Describe GPUs for planning: from a table, from this machine's driver, or from a file."""
+"""Describe GPUs for planning, from a table, this machine's driver or a file."""
 
 import math
 import re
@@ -19,18 +19,18 @@ MIB, GIB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU and its figures."""
+    """A GPU with its memory and speed."""
 
     name: str
     memory: float  # bytes, as its driver reports them
     bandwidth: float  # bytes/s
-    flops: float  # dense bf16 FLOP/s with float32 sums
-    fp8: bool  # compute capability 8.9 or higher; SGLang then keeps an fp8 KV cache
+    flops: float  # dense bf16 FLOP/s with float32 accumulation
+    fp8: bool  # whether SGLang can use an fp8 KV cache (compute capability 8.9 or higher)
 
 
-# Bandwidth and FLOP/s are the vendor's: the white papers "GA102", "Ada GPU Architecture" and "RTX Blackwell" for
-# GeForce, the data sheets of L40S, A100, H100 and H200 for the others. Sparse figures are halved. Memory is the total
-# that nvidia-smi reports, because data sheets round.
+# Bandwidth and FLOP/s come from the vendor: for GeForce, from the white papers "GA102", "Ada GPU Architecture" and "RTX
+# Blackwell", else from the GPU's data sheet. Sparse figures are halved. Memory is the total that nvidia-smi reports,
+# because data sheets round.
 _TABLE = (
     Gpu("RTX 3090", 24576 * MIB, 936e9, 71e12, False),
     Gpu("RTX 4090", 24564 * MIB, 1008e9, 165.2e12, True),
@@ -44,9 +44,9 @@ _TABLE = (
     Gpu("H200", 143771 * MIB, 4800e9, 989.4e12, True),
 )
 GPUS = {gpu.name: gpu for gpu in _TABLE}
-DEFAULT = GPUS["RTX 4090"]  # the project's
+DEFAULT = GPUS["RTX 4090"]  # the project's GPU
 
-# Other names, which drivers report or people use.
+# Other names that drivers or people use.
 _ALSO = {
     "A100": "A100 80GB",
     "A100-SXM4-40GB": "A100 40GB",
@@ -61,7 +61,7 @@ _EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16
 
 
 def _key(name: str) -> str:
-    """Return a name without case, spaces, hyphens and the maker's words, to compare names."""
+    """Return a name in lower case without spaces, hyphens and the maker's words, to compare names."""
     text = name.lower()
     for word in ("nvidia", "geforce", "rtx", " ", "-", "_"):
         text = text.replace(word, "")
@@ -72,7 +72,7 @@ _KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {_key(also): GPUS[nam
 
 
 def named(name: str) -> Gpu:
-    """Return the GPU of the table with this name ("4090", "rtx 4090", a driver's name). Raises UserError for others."""
+    """Return the table's GPU with this name ("4090", "rtx 4090", a driver's name). Raises UserError for other names."""
     if gpu := _KNOWN.get(_key(name)):
         return gpu
     known = ", ".join(GPUS)
@@ -90,14 +90,14 @@ class Described(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def from_file(path: Path) -> Gpu:
-    """Return the GPU that a JSON file describes. Raises UserError."""
+    """Return the GPU that a JSON file describes. Raises UserError if the file is invalid."""
     fix = f"An example: {_EXAMPLE}"
     of = fitted(read_json(path, "GPU file", fix), Described, f"GPU file {path}", fix)
     return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
 
 
 def detect() -> Gpu | None:
-    """Return the first GPU with its driver's figure of memory, if there is one. Raises UserError for an unknown GPU."""
+    """Return the first GPU with the memory that its driver reports, or None. Raises UserError for an unknown GPU."""
     name, size = _first()
     if not name:
         return None
@@ -106,8 +106,8 @@ def detect() -> Gpu | None:
 
 
 def here() -> Gpu:
-    """Return the GPU to serve on: the first of this machine, else the project's own.
-    Of a GPU that the table lacks only the memory is known, and it gets no fp8."""
+    """Return the GPU to serve on: the first of this machine, or DEFAULT.
+    If the table lacks the GPU, only its memory is known, and fp8 is off."""
     name, size = _first()
     if size and _key(name) not in _KNOWN:
         return Gpu(name, size, math.nan, math.nan, False)
@@ -115,12 +115,12 @@ def here() -> Gpu:
 
 
 def memory() -> float | None:
-    """Return the first GPU's bytes of memory; None if its driver does not report them."""
+    """Return the first GPU's memory in bytes, or None if its driver does not report it."""
     return _first()[1]
 
 
 def _first() -> tuple[str, float | None]:
-    """Return the first GPU's name ("" without one) and the bytes of memory that its driver reports."""
+    """Return the first GPU's name ("" without a GPU) and its memory in bytes, as its driver reports them."""
     listed = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
     name, _, size = (listed or "").partition("\n")[0].rpartition(",")
     return name.strip(), float(size) * MIB if size.strip().isdigit() else None

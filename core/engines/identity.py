@@ -1,8 +1,8 @@
-"""Identify the weights that a server serves under a model's name, from what it reports.
+"""Identify the weights that a server serves under a model's name, from the server's report.
 
-A name is not an identity: a server may call anything "default" and restart with other weights. So its report enters the
-journal's keys, and completions of other weights are not reused. The version of its software is only recorded with each
-completion (Server.origin): a run survives an upgrade, and its results show it."""
+A name is not an identity, because a server may call any model "default" and restart with other weights. So the report
+enters the journal's keys, and completions of other weights are not reused. The server's software version is only
+recorded with each completion (Server.origin), so that a run survives an upgrade."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ from core.engines import weights
 from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
-FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # of a model's folder: weights, tokenizer, template, shape
-# What SGLang reports besides the path; others report less. Defaults are omitted.
+FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # the weights, tokenizer, template and shape in a model's folder
+# The settings that SGLang reports besides the path. Other engines report fewer settings. Defaults are omitted.
 SETTINGS = (
     *("base", "lora_paths", "revision", "weight_version", "chat_template"),
     *("quantization", "dtype", "kv_cache_dtype"),
@@ -28,9 +28,9 @@ HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes of each file's beginning and of 
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
-    """Return what decides a server's answers apart from the model's `name`, as far as `settings` and `path` tell.
-    Weights on this machine (`is_here`) are identified by content, so they may move but not change; others by path.
-    A name with a digest suffices, unless the weights here contradict it."""
+    """Return the reported `settings` and the identity of the weights at `path`, because both determine the answers.
+    Weights on this machine (`is_here`) are identified by content, and other weights by their path. The weights are
+    omitted if `name` contains a digest that the weights here do not contradict."""
     found = {}
     for setting in SETTINGS:
         value = settings.get(setting)
@@ -47,7 +47,7 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
 
 
 def weights_at(path: str) -> Path | None:
-    """Return the model's file or folder on this machine, if there is one."""
+    """Return the model's file or folder at `path` on this machine, or None if there is none."""
     try:
         if not Path(path).is_absolute():
             return None
@@ -67,8 +67,8 @@ def _files(path: Path) -> list[Path]:
 
 @lru_cache
 def _sampled(files: weights.Files, is_folder: bool) -> str:
-    """Return the digest of a sample of the bytes, because 140 GB would take minutes. Raises OSError.
-    Other weights differ nearly everywhere."""
+    """Return the digest of a sample of the bytes, because reading 140 GB would take minutes. Raises OSError.
+    A sample is enough, because different weights differ nearly everywhere."""
     found = hashlib.sha256()
     for file, _, size, _ in files:
         found.update(f"{file.name if is_folder else ''} {size}\n".encode())

@@ -1,4 +1,4 @@
-"""Derive how a model is served on a GPU for a run: context, KV cache, and requests at a time.
+"""Compute how a GPU serves a model for a run: the context, the KV cache, and the requests at a time.
 
 The inputs are the model's config.json, the GPU's memory, and the experiment's constants."""
 
@@ -13,26 +13,26 @@ from core.engines.gpus import Gpu
 from core.engines.shape import RUNTIME_BYTES, Shape, kv_tokens, mem_fraction
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
-TRACE_SHARE = 1 / 3  # of MAX_TOKENS in the cache for a request, on average: half of a length of two thirds
-MOST_RUNNING = 256  # requests; more gain nothing on one GPU
+TRACE_SHARE = 1 / 3  # of MAX_TOKENS, the average in the cache per request (half of a length of two thirds)
+MOST_RUNNING = 256  # requests (more requests bring no gain on one GPU)
 FEWEST_HELD = 2048  # the fewest tokens of KV cache per request, which bound the requests in flight
-# A server that embeds: tokens of its longest text, tokens read together, bytes for their activations. (An assumption:
-# a layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens.)
+# For a server of embeddings: the tokens of its longest text, the tokens read together, and the bytes of their
+# activations. The bytes are an assumption. A layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens.
 EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
 
 
 @dataclass(frozen=True)
 class Need:
-    """The size of an experiment's longest request: `k` texts (candidates, reports, summaries) and the new one."""
+    """The size of an experiment's longest request, with `k` texts (candidates, reports, summaries) and a new text."""
 
     k: int = 3
     max_tokens: int = 16384  # of each text, thinking included
     answer_tokens: int = 512  # of the forced answer
-    embeds: bool = False  # whether a server for embeddings, which starts first, holds the same weights on the GPU
+    embeds: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
-        """Read a need from NAME=value arguments. Return it with the other arguments. Raises UserError."""
+        """Read a need from NAME=value arguments. Return the need and the other arguments. Raises UserError."""
         rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
         names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
         known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
@@ -51,35 +51,35 @@ class Need:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a model on a GPU."""
+    """The settings with which a GPU serves a model."""
 
     context: int  # tokens of one request
     kv: str  # "bf16" or "fp8"
     fraction: float  # of the GPU's free memory, for weights and KV cache
     running: int  # requests decoded together
-    tokens: int  # of KV cache, as computed; the server reports its own count
+    tokens: int  # of KV cache, as computed here (the server reports its own count)
     deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
-    share: float = 1  # of the GPU's memory that is left to this server if there are two
+    share: float = 1  # of the GPU's memory for this server, below 1 if there are two servers
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
     """Return the settings for `need` on `gpu`. Raises UserError if the model or one request does not fit.
-    `longest`: tokens of context the model was trained for. `kv`: a type; "" is fp8 if the GPU supports it."""
+    `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that support it."""
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} has no fp8. Unset KV, or set KV=bf16")
+        raise UserError(f"{gpu.name} does not support fp8. Unset KV, or set KV=bf16")
     memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
     tokens = kv_tokens(shape, memory, kv)
     least = PROMPT_TOKENS + need.max_tokens + need.answer_tokens
     if tokens < least and need.embeds:
         raise UserError(
-            f"{gpu.name} is too small for two servers: the one that embeds takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, and one request may need {least:,}. Set ENERGY=0, or use a "
-            "larger GPU, or two: the second one then embeds"
+            f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, use a "
+            "larger GPU, or use a second GPU for embeddings"
         )
     if tokens < least:
         raise UserError(
-            f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name}, and one request may need "
+            f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name}, but one request may need "
             f"{least:,}. Lower MAX_TOKENS, {'set KV=fp8, ' if kv == 'bf16' and gpu.fp8 else ''}or use a larger GPU"
         )
     return Settings(
@@ -94,11 +94,11 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
 
 
 def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
-    """Return the settings of a server that only embeds on `gpu`. Raises UserError if it does not fit."""
+    """Return the settings of a server for embeddings on `gpu`. Raises UserError if the server does not fit."""
     if (needed := embedding_bytes(shape)) > gpu.memory:
         raise UserError(
-            f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, and embedding with this model takes "
-            f"{needed / 2**30:.1f}. Set ENERGY=0, or use a larger GPU"
+            f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, but embedding with this model takes "
+            f"{needed / 2**30:.1f} GiB. Set ENERGY=0, or use a larger GPU"
         )
     return Settings(
         context=min(EMBEDDED_TOKENS, longest),
@@ -111,10 +111,10 @@ def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
 
 
 def embedding_bytes(shape: Shape) -> float:
-    """Return the bytes of GPU memory that a server for embeddings takes."""
+    """Return the bytes of GPU memory that a server for embeddings needs."""
     return RUNTIME_BYTES + shape.weight_bytes + TOGETHER * shape.kv_bytes("bf16") + EMBEDDING_SPARE
 
 
 def running(tokens: int, max_tokens: int) -> int:
-    """Return how many requests, each capped at `max_tokens`, a KV cache of `tokens` holds at a time."""
+    """Return the number of requests, capped at `max_tokens` each, that a KV cache of `tokens` holds at a time."""
     return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))

@@ -1,7 +1,7 @@
 """Start server processes under a supervisor, wait until they answer, explain their failures, and stop them completely.
 
-`python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in a process group of its own and ends
-that group when its standard input closes. So even if the parent is killed, no server keeps a GPU's memory."""
+`python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in its own process group and ends this
+group when the supervisor's standard input closes. So even if the parent is killed, no server keeps a GPU's memory."""
 
 import ctypes
 import json
@@ -24,14 +24,14 @@ from core.base.errors import UserError, command
 from core.base.files import open_log
 from core.engines import environment
 
-START_SECONDS = 1200  # for an engine on a GPU to answer: the first start loads 8 GB and captures CUDA graphs
+START_SECONDS = 1200  # for an engine on a GPU to answer (the first start loads 8 GB and captures CUDA graphs)
 KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
 SHOWN = 15  # of these lines, printed if the server does not start
 POLL = 0.5  # seconds between checks of a starting server
 BLOT = "(not shown)"  # in place of a secret
 
-# Patterns of servers' errors and explanations with a remedy; the first match counts. Other errors are quoted.
+# Patterns of servers' errors, with an explanation and a remedy. The first match counts. Other errors are quoted.
 FAILURES = (
     (
         r"address already in use|errno 98|port \d+ is (already )?in use",
@@ -66,7 +66,7 @@ Answer = TypeVar("Answer")
 class Process:
     """A server process that `running` has started."""
 
-    name: str  # the engine's, for messages
+    name: str  # the engine's name in messages
     port: int
     log: Path | None
     supervisor: "subprocess.Popen[str]"
@@ -79,10 +79,10 @@ class Process:
         self._reader.start()
 
     def _copy(self) -> None:
-        """Copy the output to `sink` without the secret: SGLang prints its settings, including the API key."""
+        """Copy the output to `sink` without the secret. SGLang prints its settings, including the API key."""
         spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
         assert self.supervisor.stdout
-        with suppress(ValueError, OSError):  # the sink was closed: no reason to crash
+        with suppress(ValueError, OSError):  # a closed sink must not end the run
             for line in self.supervisor.stdout:
                 for spelling in spellings:
                     line = line.replace(spelling, BLOT)
@@ -91,14 +91,14 @@ class Process:
                 self.sink.flush()
 
     def status(self) -> int | None:
-        """Return the exit status (128 and more for a signal), or None while it runs."""
+        """Return the exit status (128 and more for a signal), or None while the process runs."""
         status = self.supervisor.poll()
         if status is not None:
             self._reader.join(5)  # for its last lines
         return status
 
     def failure(self) -> str | None:
-        """Return why it ended, in one line with a remedy; None while it runs."""
+        """Return why the process ended and a remedy, in one line, or None while it runs."""
         status = self.status()
         if status is None:
             return None
@@ -106,7 +106,7 @@ class Process:
         return f"{self.name} ended with status {status}: {explanation(list(self.tail), status, self.port)}{where}"
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
-        """Return the first answer of `ready` but None. Raises UserError if the process ends or after `seconds`."""
+        """Return the first result of `ready` except None. Raises UserError if the process ends or after `seconds`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if why := self.failure():
@@ -125,7 +125,7 @@ class Process:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
     def stop(self) -> None:
-        """End the whole process group and wait for it, up to 2 * KILL_SECONDS."""
+        """Terminate the whole process group and wait for its end, up to 2 * KILL_SECONDS."""
         assert self.supervisor.stdin
         with suppress(OSError):
             self.supervisor.stdin.close()
@@ -133,7 +133,7 @@ class Process:
             self.supervisor.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
         if self.log:
-            with suppress(OSError):  # a full disk loses the last lines only
+            with suppress(OSError):  # if the disk is full, only the last lines are lost
                 self.sink.close()
 
 
@@ -147,7 +147,7 @@ def running(
     secret: str = "",
 ) -> Iterator[Process]:
     """Run `args` under a supervisor during the block, in an environment with `changes`.
-    The output is appended to `log`, or goes to standard error, without the `secret`."""
+    The output, without the `secret`, is appended to `log` or printed on standard error."""
     sink = open_log(log) if log else sys.stderr
     supervisor = subprocess.Popen(
         [sys.executable, "-m", "core.engines.process", *args],
@@ -167,14 +167,14 @@ def running(
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
+    """Return a port on which no program listens now."""
     with socket.socket() as listener:
         listener.bind(("", 0))
         return int(listener.getsockname()[1])
 
 
 def explanation(lines: Sequence[str], status: int, port: int) -> str:
-    """Return the meaning of the last `lines` of a server that ended, and a remedy."""
+    """Explain why a server ended, from the last `lines` of its output, and name a remedy."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
         if re.search(pattern, text, re.IGNORECASE):
@@ -185,14 +185,14 @@ def explanation(lines: Sequence[str], status: int, port: int) -> str:
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the last of `lines` that mentions an error, else the last one; "" if there is none."""
+    """Return the last of `lines` that mentions an error, else the last line with text, else ""."""
     filled = [line.strip() for line in lines if line.strip()]
     last = next((line for line in reversed(filled) if "error" in line.lower()), filled[-1] if filled else "")
     return last[:300].rstrip(".")  # the message continues after it
 
 
 def hold(args: Sequence[str]) -> int:
-    """Run `args` until they end or standard input closes, then end their group. Return the exit status."""
+    """Run the command `args` until it ends or standard input closes, then end its group. Return the exit status."""
     try:
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     except OSError as error:
@@ -206,14 +206,14 @@ def hold(args: Sequence[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    """Have Linux kill this child if its supervisor is killed and so can't end it.
-    The processes that SGLang and vLLM start end with the first one."""
+    """Have Linux kill this child if its supervisor is killed.
+    The other processes of SGLang and vLLM end with this child."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Terminate the process group led by `process`, and kill what is left of it after KILL_SECONDS."""
+    """Terminate the process group led by `process`, and kill the remaining processes after KILL_SECONDS."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, sign)

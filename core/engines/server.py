@@ -1,8 +1,8 @@
-"""Define the record of a model server, and the dialect of its engine: how it is recognised and asked.
+"""Define the record of a model server and the dialect of its engine. A dialect recognises and asks servers.
 
-core/engines/attach.py makes records of running servers, core/engines/start.py of servers that it starts. Each file in
-core/engines/dialects defines one engine as its DIALECT. The folder is listed: attaching to a new engine takes no other
-file. An engine that runs start is an OnGpu (core/engines/dialect.py), and has a case in setup.sh."""
+core/engines/attach.py creates records of running servers, and core/engines/start.py starts servers and creates their
+records. Each file in core/engines/dialects defines one engine as DIALECT. A new engine needs only a file in this
+folder. An engine for GPUs derives from OnGpu (core/engines/dialect.py) and has a case in setup.sh."""
 
 import importlib
 import ipaddress
@@ -26,14 +26,14 @@ MARK = "What is 6 times 7?"  # a message that shows how a chat template renders 
 
 TAG = re.compile(r"</?think>")
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
-_DIGEST = re.compile(r"[0-9a-f]{16}")  # of weights on this machine (identity.py), or Ollama's
+_DIGEST = re.compile(r"[0-9a-f]{16}")  # a digest of weights on this machine (identity.py) or from Ollama
 
 
 class Key(str):
-    """A server's key, "" for none, which knows how it is set and sent."""
+    """A server's API key, or "" without one, with the variable that sets it and the header that carries it."""
 
-    variable: str  # its name, which messages show in place of the key; "" if its card names none
-    header: str  # that carries it; "" for Authorization
+    variable: str  # the variable's name, shown in place of the key ("" if the card names no variable)
+    header: str  # the header that carries the key ("" for Authorization)
 
     def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "") -> "Key":
         key = super().__new__(cls, text)
@@ -42,8 +42,8 @@ class Key(str):
 
     @property
     def remedy(self) -> str:
-        """The advice if a server refuses it."""
-        return f"Set {self.variable} to a valid key" if self.variable else "Name its variable in the card (key_env)"
+        """The advice if a server refuses the key."""
+        return f"Set {self.variable} to a valid key" if self.variable else "Set the card's key_env to a variable's name"
 
     @classmethod
     def of(cls, key: str) -> "Key":
@@ -54,16 +54,16 @@ class Key(str):
 
     @property
     def sent(self) -> tuple[str, str]:
-        """The header that carries it: name and value."""
+        """The name and value of the header that carries the key."""
         return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
 
 
 class Dialect:
-    """An engine, or a service with OpenAI's API. The defaults fit an unknown one."""
+    """An engine or a service with OpenAI's API. The default values describe an unknown engine."""
 
     kind = "other"  # its name in journal keys, results and printed lines
     owner = ""  # `owned_by` in its list of models, if that identifies it
-    engines: tuple[str, ...] = ()  # the values of ENGINE that start it; the first one is its own
+    engines: tuple[str, ...] = ()  # the values of ENGINE that start it (the first is its own name)
     is_known = True  # False: it may call any model "default", so its address is part of the model's identity
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process
@@ -79,23 +79,23 @@ class Dialect:
         return bool(self.owner) and str(about.get("owned_by", "")).lower() == self.owner
 
     def recognised(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server | None":
-        """Return the server `found` with what this engine reports; None if another engine answers there.
-        `about`: our model's entry in its list of models. `models`: all entries, by name. By default, see is_owner."""
+        """Return the server `found` with this engine's report, or None if another engine answers there.
+        `about` is our model's entry in the server's list of models, and `models` has all entries by name."""
         return self.described(found, about, models) if self.is_owner(about) else None
 
     def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
-        """Return the server `found` of this engine with what it reports."""
+        """Return the server `found`, which runs this engine, with the properties that it reports."""
         raise NotImplementedError
 
     # Ask it
 
     def refusal(self, server: "Server", config: Sampled) -> str:
-        """Return why it would refuse every request of a run, in one line; "" if it would not."""
+        """Return why the server would refuse every request of a run, in one line, or "" if it would not."""
         return ""
 
     def closed(self, server: "Server", messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request that continues after closed `thinking` and `opening`.
-        Templates cut at tags and strip thinking, so it is sent stripped and without its tags."""
+        Templates split at tags and strip thinking, so the thinking is sent stripped and without its tags."""
         return ending(messages, f"<think>\n{closing(thinking, opening)}")
 
     def left_open(self, server: "Server", messages: Sequence[Message], thinking: str) -> dict[str, Any]:
@@ -103,46 +103,46 @@ class Dialect:
         return ending(messages, f"<think>\n{thinking}")
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
-        """Return the text of a reply after `opening` (see `closed`); None if the server began a new turn instead.
-        A parser takes everything before the next closing tag for reasoning."""
+        """Return the text of a reply after `opening` (see `closed`), or None if the server began a new turn.
+        A server's parser takes all text before the next closing tag as reasoning."""
         return content.removeprefix(opening) if content.startswith(opening) else reasoning + content
 
 
 @dataclass(frozen=True)
 class Server:
-    """A running server. The completions of two are interchangeable if their `identity` and `key_fields` are equal."""
+    """A running server. Completions of two servers are interchangeable if `identity` and `key_fields` are equal."""
 
     kind: str  # the name of its dialect
-    base_url: str  # without /chat/completions; for our engines it ends in /v1
+    base_url: str  # without /chat/completions (for our engines it ends in /v1)
     model: str  # the name that requests use
-    why: str  # why a run uses it: a short clause, for the opening of a run and for results
+    why: str  # why a run uses it, in a short clause for the run's first lines and for results
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
     sha256: str | None = None  # of the model's file, if that is here
     revision: str | None = None  # the commit of the model's weights, if they were fetched here
     closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
-    seeds: bool | None = None  # whether a request's seed determines the sample; None if unknown
-    weights: dict[str, str] = field(default_factory=dict, hash=False)  # its report of them (identity.fingerprint)
+    seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
+    weights: dict[str, str] = field(default_factory=dict, hash=False)  # as reported (identity.fingerprint)
     replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
     card: Card = field(default=NONE, repr=False, hash=False)  # facts about the model that the server does not report
-    query: dict[str, str] = field(default_factory=dict, hash=False)  # of every address ("api-version")
+    query: dict[str, str] = field(default_factory=dict, hash=False)  # the query of every address ("api-version")
     api_key: str = field(default="", repr=False)
-    # Probes this address again; None if nothing answers. Raises UserError if the server is not usable.
+    # Probes this address again. Returns None if nothing answers. Raises UserError if the server is not usable.
     look: "Callable[[Server], Server | None]" = field(default=lambda server: server, repr=False, compare=False)
     # Returns `tail`.
     template: "Callable[[Server], str | None]" = field(default=lambda server: None, repr=False, compare=False)
-    # Why a server that was started here ended; None while it runs, and for other servers.
+    # Returns why a server that was started here ended. Returns None while it runs, and for other servers.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect of its engine."""
+        """The dialect of the server's engine."""
         return named(self.kind)
 
     @property
     def root(self) -> str:
-        """The address of its pages outside OpenAI's API."""
+        """The address of the server's endpoints outside OpenAI's API."""
         return self.base_url.removesuffix("/v1")
 
     @property
@@ -153,7 +153,7 @@ class Server:
 
     @property
     def rests_on(self) -> str:
-        """The name or unreadable path that alone identifies the model in the journal; "" if its content does."""
+        """The name or unreadable path that identifies the model in the journal, or "" if the weights' content does."""
         weights = self.weights.get("weights", "")
         if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
             return ""
@@ -167,14 +167,14 @@ class Server:
 
     @property
     def key_fields(self) -> dict[str, str]:
-        """The part of journal keys beyond `identity`, including the changes by its card.
-        A name with a digest suffices for llama.cpp, and the address in `identity` for an unknown kind."""
+        """The fields of journal keys besides `identity`, including the card's fields.
+        Unknown engines and llama.cpp are named only if they report weights, because otherwise `identity` suffices."""
         is_included = self.dialect.is_in_keys or bool(self.weights)
         return ({"kind": self.kind} | self.weights if is_included else {}) | self.card.key_fields
 
     @property
     def origin(self) -> str:
-        """The server in a line, which the journal records with each completion."""
+        """The description of the server in one line. The journal stores it with each completion."""
         if not (self.dialect.has_version or self.weights) and digest_in(self.model):
             return one_line(f"{self.kind}, {self.model}", 500)
         which = [f"{name} {value}" for name, value in self.weights.items()]
@@ -184,21 +184,21 @@ class Server:
 
     @cached_property
     def tail(self) -> str | None:
-        """The text that its chat template appends to a question; None if unknown. The first use asks the server."""
+        """The text that the chat template appends to a question, or None if unknown. The first use asks the server."""
         return self.template(self)
 
     @property
     def thinking(self) -> bool | None:
-        """The state after `tail`: True inside thinking (text cut off before any tag is thinking), None if unknown."""
+        """The state after `tail`: True inside thinking, False outside, None if unknown."""
         return None if self.tail is None else self.tail.rfind("<think>") > self.tail.rfind("</think>")
 
     @property
     def cannot_continue(self) -> str:
-        """The reason why it can't continue a message; "" if it can, or if only a trial shows it."""
+        """The reason why the server can't continue a message, or "" if it can or only a trial shows it."""
         return CANNOT if self.card.continues is False else ""
 
     def model_info(self) -> dict[str, Any]:
-        """Return the model's part of results."""
+        """Return the fields of results that describe the model."""
         return {
             "name": self.model,
             "revision": self.revision,
@@ -210,7 +210,7 @@ class Server:
 
 
 def digest_in(name: str) -> str | None:
-    """Return the first 12 digits of the weights' sha256, with which this project's names end; None for other names."""
+    """Return the 12 digits of the weights' sha256 at the end of a name of this project, or None for other names."""
     found = _BY_CONTENT.search(name)
     return found[1] if found else None
 
@@ -229,12 +229,12 @@ def untagged(thinking: str) -> str:
 
 
 def closing(thinking: str, opening: str) -> str:
-    """Return `thinking` without tags, closed, with `opening` appended."""
+    """Return `thinking` without its tags, followed by a closing tag and `opening`."""
     return f"{untagged(thinking)}\n</think>\n\n{opening}"
 
 
 def ending(messages: Sequence[Message], content: str) -> dict[str, Any]:
-    """Return the field of a request whose last message is the beginning of the model's own."""
+    """Return the field of a request whose last message is the beginning of the assistant's reply."""
     return {"messages": [*messages, {"role": "assistant", "content": content}]}
 
 
@@ -243,7 +243,7 @@ def ending(messages: Sequence[Message], content: str) -> dict[str, Any]:
 
 @cache
 def dialects() -> tuple[Dialect, ...]:
-    """Return the dialects of all engines by their files' names, with the unknown ones last."""
+    """Return the dialects of all engines, sorted by their files' names. Unknown engines come last."""
     package = importlib.import_module("core.engines.dialects")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     found = [importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names]

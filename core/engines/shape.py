@@ -1,4 +1,4 @@
-"""Compute the bytes of a transformer's weights and KV cache, and its operations, from its shape."""
+"""Compute the bytes of a transformer's weights and KV cache, and its number of operations, from its shape."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +11,13 @@ from core.base.fields import fitted
 from core.base.files import read_json
 
 KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
-RUNTIME_BYTES = 2**29  # for CUDA itself; an assumption: 0.3 to 0.6 GB are usual
+RUNTIME_BYTES = 2**29  # for CUDA itself (an assumption, 0.3 to 0.6 GB are usual)
 
 Size = Annotated[int, Meta(ge=1, lt=2**31)]
 
 
 class Config(Struct, frozen=True):
-    """A config.json, as far as it determines the shape."""
+    """The fields of a config.json that determine a model's shape."""
 
     num_hidden_layers: Size
     hidden_size: Size
@@ -64,7 +64,7 @@ class Shape:
 
     @property
     def layer_parameters(self) -> int:
-        """The parameters of all layers: projections of attention and MLP, and norms, also of queries and keys."""
+        """The number of parameters in all layers: projections of attention and MLP, and norms."""
         attention = 2 * self.hidden * (self.heads + self.kv_heads) * self.head_dim
         norms = 2 * self.hidden + 2 * self.head_dim
         return self.layers * (attention + 3 * self.hidden * self.intermediate + norms)
@@ -80,18 +80,18 @@ class Shape:
 
     @property
     def step_parameters(self) -> int:
-        """The parameters that a decoding step reads and multiplies with: the layers and the output embedding."""
+        """The number of parameters that a decoding step reads: the layers and the output embedding."""
         return self.layer_parameters + self.vocab * self.hidden + self.hidden
 
     def flops(self, prompt: int, cached: int, completion: int) -> float:
-        """Return the operations of a request. A token is multiplied with all weights and attends to all earlier tokens.
-        `cached` tokens of the prompt take none, and the prompt needs no output embedding."""
+        """Return a request's operations. Each token is multiplied with all weights and attends to all earlier tokens.
+        `cached` tokens of the prompt need no operations. The prompt needs no output embedding."""
         attended = ((prompt + completion) ** 2 - cached**2) / 2
         multiplied = self.layer_parameters * (prompt - cached) + self.step_parameters * completion
         return 2 * multiplied + 4 * self.layers * self.heads * self.head_dim * attended
 
     def kv_bytes(self, kv: str = "bf16") -> int:
-        """Return the bytes of a token in a KV cache of type `kv`: keys and values of every layer."""
+        """Return the bytes per token in a KV cache of type `kv`, for the keys and values of every layer."""
         return 2 * self.layers * self.kv_heads * self.head_dim * KV_BYTES[kv]
 
 
@@ -101,12 +101,12 @@ QED_NANO = Shape(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, int
 
 def mem_fraction(memory: float) -> float:
     """Return the share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static).
-    The rest, 2.5 GiB and 4%, is for activations and CUDA graphs. An assumption: users report 0.85 to 0.9 on 24 GB."""
+    The rest, 2.5 GiB and 4%, is for activations and CUDA graphs. On 24 GB, users report shares of 0.85 to 0.9."""
     free = memory - RUNTIME_BYTES
     return round(max(0.0, 1 - (2.5 * 2**30 + 0.04 * memory) / free), 3)
 
 
 def kv_tokens(shape: Shape, memory: float, kv: str = "bf16") -> int:
-    """Return the tokens that the KV cache holds on a GPU with `memory` bytes; 0 if the weights alone do not fit."""
+    """Return the tokens that the KV cache holds on a GPU with `memory` bytes, or 0 if the weights alone do not fit."""
     room = (memory - RUNTIME_BYTES) * mem_fraction(memory) - shape.weight_bytes
     return max(0, int(room // shape.kv_bytes(kv)))

@@ -1,8 +1,8 @@
-"""Find or start the server of a run: one that is running, or the best one that this machine can start.
+"""Find a running server for a run, or start the best one that this machine supports.
 
-The order (`serving`): BASE_URL, or the address of the card in MODEL. Then a server on port 30000. Then SGLang with
-QED-Nano, if there is an NVIDIA GPU. Else llama.cpp in this process (xllamacpp) with the embedded model. ENGINE or MODEL
-may ask for another engine. A MODEL that is a .gguf file asks for llama.cpp."""
+`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on port 30000. If no server
+answers there, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with the
+embedded model. ENGINE or MODEL may select another engine. A .gguf file in MODEL selects llama.cpp."""
 
 import shlex
 import shutil
@@ -37,7 +37,7 @@ from core.engines.server import WAITING, Server
 
 
 def graders_server() -> Server | None:
-    """Return the server at GRADER_URL or of the card in GRADER_MODEL; None if both are unset. Raises UserError."""
+    """Return the server at GRADER_URL or in GRADER_MODEL's card, or None if both are unset. Raises UserError."""
     url, model, key, card = environment.grader()
     if not url:
         return None
@@ -48,7 +48,7 @@ def graders_server() -> Server | None:
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield a grader's server outside of runs: of the card `named`, else graders_server, else the one of any run."""
+    """Yield the server of the card `named` to grade outside of runs, else graders_server, else the server of a run."""
     if not named and (found := graders_server()):
         yield found
         return
@@ -58,7 +58,7 @@ def grading_server(named: str, need: Need) -> Iterator[Server]:
 
 @contextmanager
 def serving(need: Need | None = None) -> Iterator[Server]:
-    """Yield the server of this run. One that the run starts for its `need` ends with the block. Raises UserError."""
+    """Yield this run's server. A server that is started for its `need` ends with the block. Raises UserError."""
     environment.check()
     wanted = environment.engine()
     if environment.base_url():
@@ -73,8 +73,8 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
-    """Start the server that ENGINE and MODEL ask for, else the best one here, on `port` or a free one.
-    `extra`: flags for it. `is_for_run`: set it up if it is missing, and log its output. Raises UserError."""
+    """Start the server that ENGINE and MODEL select, else the best one here, on `port` or a free port.
+    `extra` are flags for the server. If `is_for_run`, install a missing engine and log its output. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
@@ -84,15 +84,15 @@ def asked_for(
             set_up(engine)
         return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
     if extra:
-        raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}: only SGLang and vLLM take them")
+        raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")
     if wanted == llamacpp.ENGINE:
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
         if model.endswith(".gguf"):
             raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
-            f"MODEL={model} can't be served: no server answers on port {environment.port()} and there is no NVIDIA "
-            "GPU. Set BASE_URL for a model on a server, MODEL to a .gguf file that exists, or unset MODEL for the "
+            f"MODEL={model} can't be served. No server answers on port {environment.port()}, and there is no NVIDIA "
+            "GPU. Set BASE_URL for a model on a server, set MODEL to an existing .gguf file, or unset MODEL for the "
             f"embedded model. {cards.listing()}"
         )
     its = card if card.engine == llamacpp.EMBEDDED else None
@@ -110,12 +110,12 @@ def _at_base_url() -> Server:
 
 
 def _listed() -> dict[str, object] | None:
-    """Return the list of models on our port; {} for another program, None if nothing answers."""
+    """Return the list of models on our port, {} if another program answers, or None if nothing answers."""
     return client.find(f"http://{environment.host()}:{environment.port()}/v1/models", environment.api_key())
 
 
 def _on_port(wanted: str) -> Server | None:
-    """Return the server of models on our port, if there is one. Raises UserError if it is not the `wanted` one."""
+    """Return the model server on our port, or None. Raises UserError if the server does not run the `wanted` engine."""
     if not (_listed() or {}).get("data"):
         return None
     port = environment.port()
@@ -140,8 +140,8 @@ def _on_port(wanted: str) -> Server | None:
 def embedded(
     port: int = 0, why: str = "", engines: int = 1, card: Card | None = None, gguf: Path = EMBEDDED_GGUF
 ) -> Iterator[Server]:
-    """Serve the embedded model, or a `gguf` file that was trained from it, on llama.cpp here. Raises UserError.
-    With several `engines` each has a port of its own. API_KEY is required if set."""
+    """Serve the embedded model, or a `gguf` file trained from it, on llama.cpp in this process. Raises UserError.
+    Each of several `engines` has its own port. Requests must carry API_KEY, if it is set."""
     why = why or f"no server answers on port {environment.port()} and there is no NVIDIA GPU"
     known = card or embedded_card()
     name = embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
@@ -170,7 +170,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
     if size.context < need.context:
         limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
         say(
-            f"note: requests have {size.context:,} tokens ({limit}) and the longest may need {need.context:,}. "
+            f"note: requests have {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
             "Aggregations that do not fit fail or are truncated. If this happens, lower MAX_TOKENS or K",
             sys.stderr,
         )
@@ -193,8 +193,8 @@ def reached(address: str, why: str, name: str, card: Card = cards.NONE) -> Serve
 def launched(
     engine: OnGpu, need: Need, why: str = "", log: Path | None = None, extra: Sequence[str] = (), port: int = 0
 ) -> Iterator[Server]:
-    """Start an `engine` with the model in MODEL, and stop it with all its processes at the end. Raises UserError.
-    Its output goes to `log`, or to standard error. `extra` flags come last, so they win."""
+    """Start an `engine` with the model in MODEL, and stop all its processes after the block. Raises UserError.
+    The output is written to `log`, or to standard error. `extra` flags come last, so that they override others."""
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
@@ -216,12 +216,12 @@ def started(
     log: Path | None = None,
     card: Card = cards.NONE,
 ) -> Iterator[Server]:
-    """Start an engine by arguments for its interpreter, which serve a model named `model`. Otherwise like launched."""
+    """Start an engine with `args` for its Python interpreter, which serve a model named `model`. See `launched`."""
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
-        say(f"starting {engine.label} (a few minutes; its log: {log})", sys.stderr)
+        say(f"Starting {engine.label} takes a few minutes. Its log is {log}", sys.stderr)
 
     def answering() -> Server | None:
         return probe(root, why, model, key, card) if client.is_healthy(root) else None
@@ -231,20 +231,20 @@ def started(
         hidden, secrets = engine.secrets(key, Path(folder.name))
         with process.running(engine.label, [*args, *hidden], port, log, secrets, key) as running:
             server = running.wait_until(answering, process.START_SECONDS)
-            folder.cleanup()  # the key has been read: no copy is left if this process is killed
+            folder.cleanup()  # the server has read the key, so no copy is left if this process is killed
             yield replace(server, failure=running.failure)
 
 
 def gpu_engine() -> OnGpu:
-    """Return the engine for a GPU that ENGINE names, else the default one. Raises UserError for another ENGINE."""
+    """Return the GPU engine that ENGINE names, else the default GPU engine. Raises UserError for another ENGINE."""
     wanted = environment.engine()
     if engine := dialect.on_gpu(wanted):
         return engine
-    raise UserError(f"{environment.asked_by()} serves no folder of weights on a GPU. Unset it")
+    raise UserError(f"{environment.asked_by()} can't serve a folder of weights on a GPU. Unset it")
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
-    """Return the model that MODEL names. Raises UserError without a GPU, or if the engine would misread it."""
+    """Return the model that MODEL names. Raises UserError without a GPU, or if the engine would misread the model."""
     _check_gpu(engine)
     model = weights.Model.at(named)
     engine.check_model(model.folder)
@@ -252,7 +252,7 @@ def model_for(engine: OnGpu, named: str) -> weights.Model:
 
 
 def set_up(engine: OnGpu) -> None:
-    """Install an `engine` if it is missing; end the process if that fails. Raises UserError without a GPU."""
+    """Install an `engine` if it is missing, and end the process if that fails. Raises UserError without a GPU."""
     _check_gpu(engine)
     files.set_up(engine.kind)
 
@@ -260,12 +260,12 @@ def set_up(engine: OnGpu) -> None:
 def _check_gpu(engine: OnGpu) -> None:
     if not gpus.has_gpu():
         name = environment.asked_by().partition("=")[0]
-        raise UserError(f"{engine.label} needs an NVIDIA GPU, and nvidia-smi lists none. Unset {name} to use the CPU")
+        raise UserError(f"{engine.label} needs an NVIDIA GPU, but nvidia-smi lists none. Unset {name} to use the CPU")
 
 
 def python_of(engine: OnGpu) -> str:
-    """Return an interpreter that imports the engine. Raises UserError if there is none.
-    The order: SGLANG_PYTHON or VLLM_PYTHON, the venv of setup.sh, the image's own python3."""
+    """Return an interpreter that can import the engine. Raises UserError if there is none.
+    The candidates are SGLANG_PYTHON or VLLM_PYTHON if set, else the venv of setup.sh and then python3."""
     package = engine.kind
     named = environment.python(package)
     candidates = [named] if named else [str(ROOT / f".venv-{package}" / "bin" / "python"), shutil.which("python3")]
@@ -273,9 +273,9 @@ def python_of(engine: OnGpu) -> str:
         if python and _imports(python, package):
             return python
     if named:
-        raise UserError(f"{package.upper()}_PYTHON={named} can't import {package}. Set another, or unset it")
+        raise UserError(f"{package.upper()}_PYTHON={named} can't import {package}. Correct it, or unset it")
     setup = "bash setup.sh" if engine.is_default else f"bash setup.sh {package}"
-    raise UserError(f"no python here can import {package}. Run '{setup}' to set one up")
+    raise UserError(f"no Python here can import {package}. Run '{setup}' to install it")
 
 
 def _imports(python: str, module: str) -> bool:
@@ -286,16 +286,16 @@ def _imports(python: str, module: str) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """Serve as a run would, in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
-    K, MAX_TOKENS and ANSWER_TOKENS size it. SGLang or vLLM get the flags."""
+    """Start a run's server in the foreground until Ctrl-C: `bash scripts/start_server.sh [NAME=value …] [flags]`.
+    K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags are passed to SGLang or vLLM."""
     environment.check()
     if _listed() is not None:
-        raise UserError(f"port {environment.port()} already has a server. Stop it, or choose another PORT")
+        raise UserError(f"port {environment.port()} already has a server. Stop that server, or choose another PORT")
     need, extra = Need.read(argv)
     signals.Stop()
     with suppress(KeyboardInterrupt), asked_for(need, extra, environment.port()) as server:
         print(
-            f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+            f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} tokens, about "
             f"{server.limit} requests at a time). Ctrl-C stops it.",
             flush=True,
         )

@@ -1,6 +1,6 @@
-"""Fetch QED-Nano's weights once from the Hugging Face hub. A broken download is resumed.
+"""Fetch QED-Nano's weights once from the Hugging Face hub. An interrupted download is resumed.
 
-QED_NANO_REVISION chooses the commit, by default the newest. FETCHED.json and results record it."""
+QED_NANO_REVISION chooses the commit, by default the newest. FETCHED.json and results record the commit."""
 
 import hashlib
 import json
@@ -19,12 +19,12 @@ from core.engines import environment
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
-PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # safetensors only: no pickle, no remote code
+PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
 
 
 def folder() -> Path:
-    """Return the folder of QED-Nano's weights, present or not.
-    This is WEIGHTS_DIR, else the checkout if they are there, else a rented machine's volume, else the checkout."""
+    """Return the folder of QED-Nano's weights, even if it does not exist.
+    It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
     if named := environment.weights_folder():
         return named / "QED-Nano"
     here, shared = files.HOME / "weights" / "QED-Nano", files.VOLUME / "models" / "qed-nano"
@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def fetched() -> dict[str, str] | None:
-    """Return {"repo", "revision"} of the weights on this disk, or None if they are missing or incomplete."""
+    """Return {"repo", "revision"} of the weights on this disk, or None if the weights are missing or incomplete."""
     try:
         note: dict[str, str] = json.loads((folder() / "FETCHED.json").read_text())
         return note
@@ -41,11 +41,11 @@ def fetched() -> dict[str, str] | None:
         return None
 
 
-Files = tuple[tuple[Path, int, int, int], ...]  # with their state, because a round of STaR may replace them
+Files = tuple[tuple[Path, int, int, int], ...]  # paths with their state, because a round of STaR may replace the files
 
 
 def files_of(paths: Iterable[Path]) -> Files:
-    """Return files with their state, for functions that cache by content. Raises OSError."""
+    """Return the paths with their state, for functions that cache by content. Raises OSError."""
     return tuple((path, now.st_mtime_ns, now.st_size, now.st_ino) for path in paths for now in [os.stat(path)])
 
 
@@ -97,21 +97,21 @@ class Model:
 
 
 def template(folder: Path) -> str | None:
-    """Return the chat template in a model's folder; None if none can be read."""
+    """Return the chat template in a model's folder, or None if it can't be read."""
     try:
         if (file := folder / "chat_template.jinja").is_file():
             return file.read_text(encoding="utf-8")
         found = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("chat_template")
     except (OSError, ValueError, AttributeError):
         return None
-    if isinstance(found, list):  # several, by name
+    if isinstance(found, list):  # several templates, by name
         found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
     return found if isinstance(found, str) else None
 
 
 def how_to_fetch(named: str) -> str:
-    """Return advice on fetching a model of the hub, if `named` is such a name; else "".
-    Only QED-Nano is fetched automatically: the size and terms of others are unknown."""
+    """Return advice on fetching the model `named` from the hub, or "" if it is no hub model.
+    Only QED-Nano is fetched automatically, because the size and terms of other models are unknown."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) or Path(named).exists():
         return ""
     folder = f"models/{named.partition('/')[2]}"
@@ -119,7 +119,7 @@ def how_to_fetch(named: str) -> str:
 
 
 def fetch() -> Path:
-    """Return the folder with the weights of the wanted commit, and download what is missing. Raises UserError."""
+    """Fetch the missing weights of the selected commit and return their folder. Raises UserError if that fails."""
     here, revision = folder(), environment.weights_revision()
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
     if (note := fetched()) and (note["revision"] == revision or not is_pinned):
@@ -129,17 +129,17 @@ def fetch() -> Path:
 
         here.mkdir(parents=True, exist_ok=True)
         commit = HfApi().model_info(REPO, revision=revision).sha or revision
-        (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain a mixture
+        (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain files of two commits
         snapshot_download(REPO, revision=commit, local_dir=here, allow_patterns=PATTERNS)
         (here / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
-    except Exception as error:  # the hub client raises many kinds: offline, gated, no such revision, disk
+    except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
         reason = str(error).strip().split("\n")[0][:200]
         raise UserError(
             f"{REPO} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a "
-            "token) and the disk (8.3 GB; WEIGHTS_DIR names another). Then run the same command again: it resumes"
+            "token) and the disk (8.3 GB, or set WEIGHTS_DIR). Then run the same command again to resume"
         ) from None
     if not is_pinned:
-        say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins these", sys.stderr)
+        say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins this commit", sys.stderr)
     return here
 
 

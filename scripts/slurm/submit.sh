@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run an experiment on a Slurm cluster: a job array of servers, one GPU each, and a job that runs the experiment on them
-# and cancels them when it ends. Run it on a login node, in a checkout that all nodes see:
-#   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses: others must not use them
+# and cancels them when it ends. Run this script on a login node, in a checkout that all nodes see:
+#   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses, but others must not use them
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
 #   SERVERS=4 bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]
 #   SERVERS=4 bash scripts/slurm/submit.sh 18_proofs [NAME=value …] GRADER=card [GRADES=3 MAX_DOLLARS=5 …]
@@ -36,7 +36,7 @@ bash setup.sh fleet
 if [ $# -gt 0 ]; then
   need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment "${1#GRADER=}") || exit 2
   case $need in
-    http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders has no use: $1 is served at $need. Unset it"; graders=0 ;;
+    http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders has no effect, because $1 is served at $need. Unset GRADER_SERVERS"; graders=0 ;;
     embedded | llamacpp) graders=${graders:-0} ;;  # the grading serves it in its own process
     *) graders=${graders:-$servers} ;;
   esac
@@ -49,12 +49,12 @@ common=(--parsable --chdir="$root" --export=ALL)  # ALL: keys travel in the envi
 
 array=$(sbatch "${common[@]}" --array="0-$((servers - 1))" --output="$RESULTS_DIR/fleet/slurm-%A_%a.log" \
   "${servers_options[@]}" scripts/slurm/servers.sbatch)
-array=${array%%;*}  # on a federation: id;cluster
+array=${array%%;*}  # a federation prints id;cluster
 job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/fleet/slurm-%j.log" \
   "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
-  scancel "$array"; fail "the experiment could not be submitted (see above); its servers are cancelled"; }
+  scancel "$array"; fail "the experiment could not be submitted (see above). Its servers are cancelled"; }
 job=${job%%;*} jobs="$job $array"
-echo "servers: job array $array; $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
+echo "servers: job array $array. $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
 
 if [ $# -gt 0 ]; then
   words=("$@") changes=()
@@ -66,7 +66,7 @@ if [ $# -gt 0 ]; then
   grading=$(env "${changes[@]}" sbatch "${common[@]}" --dependency="afterok:$job" --kill-on-invalid-dep=yes \
     --job-name=qed-rsa-grading --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \
     scripts/slurm/experiment.sbatch own "$graders" bash scripts/grade.sh "$name" "${words[@]}") || {
-    scancel "$job"; scancel "$array"; fail "the grading could not be submitted (see above); the run is cancelled"; }
+    scancel "$job"; scancel "$array"; fail "the grading could not be submitted (see above). The run is cancelled"; }
   jobs="${grading%%;*} $jobs"
   echo "grading: job ${grading%%;*}, which starts if $name succeeds, on ${graders/#0/no} servers of its own"
 fi

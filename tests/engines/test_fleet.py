@@ -148,7 +148,7 @@ def test_the_shell_scripts_pass_shellcheck() -> None:
 def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: dict[str, str], results: Path) -> None:
     done = submit(slurm, EXPERIMENT, *SMALL)
     assert done.returncode == 0, done.stderr
-    assert "servers: job array 1001; 02_rsa_basic: job 1002" in done.stdout and "scancel 1002 1001" in done.stdout
+    assert "servers: job array 1001. 02_rsa_basic: job 1002" in done.stdout and "scancel 1002 1001" in done.stdout
     state = Path(slurm["SLURM_STAND_IN"])
     journal = results / "journal" / f"{EXPERIMENT}.jsonl"
     assert eventually(lambda: len(lines(journal)) >= 5)

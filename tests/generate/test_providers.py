@@ -139,7 +139,7 @@ def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(prov
     place.refuse = openais
     plain = probe(place.base, "x", key=KEY)
     assert plain is not None and not plain.card.name
-    with pytest.raises(UserError, match='cap = "max_completion_tokens"; MODEL='):
+    with pytest.raises(UserError, match='cap = "max_completion_tokens". For OpenAI, set MODEL='):
         ask(plain, tmp_path)
     halfway = replace(plain, card=Card("mine", cap="max_completion_tokens"))
     with pytest.raises(UserError, match=r'card mine .* never = \["temperature"\]'):

@@ -1,7 +1,7 @@
 """Serve models on llama.cpp, the engine for machines without an NVIDIA GPU, and attach to llama.cpp servers.
 
-In this process (by xllamacpp) it serves the embedded model, or the GGUF file that MODEL names, sized by the file's
-header and the machine's memory."""
+In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The header of the GGUF file and
+the machine's memory determine the server's size."""
 
 import os
 import socket
@@ -28,23 +28,23 @@ from core.types import Message
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
 
-# Bytes that are left, besides a tenth of the memory, to the system, other programs and llama.cpp's own buffers (0.1 GB
-# with QED-Nano's shape, two slots and contexts of 6,656). An assumption.
+# Bytes for the system, other programs and llama.cpp's own buffers, besides a tenth of the memory (an assumption). The
+# buffers take 0.1 GB with QED-Nano's shape, two slots and contexts of 6,656.
 SPARE = 2 * 2**30
-BLOCK = 256  # tokens: llama.cpp rounds the context of a slot up to a multiple of it
-CACHE_MIB = 256  # for prompts that have left their slot, with a model as small as the embedded one
-HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
+BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
+CACHE_MIB = 256  # for prompts that have left their slot, enough for a model as small as the embedded one
+HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
 class LlamaCpp(Dialect):
-    """The server of llama.cpp. It honours seeds, and renders an assistant's message with a reasoning field as it is."""
+    """The engine llama.cpp. It honours seeds and renders an assistant's message with a reasoning field unchanged."""
 
     kind = "llama.cpp"
     owner = "llamacpp"
     engines = ("llamacpp", "embedded")
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
-    has_version = False  # a server outside reports its release in other words than one in this process
+    has_version = False  # a separate server and a server in this process report their release in different forms
     ends_at_context = True
 
     def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
@@ -69,11 +69,11 @@ class LlamaCpp(Dialect):
         return _reasoned(messages, thinking, opening)
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
-        """Return the fields of a request. llama.cpp leaves the thinking of a message without content open."""
+        """Return the fields of a request. If the last message has no content, llama.cpp leaves its thinking open."""
         return _reasoned(messages, thinking, "")
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str:
-        """Return the text after `opening`. llama.cpp replies with the whole message, including the given thinking."""
+        """Return the text after `opening`. llama.cpp repeats the request's thinking and opening in its reply."""
         return content.removeprefix(opening) if content.startswith(opening) else content or reasoning
 
 
@@ -82,7 +82,7 @@ def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[
 
 
 def tail(server: Server) -> str | None:
-    """Return the text that the chat template appends to a question; None if the server does not report it."""
+    """Return the text that the chat template appends to a question, or None if the server does not report it."""
     return chat_template.tail_of(page_of(server, "apply-template", chat_template.question(server)).get("prompt"))
 
 
@@ -92,7 +92,7 @@ ENGINE, EMBEDDED = DIALECT.engines
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a server: `slots` of requests decoded together, tokens of `context` in each, and CPU `threads`."""
+    """The size of a server: `slots` for requests at a time, tokens of `context` per slot, and CPU `threads`."""
 
     slots: int
     context: int
@@ -100,16 +100,16 @@ class Size:
 
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
-    """Return how to serve `need` with `memory` bytes and `cores` physical cores. Raises UserError if no request fits.
-    There is at most one slot per core: a core decodes about 3 tokens/s of a 4B model (6.5 to 7.2 on two, in Q4_0), and
-    with more slots, requests of 16k tokens would outlast their TIMEOUT. `exact`: see serving."""
+    """Return a server's size for `need`, `memory` bytes and `cores` physical cores. `exact` is explained in `serving`.
+    Raises UserError if no request fits. There is at most one slot per core. Two cores decode only 6.5 to 7.2 tokens/s
+    of a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
     if tokens < least:
         raise UserError(
             f"{model.path.name} ({model.bytes / 2**30:.1f} GiB) leaves room for {tokens:,} tokens of KV cache in "
-            f"{memory / 2**30:.1f} GiB of memory, and one request may need {least:,}. Lower MAX_TOKENS, or use a "
+            f"{memory / 2**30:.1f} GiB of memory. One request may need {least:,}. Lower MAX_TOKENS, or use a "
             "smaller file of the model (fewer bits per weight)"
         )
     context = min(-(-need.context // BLOCK) * BLOCK, model.longest)
@@ -119,9 +119,9 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def gguf_file(named: str) -> Path:
-    """Return the file that MODEL=`named` names. Raises UserError if there is none."""
+    """Return the path of the GGUF file in MODEL=`named`. Raises UserError if there is no such file."""
     if not Path(named).is_file():
-        raise UserError(f"MODEL={named} is no GGUF file, which ENGINE=llamacpp needs. {HOW}")
+        raise UserError(f"MODEL={named} is no GGUF file, but ENGINE=llamacpp serves only these. {HOW}")
     return Path(named).resolve()
 
 
@@ -131,7 +131,7 @@ def name_of(path: Path) -> str:
 
 
 def memory() -> int:
-    """Return the bytes of memory of this machine or container."""
+    """Return the memory of this machine or container in bytes."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     most = limit.read_text().strip() if limit.is_file() else ""
@@ -139,9 +139,9 @@ def memory() -> int:
 
 
 def physical_cores() -> int:
-    """Return the cores that this process may use. Two threads of a core count once, a Mac's slow cores never."""
+    """Return the number of physical cores that this process may use. A Mac's slow cores are not counted."""
     if sys.platform == "darwin":
-        for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first: Apple's own chips
+        for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first name is for Apple's own chips
             count = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
             if count.isdigit():
                 return int(count)
@@ -156,7 +156,7 @@ def release() -> str:
 
 
 def release_in(about: Mapping[str, Any]) -> str | None:
-    """Return the release of a server that `serving` started, from its list of models; None for other servers."""
+    """Return the xllamacpp release in the model list of a server that `serving` started, or None for other servers."""
     tags = about.get("tags")
     named = map(str, tags) if isinstance(tags, list) else ()
     return next((tag for tag in named if tag.startswith("xllamacpp ")), None)
@@ -166,12 +166,12 @@ def release_in(about: Mapping[str, Any]) -> str | None:
 def serving(
     gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False
 ) -> Iterator[str]:
-    """Serve `gguf` under the model's `name` and yield the address (http://host:port); port 0 takes a free one.
+    """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
     Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
-    `exact`: equal seeds give equal completions in any batch, at a third of the speed. Otherwise llama.cpp is as fast as
-    possible: flash attention, KV cache in f16, and as many layers on the GPU (Metal, or as built) as fit.
-    `embeds`: /v1/embeddings answers with the mean over a text's tokens, in a single slot. With several, llama.cpp cuts
-    the texts of a batch into equal pieces and returns the mean of the last one (measured: off by 0.16, no error)."""
+    If `exact`, equal seeds give equal completions in any batch, at a third of the speed. Otherwise llama.cpp uses flash
+    attention, a KV cache in f16, and the GPU (Metal, or as built) for as many layers as fit.
+    If `embeds`, /v1/embeddings answers with the mean over a text's tokens, in a single slot. With several slots,
+    llama.cpp would silently return wrong means (measured: off by 0.16), because it cuts a batch into equal pieces."""
     assert size.slots == 1 or not embeds
     environment.let_openmp_sleep()
     import xllamacpp
@@ -179,10 +179,10 @@ def serving(
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
     params.model_alias = {name}
-    params.model_tags = {release()}  # its own name of the build is "b0-unknown"
+    params.model_tags = {release()}  # xllamacpp itself reports "b0-unknown"
     params.hostnames = [host]
     params.port = port
-    params.api_keys = [str(key)] if key else []  # a subclass of str is refused
+    params.api_keys = [str(key)] if key else []  # xllamacpp refuses a subclass of str
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
@@ -191,23 +191,23 @@ def serving(
     if embeds:
         params.embedding = True
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
-        params.n_batch = params.n_ubatch = size.context  # a text must go through in one piece
+        params.n_batch = params.n_ubatch = size.context  # a text must fit into one batch
     attention, kv = xllamacpp.llama_flash_attn_type, xllamacpp.ggml_type
-    if exact:  # no flash attention, no KV cache in F16, and no GPU: their sums depend on the batch
+    if exact:  # with flash attention, a KV cache in F16 or a GPU, sums depend on the batch
         params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F32
         params.n_gpu_layers = 0
     else:
-        params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_AUTO  # on, except on a device that lacks it
+        params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_AUTO  # on, unless the device lacks it
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F16
-        params.n_gpu_layers = -1  # all that fit
-        params.fit_params = True  # counts them
+        params.n_gpu_layers = -1  # as many layers as fit
+        params.fit_params = True  # llama.cpp counts these layers
     engine = None
     try:
         with signals.held():  # a signal inside llama.cpp's constructor deadlocks it
             try:
                 engine = xllamacpp.Server(params)
-                # One token, so that its loop surely runs: an engine stopped before that sometimes waits forever.
+                # One token shows that the loop runs. An engine that is stopped earlier sometimes waits forever.
                 first = {"prompt": "1", "n_predict": 1}
                 client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
             except Exception as error:
@@ -217,17 +217,17 @@ def serving(
     finally:
         if engine:
             _hang_up(engine.listening_address)
-        # Dropping the last reference stops the server. A traceback could keep it until the interpreter's end, where
-        # stopping it waits forever.
+        # Dropping the last reference stops the server. A traceback could keep a reference until the interpreter ends,
+        # and then stopping the server waits forever.
         engine = None
 
 
 def _hang_up(address: str) -> None:
-    """Close all connections to a server in this process: when it stops, it and its clients wait for each other."""
+    """Close all connections to a server in this process. Otherwise a stopping server and its clients wait forever."""
     port = urllib.parse.urlsplit(address).port
-    for _ in range(2):  # the first time it may just accept one more
+    for _ in range(2):  # during the first pass, the server may accept another connection
         for name in os.listdir("/dev/fd"):
-            with suppress(OSError):  # no socket, or closed by now
+            with suppress(OSError):  # not a socket, or already closed
                 each = socket.socket(fileno=int(name))
                 try:
                     if each.getsockname()[1:2] == (port,):

@@ -1,4 +1,4 @@
-"""Attach to Ollama, an unknown server that identifies models by digests."""
+"""Attach to Ollama, which identifies models by digests."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ollama(Other):
-    """A server with digests of each model's weights, template and settings. Journal keys call it "other"."""
+    """A server that reports digests of weights, template and settings. Its kind in journals is "other"."""
 
     is_known = True
 
@@ -21,13 +21,13 @@ class Ollama(Other):
         self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]
     ) -> Server | None:
         if found.card.key_env:
-            return None  # no provider with a key is an Ollama
+            return None  # Ollama needs no key
         digest = _digest(found)
         return super().recognised(replace(found, weights={"weights": digest}), about, models) if digest else None
 
 
 def _digest(found: Server) -> str:
-    """Return the beginning of the model's digest; "" if this is no Ollama."""
+    """Return the first 16 digits of the model's digest, or "" if the server is not Ollama."""
     for about in client.objects(client.page_of(found, "api/tags"), "models"):
         digest = str(about.get("digest")).removeprefix("sha256:")
         if about.get("name") in (found.model, f"{found.model}:latest") and _DIGEST.fullmatch(digest):

@@ -21,8 +21,8 @@ class Other(Dialect):
         return replace(found, context=count(about.get("max_model_len")))
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
-        """Return the text after `opening`, or None for a new turn.
-        This is text that leaves `opening`'s brace open, or, without a brace, text that reasons again."""
+        """Return the text after `opening`, or None if the server began a new turn.
+        A new turn does not close the brace that `opening` leaves open. If no brace is open, a new turn thinks again."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text

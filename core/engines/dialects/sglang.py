@@ -1,4 +1,4 @@
-"""Recognise, start and ask SGLang. The parser of 0.5.23 has accepted the flags."""
+"""Recognise, start and ask SGLang. The argument parser of SGLang 0.5.23 accepted the flags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -17,25 +17,25 @@ from core.engines.weights import Model
 from core.types import Message
 
 # Before SGLang admits a request, it reserves 0.7 times this share of the tokens that each running request may still
-# write (at most 4,096). This is half of the default: most traces end far below MAX_TOKENS, and a request that is put
-# back for lack of room only has its tokens read again.
+# write (at most 4,096). The default is twice as high, but most traces end far below MAX_TOKENS. If a request is put
+# back for lack of room, SGLang only has to read its tokens again.
 CONSERVATIVENESS = 0.5
 
 
 class SGLang(OnGpu):
-    """The default engine of a GPU. It honours seeds only if started with DETERMINISTIC=1."""
+    """The default engine on a GPU. It honours seeds only if started with DETERMINISTIC=1."""
 
     kind, label = "sglang", "SGLang"
     owner = "sglang"
     engines = ("sglang",)
     is_default = True
-    pooling = "last"  # the only one
-    # The range that its makers report (lmsys.org, 22 September 2025; 34% on average), not measured here.
+    pooling = "last"  # the only pooling that SGLang has
+    # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was not measured here.
     deterministic_cost = (0.25, 0.45)
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         info = _page(found, "server_info")
-        now = _page(found, "model_info")  # the weights may be changed while it serves
+        now = _page(found, "model_info")  # the weights may change while SGLang serves
         path = str((info | now).get("model_path") or "")
         return replace(
             found,
@@ -44,7 +44,7 @@ class SGLang(OnGpu):
             context=count(about.get("max_model_len")),
             version=line(info.get("version")),
             closes=_closes(found),
-            seeds=info.get("enable_deterministic_inference") is True,  # SGLang ignores them otherwise
+            seeds=info.get("enable_deterministic_inference") is True,  # otherwise SGLang ignores seeds
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
             template=lambda server: chat_template.tail_by_tokens(server, "text"),
         )
@@ -53,20 +53,20 @@ class SGLang(OnGpu):
         if not (server.seeds and config.MIN_P):
             return ""
         return (
-            "an SGLang that honours seeds (DETERMINISTIC=1) crashes with MIN_P above 0. Set MIN_P=0, or start it with "
+            "an SGLang with DETERMINISTIC=1 crashes if MIN_P is above 0. Set MIN_P=0, or start SGLang with "
             "DETERMINISTIC=0"
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which already opens the tag.
-        So without thinking the template closes the tag, if it can: a line break would be two tokens instead of one."""
+        """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which opens the tag.
+        Without thinking, the template closes the tag if it can, so that two line breaks stay a single token."""
         if server.closes and not untagged(thinking):
             fields = ending(messages, opening)
             return fields | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
         return ending(messages, closing(thinking, opening)) | {"continue_final_message": True}
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
-        """Return the fields of a request. SGLang appends the text to a generation prompt."""
+        """Return the fields of a request. SGLang appends the assistant's text to the generation prompt."""
         content = f"<think>\n{thinking}" if server.thinking is False else thinking
         return ending(messages, content) | {"continue_final_message": True}
 
@@ -76,7 +76,7 @@ class SGLang(OnGpu):
             *("--model-path", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
             *("--context-length", str(chosen.context)),
-            # e5m2 needs no scales, which the checkpoint lacks. Half the bytes allow twice the traces in flight.
+            # e5m2 needs no scales (the checkpoint has no scales). Half the bytes allow twice the traces in flight.
             *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
             *("--mem-fraction-static", str(chosen.fraction)),
             *("--max-running-requests", str(chosen.running)),
@@ -86,7 +86,7 @@ class SGLang(OnGpu):
             *self.parser(model),
             "--enable-cache-report",
             "--enable-metrics",
-            # Among the deterministic backends, the one with a prefix cache and fp8_e5m2.
+            # Only this deterministic backend has a prefix cache and supports fp8_e5m2.
             *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
         ]
 
@@ -99,11 +99,11 @@ class SGLang(OnGpu):
             *("--mem-fraction-static", str(chosen.fraction)),
             # The rest of the memory is for the server that generates.
             *("--max-total-tokens", str(chosen.tokens), "--max-prefill-tokens", str(chosen.tokens)),
-            "--disable-cuda-graph",  # graphs are for decoding, and take memory
+            "--disable-cuda-graph",  # CUDA graphs only help decoding, and take memory
         ]
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-        """Return the flag of a file that only this user may read."""
+        """Write the key to a file that only this user may read, and return the flag with the file's path."""
         if not key:
             return [], {}
         file = folder / "key.yaml"
@@ -113,20 +113,20 @@ class SGLang(OnGpu):
 
 
 def _page(found: Server, name: str) -> dict[str, Any]:
-    """Return a page about the server. Its name was another before 0.5.23."""
+    """Return an endpoint's description of the server. Before 0.5.23, the endpoint's name began with get_."""
     return page_of(found, name) or page_of(found, f"get_{name}")
 
 
 def _limit(info: Mapping[str, Any]) -> int:
-    """Return the requests in flight that keep SGLang full, which queues by itself, so a high guess costs nothing.
-    Each of its copies (--dp-size) decodes so many together, or as many short ones as its KV cache holds."""
+    """Return the number of requests in flight that keep SGLang busy. SGLang has a queue, so a high guess costs nothing.
+    Each copy (--dp-size) runs up to max_running_requests, or as many short requests as its KV cache holds."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
     return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))
 
 
 def _closes(server: Server) -> bool:
-    """Return whether its chat template renders another prompt if thinking is switched off."""
+    """Return whether the chat template renders a different prompt if thinking is switched off."""
     asked = {"model": server.model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
     closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
     tokens = [page_of(server, "tokenize", body).get("tokens") for body in (asked, closed)]

@@ -1,4 +1,4 @@
-"""Recognise, start and ask vLLM. The flags were looked up in 0.33.0 (docs/LOG.md)."""
+"""Recognise, start and ask vLLM. The flags come from vLLM 0.33.0 (docs/LOG.md)."""
 
 import json
 import re
@@ -17,16 +17,16 @@ from core.engines.server import WAITING, Server, is_local
 from core.engines.weights import Model
 from core.types import Message
 
-SHARE = 0.9  # of the memory that is left to it; its own default is 0.92
+SHARE = 0.9  # of the memory that is left to vLLM (vLLM's default is 0.92)
 CONTINUES: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 
 _CACHE = "vllm:cache_config_info{"
-_LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric, with the first digits of its value
+_LABEL = re.compile(r'(\w+)="(\d*)')  # a label of a metric, with the first digits of its value
 _CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
 
 
 class VLLM(OnGpu):
-    """An engine that honours seeds and renders the messages that it continues through the chat template."""
+    """The engine vLLM. It honours seeds, and applies the chat template to a message that it continues."""
 
     kind, label = "vllm", "vLLM"
     owner = "vllm"
@@ -36,7 +36,7 @@ class VLLM(OnGpu):
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         metrics = client.text(f"{found.root}/metrics", found.api_key)
         cache = _CACHE_TYPE.search(metrics)
-        base = models.get(str(about.get("parent")), {})  # the model of an adapter
+        base = models.get(str(about.get("parent")), {})  # the base model of an adapter
         settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
         path = str(about.get("root") or "")
         return replace(
@@ -51,13 +51,13 @@ class VLLM(OnGpu):
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. vLLM refuses to continue a message that its template changes."""
+        """Return the fields of a request. The chat template must not change a message that vLLM continues."""
         return super().closed(server, messages, thinking, opening) | CONTINUES
 
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
-        So the request continues the question, by the template's text after questions and by the thinking: the prompt
-        equals SGLang's. If vLLM does not report its template, an assistant's message opens the tag."""
+        So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
+        prompt. If vLLM does not report its template, an assistant's message opens the tag."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
@@ -65,9 +65,9 @@ class VLLM(OnGpu):
         return {"messages": [*before, last | {"content": asked}]} | CONTINUES
 
     def check_model(self, folder: Path) -> None:
-        """Raise UserError if vLLM would read texts without their spaces.
-        Its transformers 5.19 believes the wrong tokenizer_class of byte-level tokenizers such as DeepSeek's. SGLang and
-        transformers 5.23 correct it."""
+        """Raise UserError if vLLM would drop the spaces from texts.
+        Some byte-level tokenizers, such as DeepSeek's, declare a wrong tokenizer_class. The transformers 5.19 of vLLM
+        trusts it. SGLang and transformers 5.23 correct it."""
         try:
             named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
             is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
@@ -75,12 +75,12 @@ class VLLM(OnGpu):
             return  # reported by the code that needs these files
         if is_byte_level and named in ("LlamaTokenizer", "LlamaTokenizerFast"):
             raise UserError(
-                f"vLLM would lose the spaces of every text: {folder}/tokenizer_config.json calls a byte-level "
-                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" there, or set ENGINE=sglang'
+                f"vLLM would drop all spaces, because {folder}/tokenizer_config.json calls a byte-level "
+                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" into it, or set ENGINE=sglang'
             )
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments of its interpreter. Alone on a GPU, vLLM itself chooses its share of memory."""
+        """Return the arguments of vLLM's interpreter. If vLLM is alone on a GPU, it chooses its own share of memory."""
         return [
             *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
@@ -105,7 +105,7 @@ class VLLM(OnGpu):
             *("--max-model-len", str(chosen.context)),
             *("--max-num-batched-tokens", str(chosen.tokens), "--max-num-seqs", str(chosen.running)),
             *("--gpu-memory-utilization", f"{chosen.share:.3f}"),
-            "--enforce-eager",  # graphs are for decoding
+            "--enforce-eager",  # CUDA graphs only help decoding
             "--disable-uvicorn-access-log",
         ]
 
@@ -114,15 +114,15 @@ class VLLM(OnGpu):
 
 
 def _limit(metrics: str) -> int:
-    """Return the requests in flight that keep vLLM full, which queues by itself: as many as its KV cache holds.
-    Its `metrics` contain this in a line for each engine (--data-parallel-size)."""
+    """Return the number of requests in flight that fill the KV cache of vLLM. A queue holds further requests.
+    `metrics` has a line for the cache of each engine (--data-parallel-size)."""
     engines = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
     tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
     return WAITING + max(1, min(MOST_RUNNING * max(1, len(engines)), tokens // FEWEST_HELD))
 
 
 def _cache_tokens(labels: Mapping[str, str]) -> int:
-    """Return the tokens of a KV cache; 0 if not reported. Older releases report blocks only."""
+    """Return the size of a KV cache in tokens, or 0 if it is not reported. Older releases report only blocks."""
     blocks, size = (count(labels.get(name)) or 0 for name in ("num_gpu_blocks", "block_size"))
     return count(labels.get("kv_cache_size_tokens")) or blocks * size
 
