@@ -117,14 +117,14 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
     is_alike = models[0] == models[1]
     differences = []
     if first.shown("problem_set", "sha256") != other.shown("problem_set", "sha256"):
-        sets = "; ".join(str(each.shown("problem_set", "name")) for each in results)
+        sets = " and ".join(str(each.shown("problem_set", "name")) for each in results)
         differences.append(f"{both} have different problem sets ({sets})")
     if not is_alike and not is_trained:
-        differences.append(f"{both} have different models ({models[0]}; {models[1]})")
+        differences.append(f"{both} have different models ({models[0]} and {models[1]})")
     for key in ("revision", "sha256") if is_alike else ():
         one, two = (each.shown("model", key) for each in results)
         if one and two and one != two:
-            differences.append(f"{both} have different models ({models[0]} at {key} {one}; {two})")
+            differences.append(f"{both} have different models ({models[0]} at {key} {one} and {two})")
     if first.metrics != other.metrics:
         raise UserError(f"{both} can't be compared, because one contains answers and the other contains proofs")
     if differences and not anyway:
@@ -132,9 +132,9 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common. Complete the runs first")
     if all(servers) and servers[0] != servers[1] and is_alike:
-        differences.append(f"{both} had different servers of {models[0]} ({servers[0]}; {servers[1]})")
+        differences.append(f"{both} had different servers of {models[0]} ({servers[0]} and {servers[1]})")
     elif engines[0] != engines[1]:
-        differences.append(f"{both} ran on different engines ({engines[0]}; {engines[1]})")
+        differences.append(f"{both} ran on different engines ({engines[0]} and {engines[1]})")
     return differences
 
 

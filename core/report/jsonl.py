@@ -152,7 +152,7 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
 
 
 def _calls(problem: ProblemResult) -> Iterator[tuple[int, int, CallCost, MemberResult | None]]:
-    """Yield the step, the member's place and each completion, then the member, or None for a side call."""
+    """Yield (step, place, completion, member) for each completion. The member is None for a side call."""
     for step in problem.steps:
         for place, member in enumerate(step.members):
             if not member.carried_over:

@@ -114,7 +114,7 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
         listener.bind(("127.0.0.1", port))
         listener.listen()  # browsers can now connect and wait
     except (OSError, OverflowError):
-        raise UserError(f"port {port} of 127.0.0.1 is not available. Set --port to another, or to 0 for any") from None
+        raise UserError(f"port {port} of 127.0.0.1 is not available. Set --port to another port, or to 0") from None
     print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
     server = uvicorn.Server(uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1))
     server.run(sockets=[listener])

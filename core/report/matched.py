@@ -84,8 +84,8 @@ class Matched:
         worth, one = (POINTS, "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
         notes = [
             f"{self.about}, seeds {', '.join(map(str, self.seeds))}. Budgets for a problem are in "
-            f"{UNITS[self.meter.unit]}. {worth} is 0 for a problem without {one}, and - if no problem has any {one}. "
-            "Scaffolds that begin with plain samples share them"
+            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and is - if all problems lack "
+            f"{one}s. Scaffolds that begin with plain samples share them"
         ]
         if not is_graded and self.of_proofs:
             grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"

@@ -118,7 +118,7 @@ def points_table(proofs: dict[str, Any]) -> str:
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
-    """Format a line for right and a line for wrong proofs with their mean tokens. Omit unknown tokens."""
+    """Format a line for right and a line for wrong proofs with their mean tokens. Omit lines without known tokens."""
     lines = []
     for kind, few in (("right", f"{GOOD} points or more"), ("wrong", "fewer, truncated or empty")):
         of = proofs["written"][kind]

@@ -49,7 +49,7 @@ class Report(Protocol):
 
 @cache
 def registry() -> dict[str, dict[str, Any]]:
-    """Read the registry's entries by name of the lab."""
+    """Read the registry. Return its entries by the lab's name."""
     path = ROOT / "labs" / "registry.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 

@@ -41,7 +41,7 @@ def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, Prob
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Raise UserError if code that reads the unchecked JSON of the results in `path` fails."""
+    """Turn errors of code that reads the unchecked JSON in `path` into a UserError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

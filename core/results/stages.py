@@ -40,7 +40,7 @@ class Record:
         """Begin the run that `head` describes, or resume it if the record in `own` has the same field "run".
 
         `read` loads the record to resume, and `update` replaces fields of its head. If the folder contains another run,
-        it is renamed, and `files` move into it. A note names the inputs that may differ: `others`. Raises UserError.
+        it is renamed, and `files` move into it. A note says that the inputs `others` may differ. Raises UserError.
         """
         if (path := own / NAME).exists():
             old = read(path)

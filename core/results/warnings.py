@@ -51,7 +51,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # a model may send a few empty replies
             found.append(f"{some / completions:.1%} of {completions} completions {words}")
     if uncounted := sum(s.get("uncounted", 0) for s in steps):
-        found.append(f"the server reported no tokens for {uncounted} completions and side calls. Figures lack these tokens")
+        found.append(f"figures lack the tokens of {uncounted} completions and side calls (the server reported none)")
     if steps and _repeats(document):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
@@ -60,8 +60,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
     if undecided or pairs:
         found.append(
-            f"math-verify gave no verdict in time. {undecided} answers count as wrong, and {pairs} pairs "
-            "of answers count as different in votes. Run the same command again to grade all replies from the journal"
+            f"math-verify gave no verdict in time. {undecided} undecided answers count as wrong, and {pairs} pairs of "
+            "answers count as different in votes. Run the same command again to grade all replies from the journal"
         )
     checks = metrics.get("checks", {})
     for what in ("truncated", "failed", "empty", "filtered"):
@@ -115,7 +115,7 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
 
 
 def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return warnings if completions may come from models that `document` does not name, by their COUNTS."""
+    """Return warnings if the COUNTS show that completions may come from models that `document` does not name."""
     found, ours = list[str](), document["engine"].get("origin")
     asked = one_line(str(document["model"]["name"]), 300)  # shortened like names in replies
     others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
