@@ -126,7 +126,7 @@ def rounds(
 def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], path: Path) -> None:
     """Draw the points by a grader with the prompt `way` against the points by people.
 
-    `table[people][grader]` counts proofs. On the diagonal, both agree. Above it, the grader gives more points.
+    `table[people][grader]` counts proofs. On the diagonal, both agree. Above the diagonal, the grader gives more.
     """
     with _figure([document] * 2, path, map_height=5.2, has_bands=False) as axes:
         most = max(map(max, table)) or 1

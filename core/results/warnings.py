@@ -54,7 +54,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(f"figures lack the tokens of {uncounted} completions and side calls (the server reported none)")
     if steps and _repeats(document):
         found.append(
-            f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
+            f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another member word for word "
             "although their seeds differ. Check whether the server ignores seeds, or TEMPERATURE is 0"
         )
     undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
