@@ -63,7 +63,7 @@ class Gain(Part, frozen=True, kw_only=True):
 
 
 class AfterWaits(Part, frozen=True, kw_only=True):
-    """A step's members after at most `waits` waits. `waited` members reached `waits`. `gain` is the gain over 0 waits."""
+    """A step after at most `waits` waits. `waited` members reached `waits`. `gain` is the change from 0 waits."""
 
     waits: Count
     waited: Count
