@@ -24,22 +24,22 @@ UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equa
 class Bought:
     """The part of a problem's results that a budget buys."""
 
-    score: float | None = None  # of the vote, or the mean worth of proofs; None: not graded
+    score: float | None = None  # the vote's score, or the mean points / 7 of proofs, None without a grade
     tokens: int = 0
     prompt: int = 0
     cached: int = 0
     calls: int = 0
-    path: float = 0.0  # seconds of the longest chain of requests that waited for each other
+    path: float = 0.0  # seconds of the longest chain of consecutive requests
     cut: int = 0  # tokens of the step that did not fit into the budget
-    spent: dict[str, float] = field(default_factory=dict)  # in the other units; nan if not all is known
-    step: int | None = field(default=None, compare=False)  # its number; None: not even the first step was bought
+    spent: dict[str, float] = field(default_factory=dict)  # costs in the other units, nan if a cost is unknown
+    step: int | None = field(default=None, compare=False)  # the step that gives the answer, or None
 
 
 def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
-    """Return the part of the `steps` of a problem that a `budget` buys, as `meter` counts.
+    """Return the part of a problem's `steps` that fits into `budget`, in the unit of `meter`.
 
-    A step waits for the whole step before it, and the side calls of a member for that member. Plain samples do not
-    wait. A step with unknown tokens can't be paid for, so it ends the results.
+    A step starts after all calls of the previous step. A member's side calls start after the member's completion.
+    Plain samples run in parallel. The first step with an unknown cost ends the part.
     """
     found, is_plain = Bought(spent=dict.fromkeys(meter.units[1:], 0.0)), True
     paid = 0.0
@@ -59,7 +59,7 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         found.prompt += sum(call.prompt_tokens or 0 for call in calls)
         found.cached += sum(call.cached_tokens or 0 for call in calls)
         found.calls += len(calls)
-        if tokens or len(members) == 1 or found.step is None:  # else it is only the input of the next step
+        if tokens or len(members) == 1 or found.step is None:  # other steps only prepare the next step
             found.score, found.step = step.majority_correct, step.step
         is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
         seconds = max(m.seconds + _waits(m) for m in members)
@@ -72,23 +72,23 @@ def _counted(call: CallCost) -> Counted:
 
 
 def _waits(member: MemberResult) -> float:
-    """Return the seconds of a member's side calls: verdicts are asked in parallel, others one after the other."""
+    """Return the seconds of a member's side calls. Verdicts are requested in parallel, other calls in sequence."""
     seconds = [0.0, *(call.seconds for call in member.side_calls)]
     return max(seconds) if member.verdicts is not None else sum(seconds)
 
 
 @dataclass
 class Row:
-    """A scaffold at one budget, over problems."""
+    """The figures of a scaffold at one budget, over all problems."""
 
     name: str
     budget: float
-    accuracy: Estimate  # of the vote, or the mean worth of proofs
+    accuracy: Estimate  # accuracy of the vote, or mean points / 7 of proofs
     unanswered: float
-    means: dict[str, float]  # of tokens, calls and seconds; nan if they are not known
-    scores: list[float] = field(repr=False)  # of each problem, the mean of its seeds; nan without a grade
-    against: Paired | None = None  # the reference at this budget, if both have answers
-    p_holm: float | None = None  # its p, corrected for all p of the table
+    means: dict[str, float]  # means of tokens, calls and seconds, nan if unknown
+    scores: list[float] = field(repr=False)  # each problem's mean over seeds, nan without a grade
+    against: Paired | None = None  # paired with the reference, if both have answers
+    p_holm: float | None = None  # the p-value of `against`, corrected for all p-values of the table
 
     @property
     def answered(self) -> bool:
@@ -100,8 +100,8 @@ def rows(
 ) -> list[Row]:
     """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget.
 
-    `runs` has the results of each scaffold, one for each seed, which share their problems in order. A problem without
-    an answer scores 0. Missing grades of proofs are in no mean.
+    `runs` maps each scaffold to its results files, one for each seed. All files contain the same problems in the same
+    order. A problem without an answer scores 0. Means skip missing grades of proofs.
     """
     found = []
     for name, paths in runs.items():
@@ -130,18 +130,18 @@ def rows(
 
 
 def _mean(scores: Sequence[float | None]) -> float:
-    """Average the known scores. The mean is nan if there are none."""
+    """Average the scores that are not None. Return nan if all are None."""
     known = [score for score in scores if score is not None]
     return float(np.mean(known)) if known else math.nan
 
 
 def counting(steps: Sequence[StepResult], budgets: Sequence[float], meter: Meter = TOKENS) -> set[int]:
-    """Return the numbers of the steps that are the answer at any of the `budgets`."""
+    """Return the numbers of the steps that give the answer at any of the `budgets`."""
     return {found for budget in budgets if (found := bought(steps, budget, meter).step) is not None}
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
-    """Convert `budgets` from samples, by the mean sample in `paths`. Raises UserError if these have no tokens."""
+    """Convert `budgets` from samples to the meter's unit, by the mean cost in `paths`. Raises UserError if it is 0."""
     steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
     calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
     costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
@@ -157,11 +157,11 @@ def _accuracy(row: Row) -> str:
     return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
 
 
-HOLM = "corrected for all p of the table; the other figures are means over problems and seeds"
+HOLM = "corrected for all p-values of the table. The other figures are means over problems and seeds"
 
 
 def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
-    """Declare the columns of the table. `what` is accuracy or mean points."""
+    """Declare the columns of the table. `what` heads the column of accuracy or mean points."""
 
     def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
         return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}", rank=rank)
@@ -182,7 +182,7 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
         figure("tokens", 2),
         figure("unused", 3, "tokens of the step that did not fit into the budget", "cut"),
         figure("calls", 3, form=".1f"),
-        figure("path s", 3, "seconds of requests that waited for each other", "path", ".1f"),
+        figure("path s", 3, "seconds of the longest chain of consecutive requests", "path", ".1f"),
         figure("prompt", 4),
         figure("cached", 4),
         in_unit("read", "completion tokens and prompt tokens without a cache hit"),
@@ -192,11 +192,11 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
     ]
 
 
-LEGEND = f"in brackets: 95% intervals over problems; {legend(columns_of('', TOKENS, ''))}"
+LEGEND = f"brackets contain 95% intervals over problems. {legend(columns_of('', TOKENS, ''))}"
 
 
 def table(found: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
-    """Tabulate the rows, the smallest budget first."""
+    """Tabulate the rows by increasing budget."""
     return Table("", filled(columns_of(reference, meter, what), sorted(found, key=lambda row: row.budget), found[0]))
 
 

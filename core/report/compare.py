@@ -1,6 +1,6 @@
 """Compare results, each against the first: `python -m core.report.compare 01_baseline 02_rsa_basic`.
 
-Differences are paired by problem, because most variation comes from hard and easy problems that both runs share.
+Differences are paired by problem, because most variation comes from the difficulty of problems, which both runs share.
 """
 
 import math
@@ -26,18 +26,18 @@ from core.results.model import Head, ProblemResult, StepResult
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
 MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
-KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # the last: a server's description of its model
+KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # "told" is a server's description of its model
 
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of a results file, by problem (its id and reference answer). Merged runs have one value for each."""
+    """The figures of a results file, by problem id and reference answer. Merged runs share one value per problem."""
 
     name: str
     head: Head
-    step: int  # the last one
-    final: dict[tuple[str, str], tuple[float, ...]]  # its `metrics`, for problems that reached it or ended before
-    tokens: dict[tuple[str, str], float | None]  # of all calls; None if some are not known
+    step: int  # the last step
+    final: dict[tuple[str, str], tuple[float, ...]]  # `metrics` of problems that reached the last step or ended earlier
+    tokens: dict[tuple[str, str], float | None]  # of all calls, or None if a count is unknown
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -66,14 +66,14 @@ class Result:
 
 
 def read(name: str, folder: Path) -> Result:
-    """Read the results `name`. Raises UserError if there are none, or they can't be read or are not results."""
+    """Read the results `name`. Raises UserError if the file is missing, unreadable or not a results file."""
     path = path_of(name, folder)
     return _result(one_line(path.stem), *stored.read(path))
 
 
 def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
-    reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
-    values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # of its runs
+    reached: dict[tuple[str, str], float] = {}  # each problem's last step, or inf if the problem ended
+    values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # one item for each run
     counts: dict[tuple[str, str], list[int | None]] = {}
     step, ungraded = 0, False
     for problem in problems:
@@ -96,7 +96,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
 
 
 def _values(step: StepResult) -> tuple[float, ...] | None:
-    """Return the metrics of a problem's last population, as METRICS or OF_PROOFS name them, or None without grades."""
+    """Return METRICS or OF_PROOFS of a problem's last population, or None if it has no grades."""
     if any(m.is_proof for m in step.members):
         return worth.values(m.worth for m in step.members if m.is_proof)
     if step.mean_accuracy is None or step.majority_correct is None:
@@ -105,41 +105,41 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
 
 
 def _generated(steps: Sequence[StepResult]) -> int | None:
-    """Sum the tokens generated in all steps of a problem, or return None if some were not counted."""
+    """Sum the completion tokens of a problem over all steps. Return None if a count is missing."""
     counts = [call.completion_tokens for step in steps for member in step.members for call in member.calls]
     return None if None in counts else sum(count for count in counts if count)
 
 
 def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
-    """Return notes on the differences of two results. Raises UserError if `pair` can't compare them."""
+    """Return notes on the differences between two results. Raises UserError if they can't be compared."""
     both, results = f"{first.name} and {other.name}", (first, other)
     models, engines, servers = ([each.shown(*key) for each in results] for key in KEYS)
     is_alike = models[0] == models[1]
     differences = []
     if first.shown("problem_set", "sha256") != other.shown("problem_set", "sha256"):
-        sets = "; ".join(str(each.shown("problem_set", "name")) for each in results)
+        sets = " and ".join(str(each.shown("problem_set", "name")) for each in results)
         differences.append(f"{both} have different problem sets ({sets})")
     if not is_alike and not is_trained:
-        differences.append(f"{both} have different models ({models[0]}; {models[1]})")
+        differences.append(f"{both} have different models ({models[0]} and {models[1]})")
     for key in ("revision", "sha256") if is_alike else ():
         one, two = (each.shown("model", key) for each in results)
         if one and two and one != two:
-            differences.append(f"{both} have different models ({models[0]} at {key} {one}; {two})")
+            differences.append(f"{both} have different models ({models[0]} at {key} {one} and {two})")
     if first.metrics != other.metrics:
-        raise UserError(f"{both} can't be compared: one contains answers, the other proofs")
+        raise UserError(f"{both} can't be compared, because one contains answers and the other contains proofs")
     if differences and not anyway:
         raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common. Complete the runs first")
     if all(servers) and servers[0] != servers[1] and is_alike:
-        differences.append(f"{both} had different servers of {models[0]} ({servers[0]}; {servers[1]})")
+        differences.append(f"{both} had different servers of {models[0]} ({servers[0]} and {servers[1]})")
     elif engines[0] != engines[1]:
-        differences.append(f"{both} ran on different engines ({engines[0]}; {engines[1]})")
+        differences.append(f"{both} ran on different engines ({engines[0]} and {engines[1]})")
     return differences
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Format a comparison with the first result, `anyway` also of other problem sets and models. Raises UserError."""
+    """Compare results with the first one. Raises UserError for other problem sets or models, unless `anyway`."""
     first, *others = results
     notes = [
         f"{r.name} is partial: {len(r.final)} of {r.head.problem_set['n']} problems reached step {r.step}"
@@ -168,10 +168,10 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
     ]
     what = (
-        f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}; "
-        f"{'accuracies ' if first.metrics == METRICS else ''}in % of n problems, with 95% intervals over problems; "
-        f"tokens: completion tokens{'; cost: of these and of prompts' if has_cost else ''}"
-        f"{'; merged runs show the mean of a run' if any(r.head.runs for r in results) else ''}"
+        f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
+        f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals over n problems. "
+        f"Tokens are completion tokens.{' The cost includes prompts.' if has_cost else ''}"
+        f"{' Merged runs show the mean of a run.' if any(r.head.runs for r in results) else ''}"
     )
     lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):
@@ -190,12 +190,12 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A result against the first, over the `problems` they share."""
+    """A comparison of a result with the first one, over the number of `problems` in both."""
 
     name: str
     problems: int
-    metrics: dict[str, Paired]  # the differences by the names of their metrics
-    tokens: Estimate | None  # the change in a problem's completion tokens, as a share of the first's; None: not known
+    metrics: dict[str, Paired]  # the differences by metric
+    tokens: Estimate | None  # change in completion tokens of a problem, as a share of the first result's, or None
     notes: list[str]
 
     @property
@@ -205,9 +205,9 @@ class Pair:
 
 
 def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
-    """Pair two results by problem. Raises UserError if they share no problem, or differ in problem set or model.
+    """Pair two results by problem. Raises UserError if they share no problem, or differ in set or model.
 
-    With `is_trained`, the models may differ, and with `anyway`, so may the problem sets.
+    With `is_trained`, the models may differ. With `anyway`, the models and the problem sets may differ.
     """
     notes = _check(first, other, anyway, is_trained)
     shared = sorted(first.final.keys() & other.final.keys())
@@ -220,13 +220,13 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
 
 
 ABOUT = (
-    "paired by problem; differences in points with 95% intervals; p: two-sided sign-flip permutation test, which "
+    "paired by problem, differences in points with 95% intervals. p: two-sided sign-flip permutation test, which "
     "agrees with the intervals"
 )
 
 
 def differences(pairs: Sequence[Pair], first: str) -> Table:
-    """Tabulate `pairs`, each against `first`, with p-values corrected for their number."""
+    """Tabulate the comparisons with `first`. P-values are corrected for the number of comparisons."""
     corrected = iter(holm([d.p for pair in pairs for d in pair.metrics.values()]))
     rows = []
     for pair in pairs:
@@ -246,7 +246,7 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
 
 
 def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
-    """Estimate the change from a to b in tokens of a problem, as a share of a's mean. None: some are not known."""
+    """Estimate the change in tokens from a to b, as a share of a's mean. Return None if a count is unknown."""
     a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
     return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
 

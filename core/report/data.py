@@ -14,7 +14,7 @@ from core.results.find import archive, path_of
 from core.results.model import Head, MemberResult, ProblemResult
 from core.types import Completion, Message
 
-COLUMNS = (  # of a member, in Results.rows
+COLUMNS = (  # fields of a member in Results.rows
     "answer", "correct", "grade", "doubt", "group", "parents", "carried_over", "self_score", "finish_reason",
     "prompt_tokens", "completion_tokens", "seconds", "error", "key",
 )  # fmt: skip
@@ -26,7 +26,7 @@ class Results:
     Attributes:
         path: The file.
         head: Model, engine, configuration, metrics and warnings.
-        problems: The problems, with their steps and the members of these. core/results/model.py has the fields.
+        problems: The problems with their steps and members. core/results/model.py defines the fields.
 
     Example:
         >>> results = Results(folder / "02_rsa_basic.json")
@@ -43,7 +43,7 @@ class Results:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read `path`. Raises UserError if it can't be read or is not a results file."""
+        """Read `path`. Raises UserError if the file can't be read or is not a results file."""
         self.path = path
         head, problems = read.read(path)
         self.head: Head = head
@@ -59,10 +59,10 @@ class Results:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of a table, one for each member of each step: pandas.DataFrame(results.rows).
+        """The rows of a table, one for each member of each step, for example for pandas.DataFrame(results.rows).
 
-        Tokens are None if the server did not count them. The tokens of a member that is `carried_over` are in the step
-        that first had it.
+        Tokens are None if the server did not count them. The tokens of a `carried_over` member are in the row of the
+        step that generated it.
         """
         return [
             {
@@ -83,7 +83,7 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`: thinking, answer, and how it ended. Raises UserError if it is lost."""
+        """Return the completion of a `member`. Raises UserError if no journal contains it."""
         return from_record(member.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:
@@ -97,7 +97,7 @@ class Results:
 
     @cached_property
     def _journals(self) -> Archive:
-        """The journals, open as long as this object: scanning them takes far longer than a lookup."""
+        """The journals. They stay open with this object, because a scan takes far longer than a lookup."""
         journals = archive(self.path, self.head.experiment)
         weakref.finalize(self, journals.__exit__)
         return journals.__enter__()
@@ -107,8 +107,8 @@ def load(name: str, folder: Path | str | None = None) -> Results:
     """Load the results of a run.
 
     Args:
-        name: The name of the results, its beginning, or the path of a .json file.
-        folder: The folder of the results. By default, it is the folder that runs write to.
+        name: The name of the results, the beginning of the name, or the path of a .json file.
+        folder: The folder of the results. The default is the folder to which runs write.
 
     Returns:
         The results. `print` shows their tables.

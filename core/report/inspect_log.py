@@ -1,7 +1,7 @@
-"""Write results as logs of inspect_ai, with its own writer, for users of `inspect view`.
+"""Write results as logs of inspect_ai, for users of `inspect view`.
 
-Each step of a run has a log: a problem is a sample, a member of its population an epoch. Inspect's accuracy over epochs
-then equals the mean accuracy of the step. inspect_ai is optional: requirements-inspect.txt.
+Each step of a run has a log. In the log, a problem is a sample, and a member of the population is an epoch. Inspect's
+accuracy over epochs equals the step's mean accuracy. requirements-inspect.txt installs inspect_ai, which is optional.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSamp
     problem, name = run.problems[number], run.head.model["name"]
     member = problem.steps[t].members[i]
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in texts.TIERS)
-    sent = texts.messages_of(found, t, i)  # if the journal lacks them, the log has the problem instead
+    sent = texts.messages_of(found, t, i)  # if the journal lacks the messages, the log contains the problem
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
     question = [
         MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
@@ -113,7 +113,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSamp
 
 
 def _usage(member: MemberResult) -> model.ModelUsage | None:
-    """Return the tokens of a member, or None if the server did not count them: inspect can't express that."""
+    """Return the tokens of a member, or None if a count is missing, because inspect can't express that."""
     read, written = member.prompt_tokens, member.completion_tokens
     if read is None or written is None:
         return None
@@ -124,7 +124,7 @@ def _usage(member: MemberResult) -> model.ModelUsage | None:
 
 
 def _scores(member: MemberResult) -> dict[str, scorer.Score]:
-    """Return the grade of a member, if it has one."""
+    """Return the grade of a member, or nothing if the member is not graded."""
     if member.is_proof:
         words = "\n\n".join(member.reasons) or None
         return {} if member.worth is None else {"points": scorer.Score(value=member.worth, explanation=words)}

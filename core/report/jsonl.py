@@ -1,6 +1,6 @@
-"""Export results as lines of JSON, for other programs: `bash scripts/report.sh 02_rsa_basic --jsonl`.
+"""Export results as JSON Lines for other programs: `bash scripts/report.sh 02_rsa_basic --jsonl`.
 
-A line has a problem of one run, with the columns of the problem file, the chosen solution, the cost and the history.
+A line contains a problem of one run: its columns in the problem file, the chosen solution, the cost and the history.
 """
 
 import json
@@ -20,8 +20,8 @@ from core.results.find import archive
 from core.results.model import CallCost, Head, MemberResult, ProblemResult
 
 STDOUT = "-"
-OURS = (b'"model_solution": ', b'"cost_run": ', b'"history": ')  # in every line of an export
-# Fields of a graded proof: their names in the export and in the results.
+OURS = (b'"model_solution": ', b'"cost_run": ', b'"history": ')  # fields in every line of an export
+# The fields of a graded proof, by their names in the export and in the results.
 GRADED = {
     "score": "worth",
     "ungraded": "ungraded",
@@ -34,14 +34,14 @@ GRADED = {
 
 
 def write(path: Path, to: str) -> tuple[str, int, list[str]]:
-    """Write the results in `path` as lines to the file `to`: STDOUT is standard output, "" is next to the results.
+    """Write the results in `path` as lines to the file `to`. If `to` is "", the file is next to the results.
 
-    Returns the name of the file, the number of lines, and notes on missing parts. Raises UserError if the file exists
-    and is not an export, or if the results can't be read.
+    Returns the file's name, the number of lines, and notes on missing parts. Raises UserError if the results can't be
+    read, or if the file exists and is not an export.
     """
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
-        raise UserError(f"{to!r:.200} is not a .jsonl file. The order is: RESULTS --jsonl FILE.jsonl")
+        raise UserError(f"{to!r:.200} is not a .jsonl file. Put results first: RESULTS --jsonl FILE.jsonl")
     if to != STDOUT and _is_foreign(out):
         raise UserError(f"{out} exists and is not an export. Choose another name, or move it away")
     head, _, both = read.read_raw(path)
@@ -61,17 +61,17 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
             write_atomically(out, lines())
         notes, folder = [], journals.folder
     if not head.complete:
-        notes.append(f"{path.name} is partial: the export has its problems and steps so far")
+        notes.append(f"{path.name} is partial. The export contains the problems and steps so far")
     if any(lacks):
         notes.append(
-            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null: the journals in {folder} "
-            "lack completions. Put the journal of the run there and export again"
+            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because the journals in "
+            f"{folder} lack completions. Put the journal of the run there and export again"
         )
     return str(to if to == STDOUT else out), len(lacks), notes
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return whether there is a file that is not an export: a problem file or a journal."""
+    """Return whether `path` exists and is not an export, for example a problem file or a journal."""
     if not path.exists():
         return False
     with suppress(OSError), open(path, "rb") as file:
@@ -81,7 +81,7 @@ def _is_foreign(path: Path) -> bool:
 
 
 def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive) -> dict[str, Any]:
-    """Return a problem as an object. The `row` is the one in the results file."""
+    """Return a problem as an object. `row` is the problem as stored in the results file."""
     found: dict[str, Any] = {"id": problem.id, "problem": problem.statement, "answer": problem.answer} | problem.columns
     found |= {} if problem.seed is None else {"seed": problem.seed}
     found |= {"split": problem.split} if problem.split else {}
@@ -90,7 +90,7 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
         members = problem.steps[-1].members
         member = chosen(members)
         text = kept(journals, member.key)
-        is_forced = text and text[0].forced is not None  # "length" would mean a truncated text
+        is_forced = text and text[0].forced is not None  # "length" would mean that the text is truncated
         found |= {"model_solution": text[0].text if text else None, "model_answer": member.answer}
         found |= {"correct": member.correct, "finish_reason": "forced" if is_forced else member.finish_reason}
         found |= _grade(member)
@@ -101,12 +101,12 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
 
 
 def _grade(member: MemberResult) -> dict[str, Any]:
-    """Return the grade of a proof (null: not graded), or nothing if the answer is just right or wrong."""
+    """Return the grade, None if it is missing. Return no field if the answer is only right or wrong."""
     return {} if member.grade is None and member.correct is not None else {"grade": member.grade}
 
 
 def chosen(members: Sequence[MemberResult]) -> MemberResult:
-    """Choose a problem's solution among its last members: the best self-score in the vote's group, or the first."""
+    """Choose the member of the largest group with the best self-score. Ties go to the first member."""
 
     def rank(member: MemberResult) -> tuple[bool, float, float]:
         group = float("inf") if member.group is None else member.group
@@ -116,7 +116,7 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 
 
 def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float | None]:
-    """Return the tokens and dollars of all completions of a problem, or None for figures that are not known."""
+    """Return the tokens and dollars of all completions of a problem. Unknown figures are None."""
     calls = [call for _, _, call, _ in _calls(problem)]
     counted = [(call.prompt_tokens, call.cached_tokens, call.completion_tokens) for call in calls]
     known = Prices(**prices) if prices else None
@@ -129,9 +129,9 @@ def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float
 
 
 def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] | None:
-    """Return all messages of a problem as they were sent, each `call` with its reply, or None if a journal lacks one.
+    """Return the prompt and reply of each call of a problem, or None if the journals lack a call.
 
-    Calls come step by step and member by member, with side calls after their member. A failed request has its error.
+    Calls are ordered by step and member. Side calls follow their member. A failed request has an error instead.
     """
     messages: list[dict[str, Any]] = []
     for number, (step, place, call, member) in enumerate(_calls(problem)):
@@ -152,7 +152,7 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
 
 
 def _calls(problem: ProblemResult) -> Iterator[tuple[int, int, CallCost, MemberResult | None]]:
-    """Yield each completion of a problem once: step, place of its member, completion, and member if it is one."""
+    """Yield (step, place, completion, member) for each completion. The member is None for a side call."""
     for step in problem.steps:
         for place, member in enumerate(step.members):
             if not member.carried_over:

@@ -1,4 +1,4 @@
-"""Name results so that they differ, also within one experiment."""
+"""Give results distinct names, also within one experiment."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from core.report.compare import Result
     from core.report.page import Run
 
-ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
+ONE_RUN = {"RUNS": 1}  # single runs lack this constant
 
 
 def labels(results: "Sequence[Run | Result]", most: int = 200) -> list[str]:
-    """Name `results` in at most `most` characters: by the file, or within one experiment by differing constants."""
+    """Name `results` by their files, or by the constants that differ. Names have at most `most` characters."""
     names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
         for each in results

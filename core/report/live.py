@@ -24,7 +24,7 @@ from core.report.page import Run
 from core.results import labs
 from core.results.find import NoResults, archive, comparison, found
 
-EVERY = 3.0  # seconds between requests of a page
+EVERY = 3.0  # seconds between two requests of a page
 WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <title>qed-rsa: waiting</title><body style="font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 40rem">
@@ -34,7 +34,7 @@ HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 
 
 class Live:
-    """Results that may change. They are read again if their files have changed."""
+    """The results on a live page. A results file is read again if it has changed."""
 
     def __init__(self, names: Sequence[str], folder: Path) -> None:
         self._names, self._folder = names, folder
@@ -47,7 +47,7 @@ class Live:
         self.body = b""
 
     def renew(self) -> None:
-        """Read the files that have changed. Raises UserError if there are no results, or they can't be read."""
+        """Read the files that have changed. Raises UserError if there are no results, or a file can't be read."""
         with self._lock:
             paths = [_newest(path) for path in found(self._names, self._folder)]
             compared = comparison(self._names, self._folder)
@@ -66,14 +66,14 @@ class Live:
 
 
 def _newest(path: Path) -> Path:
-    """Return the newer of the complete and the partial results of a run."""
+    """Return the newer file of a run: its complete or its partial results."""
     stem = path.name.removesuffix(".json").removesuffix(".partial")
     both = [path.with_name(f"{stem}{ending}") for ending in (".json", ".partial.json")]
     return max(filter(Path.exists, both), key=lambda other: other.stat().st_mtime_ns, default=path)
 
 
 def application(live: Live) -> Starlette:
-    """Return the pages of `live`. They are only for requests to a name of this machine, against DNS rebinding."""
+    """Return the app that serves `live`. It only accepts a local host name, as a defence against DNS rebinding."""
 
     def answer(request: Request) -> Response:
         try:
@@ -104,7 +104,7 @@ def application(live: Live) -> Starlette:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve until Ctrl-C, before the first results a page that waits. Raises UserError, also if the port is taken."""
+    """Serve the report until Ctrl-C. Without results, serve a waiting page. Raises UserError if the port is in use."""
     live = Live(names, folder)
     with suppress(NoResults):
         live.renew()
@@ -112,9 +112,9 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-        listener.listen()  # from here on a browser waits instead of being refused
+        listener.listen()  # browsers can now connect and wait
     except (OSError, OverflowError):
-        raise UserError(f"port {port} of 127.0.0.1 is not free. Set --port to another, or to 0 for any") from None
+        raise UserError(f"port {port} of 127.0.0.1 is not available. Set --port to another port, or to 0") from None
     print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
     server = uvicorn.Server(uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1))
     server.run(sockets=[listener])

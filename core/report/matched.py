@@ -1,4 +1,4 @@
-"""Keep a comparison at equal compute in its folder, and write its table and figure, again once proofs are graded."""
+"""Read a comparison at equal compute, and write its table and figure. They are written again after grading."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 TABLE = "table.txt"
-# Fields of the first line of table.jsonl. The others are the rows.
+# Fields of the first line of table.jsonl. The other lines are the rows.
 KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")
 
 
@@ -28,14 +28,14 @@ class Matched:
     """A comparison at equal compute."""
 
     folder: Path
-    runs: dict[str, list[str]]  # by scaffold: the names of its results in `folder`, one for each of `seeds`
-    reference: str  # the scaffold that the others are compared with
-    budgets: list[float]  # for a problem, as `meter` counts
+    runs: dict[str, list[str]]  # file names in `folder` by scaffold, one for each seed
+    reference: str  # the other scaffolds are compared with this one
+    budgets: list[float]  # for one problem, in the unit of `meter`
     seeds: list[int]
     meter: Meter
-    about: str  # model and problems
+    about: str  # the model and the problems
     doubts: list[str]  # notes on missing or doubtful results
-    of_proofs: bool = False  # proofs have points once they are graded
+    of_proofs: bool = False  # proofs have points after grading
 
     @classmethod
     def kept(cls, folder: Path) -> "Matched":
@@ -57,7 +57,7 @@ class Matched:
         return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
 
     def show(self) -> str:
-        """Write the table and the figure, and return the part of the table that fits. Raises UserError."""
+        """Write the table and the figure. Return the columns that fit into the terminal. Raises UserError."""
         found = rows(self.paths(), self.budgets, self.reference, self.meter)
         graded = [row for row in found if row.answered and row.accuracy.n]
         what = POINTS if self.of_proofs else "accuracy"
@@ -83,17 +83,17 @@ class Matched:
     def _notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
         worth, one = (POINTS, "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
         notes = [
-            f"{self.about}, seeds {', '.join(map(str, self.seeds))}; budgets for a problem in "
-            f"{UNITS[self.meter.unit]}; {worth}: 0 for a problem without {one}, - if the budget bought no {one} at "
-            "all; scaffolds that begin with plain samples share them"
+            f"{self.about}, seeds {', '.join(map(str, self.seeds))}. Budgets for a problem are in "
+            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and is - if all problems lack "
+            f"{one}s. Scaffolds that begin with plain samples share them"
         ]
         if not is_graded and self.of_proofs:
             grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
-            notes.append(f"not graded: {grade} grades the proofs of each budget and writes this table again")
+            notes.append(f"not graded. To grade the proofs of each budget and write this table again, run {grade}")
         lacking = [row for row in found if is_graded and row.answered and row.accuracy.n < len(row.scores)]
         if lacking:
             of_each = ", ".join(f"{row.name} at {self.meter.shown(row.budget)} n={row.accuracy.n}" for row in lacking)
-            notes.append(f"grades of some problems are missing, so these rows have fewer: {of_each}")
+            notes.append(f"grades of some problems are missing. These rows have fewer problems: {of_each}")
         notes += self.doubts
         answered = {row.name for row in found if row.answered}
         if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:

@@ -1,6 +1,6 @@
-"""Merge runs of one experiment, also from several machines: `bash scripts/merge.sh mean A B C`.
+"""Merge runs of one experiment, from one or more machines: `bash scripts/merge.sh mean A B C`.
 
-The result is a file like any other, named by the merge and the experiment: mean-02_rsa_basic.
+The result is a results file named by the merge and the experiment, for example mean-02_rsa_basic.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ ABOUT = "Merge runs that differ only in SEED. Each problem gets the mean, best (
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="merge.sh", description=ABOUT)
-    parser.add_argument("by", choices=list(MERGES), help="the merge of the runs of a problem")
-    parser.add_argument("results", nargs="+", help="names of results, or paths of .json files, also of merged ones")
+    parser.add_argument("by", choices=list(MERGES), help="how to merge the runs of a problem")
+    parser.add_argument("results", nargs="+", help="names or .json paths of results, which may be merged results")
     with command():
         args = parser.parse_args(argv)
         if len(args.results) < 2:

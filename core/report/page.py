@@ -1,8 +1,8 @@
-"""Write the report: one HTML file that needs no network, from results and journal alone.
+"""Write the report from results and journals: one HTML file that needs no network.
 
-Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are in a folder next to it,
-in a file for each problem (core/report/texts.py). The texts of models are only data: they are packed, they are shown as
-text nodes, and the Content-Security-Policy allows only the scripts of core/report/web.
+Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are stored in a folder next
+to the page, with a file for each problem (core/report/texts.py). The page shows texts of models as text nodes only. The
+Content-Security-Policy allows only the scripts of core/report/web.
 """
 
 import base64
@@ -32,12 +32,12 @@ from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
-PAGE_BYTES = 4_900_000  # of the page itself, without the folder of texts
+PAGE_BYTES = 4_900_000  # size of the page without its folder of texts
 
 
 @dataclass
 class Run:
-    """A results file."""
+    """A results file on the page."""
 
     name: str
     path: Path
@@ -47,7 +47,7 @@ class Run:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The head, with the name of the file: an experiment may have several results."""
+        """The head with the file's name as experiment, because an experiment may have several files."""
         return self.head.document | {"experiment": self.name}
 
     @property
@@ -71,7 +71,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 
 
 def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
-    """Return the data of the page without texts, with the `table` of a comparison and the `view` of a lab, if any."""
+    """Return the page's data without texts. `table` belongs to a comparison, and `view` to a lab."""
     names = labels_of(runs)
     return {
         "made": results.now(),
@@ -125,11 +125,11 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
 SHOWN = (
     *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
     *("cached_tokens", "seconds", "error", "self_score", "verdicts"),
-)  # of a member
+)  # fields of a member
 
 
 def _member(member: MemberResult) -> dict[str, Any]:
-    """Return a member as an object of the page, without fields that are None: there are many members."""
+    """Return a member as an object of the page. Fields that are None are omitted, to save space."""
     fields = {name: getattr(member, name) for name in SHOWN}
     fields |= {"doubt": ", ".join(member.doubts) or None, "notes": member.notes or None}
     earlier = [{"answer": each.answer, "correct": each.correct} for each in member.before_waits]
@@ -142,7 +142,7 @@ def _member(member: MemberResult) -> dict[str, Any]:
 
 
 def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
-    """Compare each result with the first. Notes explain missing comparisons. Returns None for a single result."""
+    """Compare each result with the first, with notes on missing comparisons. Return None for a single result."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
@@ -169,7 +169,7 @@ def template(path: Path = WEB / "report.html") -> jinja2.Template:
 
 @cache
 def scripts(more: tuple[Path, ...] = ()) -> tuple[str, str]:
-    """Return the scripts of the page, in order: KaTeX, then ours with the scripts of a lab."""
+    """Return two scripts: KaTeX, then the page's scripts joined with the lab's."""
     paths = [*(WEB / f"{name}.js" for name in SCRIPTS), *more, WEB / "main.js"]
     return (WEB / "katex" / "katex.min.js").read_text(), "\n".join(path.read_text() for path in paths)
 
@@ -189,7 +189,7 @@ def style(more: tuple[Path, ...] = ()) -> str:
 
 @cache
 def policy(inline: tuple[str, ...], css: str, extra: str, connect: str) -> str:
-    """Return the Content-Security-Policy: only these scripts and styles, and pictures and fonts of the page itself."""
+    """Return a Content-Security-Policy that allows these scripts and styles, and the page's own pictures and fonts."""
 
     def hashed(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -209,7 +209,7 @@ def html(
     folder: str = "",
     view: View | None = None,
 ) -> Iterator[bytes]:
-    """Yield the page in pieces, from its data (`known`), packed texts by id (`parts`) and a `folder` of other texts."""
+    """Yield the page in pieces. `known` is its data, `parts` packed texts by id, and `folder` contains other texts."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -229,7 +229,7 @@ def html(
 def write(
     runs: Sequence[Run], path: Path, everything: bool = False, table: str = "", view: View | None = None
 ) -> list[Path]:
-    """Write the page, and texts beyond PAGE_BYTES to a folder unless `everything` is inside. Return the paths."""
+    """Write the page and, unless `everything` is set, move texts beyond PAGE_BYTES to a folder. Return the paths."""
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
     known = data(runs, table, view)

@@ -1,4 +1,4 @@
-"""Draw figures for papers and READMEs with matplotlib: PNG or SVG, by the end of the path."""
+"""Draw figures for papers and READMEs with matplotlib. The path's suffix selects PNG or SVG."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS, these distinguish 18
 
 
 def plot(document: dict[str, Any], path: Path) -> None:
-    """Draw the points of graded proofs, or accuracy over steps, waits or samples (pass@k), with 95% bands."""
+    """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95% intervals."""
     if is_of_proofs(document):
         return worth(document, path)
     steps = document["metrics"]["steps"]
@@ -48,7 +48,7 @@ def plot(document: dict[str, Any], path: Path) -> None:
 
 
 def worth(document: dict[str, Any], path: Path) -> None:
-    """Draw the points of proofs over steps, or of a single step with the shares of good and of full proofs."""
+    """Draw points of proofs against steps. For a single step, also draw the shares of good and full proofs."""
     proofs = document["metrics"]["proofs"]
     steps = [step for step in document["metrics"]["steps"] if step["mean_accuracy"]["n"]]
     with _figure([document], path) as axes:
@@ -66,7 +66,7 @@ def worth(document: dict[str, Any], path: Path) -> None:
 
 
 def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the accuracy of the vote (or the points of proofs) against completion tokens per problem, by document."""
+    """Draw a curve for each document: accuracy of the vote or points of proofs, against tokens per problem."""
     has_bands = len(documents) <= len(COLORS)  # more bands would hide each other
     with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
@@ -94,7 +94,7 @@ def matched(
     amount: Callable[[float], str],
     what: str,
 ) -> None:
-    """Draw `what` against the budget for each scaffold, from `rows` of (scaffold, budget, estimate)."""
+    """Draw `what` against the budget for each scaffold. `rows` are (scaffold, budget, estimate)."""
     with _figure([document] * 2, path) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
@@ -112,7 +112,7 @@ def matched(
 def rounds(
     document: dict[str, Any], lines: Sequence[tuple[str, Sequence[tuple[int, dict[str, Any]]]]], path: Path
 ) -> None:
-    """Draw accuracy over rounds of training. `lines` contain, for each run, its name and (round, estimate) pairs."""
+    """Draw accuracy over rounds of training. Each of `lines` is a run's name and its (round, estimate) pairs."""
     has_bands = len(lines) <= len(COLORS)
     with _figure([document], path, has_bands=has_bands) as axes:
         for n, (name, of) in enumerate(lines):
@@ -124,9 +124,9 @@ def rounds(
 
 
 def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], path: Path) -> None:
-    """Draw the points of a grader, asked with the prompt `way`, against those by people.
+    """Draw the points by a grader with the prompt `way` against the points by people.
 
-    `table[people][grader]` counts proofs. On the diagonal the two agree, and above it the grader is too kind.
+    `table[people][grader]` counts proofs. On the diagonal, both agree. Above the diagonal, the grader gives more.
     """
     with _figure([document] * 2, path, map_height=5.2, has_bands=False) as axes:
         most = max(map(max, table)) or 1
@@ -146,7 +146,7 @@ def _bars(estimates: Sequence[dict[str, Any]]) -> list[list[float]]:
 
 
 def _style(n: int) -> tuple[str, str]:
-    """Return the format (mark and dash) and the color of line number `n`."""
+    """Return the marker with the line style, and the color, of curve number `n`."""
     return MARKS[n % len(MARKS)] + DASHES[n // len(COLORS) % len(DASHES)], COLORS[n % len(COLORS)]
 
 
@@ -154,7 +154,7 @@ def _style(n: int) -> tuple[str, str]:
 def _figure(
     documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0, has_bands: bool = True
 ) -> Iterator[Any]:
-    """Yield the axes of a figure, then add title and caption and write it. A map is `map_height` inches high."""
+    """Yield the axes of a figure, then add title and caption and write it. `map_height` is in inches, 0 for no map."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -172,7 +172,7 @@ def _figure(
             if names := axes.get_legend_handles_labels()[1]:
                 outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
                 axes.legend(frameon=False, **(outside if len(names) > 4 else {"loc": "best"}))
-        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # names may contain dollars
+        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # names may contain dollar signs
         figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()
         # Without a date and with fixed ids, the same results give the same SVG.
@@ -206,7 +206,7 @@ def _whole_steps(axes: Any) -> None:
 
 
 def _heading(documents: Sequence[dict[str, Any]]) -> str:
-    """Return the title: the one of a result, or what several results, named in the legend, have in common."""
+    """Return the title of a single result, or the common part of the titles of several results."""
     titles = {title(document) for document in documents}
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}

@@ -1,6 +1,6 @@
 """Show results as one HTML file and as text: `bash scripts/report.sh [RESULTS …]`.
 
-Without names, it takes the newest results of each experiment, or the partial ones of runs without complete ones.
+Without names, the report shows the newest results of each experiment, or partial results if none are complete.
 """
 
 import os
@@ -21,13 +21,13 @@ from core.results.warnings import is_ungraded
 
 
 def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
-    """Print the tables of `runs` and compare them, `anyway` also across problem sets and models."""
+    """Print the tables of `runs` and compare the runs. `anyway` compares them even if problem sets or models differ."""
     for run in runs:
         print(tables.text(run.document, has_legend=run is runs[-1]))
         if len(run.head.metrics.steps) > 1 and not run.head.metrics.proofs and not is_ungraded(run.document):
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""
-            text = f"majority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}"
+            text = f"majority right at t=0 and wrong at the end: {lost} problems, the reverse: {won}{counted}"
             print(f"\n{wrapped(text)}")
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
@@ -40,13 +40,13 @@ def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
 
 
 def fates(run: Run) -> tuple[int, int]:
-    """Count the problems that were lost (the majority was right at t=0 and is wrong at the end), and won."""
+    """Count the problems whose majority changed from right at t=0 to wrong at the end, and the reverse."""
     ends = [[(step.majority_correct or 0) > 0.5 for step in (p.steps[0], p.steps[-1])] for p in run.problems if p.steps]
     return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
 
 
 def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the accuracy of each graded run, and the frontier of several, as PNG and SVG."""
+    """Draw the accuracy of each graded run as PNG and SVG. If there are several runs, also draw their frontier."""
     drawn = []
     for run in runs:
         if is_ungraded(run.document):
@@ -66,9 +66,9 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
-    """Write results as lines of JSON, each next to its own file, or one to the file `to`."""
+    """Write results as JSON Lines next to each results file. A single result may go to the file `to`."""
     if to and len(paths) > 1:
-        raise UserError(f"--jsonl {to} takes one of the {len(paths)} results files. Name it: NAME --jsonl {to}")
+        raise UserError(f"--jsonl {to} accepts one results file, not {len(paths)}. Name one: NAME --jsonl {to}")
     for path in paths:
         out, count, notes = jsonl.write(path, to)
         for note in notes:
@@ -83,11 +83,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     add(
         "results",
         nargs="*",
-        help="names of results, or paths of .json files; default: the newest of each experiment (older have a date); "
-        + "; ".join(entry["named"] for entry in labs.registry().values() if "named" in entry),
+        help="names of results, or paths of .json files (default: the newest results of each experiment). "
+        + ". ".join(entry["named"] for entry in labs.registry().values() if "named" in entry),
     )
     add("--out", type=Path, help="the HTML file (default: next to the results)")
-    add("--all-inside", action="store_true", help="put all texts into the page, at any size")
+    add("--all-inside", action="store_true", help="put all texts into the page, whatever their size")
     add("--anyway", action="store_true", help="also compare across problem sets and models")
     add("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
     add("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
@@ -97,9 +97,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         nargs="?",
         const="",
         metavar="FILE",
-        help="only write a line of JSON for each problem: columns of the problem file, model_solution (the text of the "
-        "member that the last vote chose), cost_run, and history (every candidate with its grade); - is standard "
-        "output (default: NAME.jsonl next to the results)",
+        help="only write JSON Lines. Each line has a problem's columns, model_solution (the text that the last vote "
+        "chose), cost_run, and history (every candidate with its grade). FILE can be - for standard output "
+        "(default: NAME.jsonl next to the results)",
     )
     add("--markdown", action="store_true", help="only print tables in Markdown (STaR and lean)")
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.jsonl is not None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
-            raise UserError("--markdown needs an experiment in rounds. Name one, for example 21_star")
+            raise UserError("--markdown needs an experiment with rounds. Name one, for example 21_star")
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
         if args.figures is not None:
@@ -147,11 +147,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                 show(runs, out, args.anyway)
             for run in runs:
                 if run.missing:
-                    lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"
+                    lacking = f"{run.missing} completions of {run.name} are in no journal. Their texts are not shown"
                     print(wrapped(f"note: {lacking}", "  "))
             print(f"report  {paths[0]} ({os.path.getsize(paths[0]) / 1e6:.1f} MB)")
             if len(paths) > 1:
-                print(f"texts   {paths[1]} (keep it next to the report; --all-inside makes one file)")
+                print(f"texts   {paths[1]} (keep the folder next to the report, or use --all-inside for one file)")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 from core.base.terminal import aligned, wrapped
 
 NONE = "-"  # a cell without a value
-Cell = str | tuple[str, str, bool]  # for the page: the text, or the text, a hint, and whether to mark it
+Cell = str | tuple[str, str, bool]  # a cell of the page: its text, or its text, its hint and a flag that marks the cell
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Column:
     head: str
     cells: Sequence[str]
     meaning: str = ""  # for the legend
-    rank: int = 0  # if there is little room, the highest one is left out first (0: never)
-    named: str = ""  # in the legend, if it explains several columns
-    cells_page: Sequence[Cell] = ()  # on the page
-    is_on_page: bool = False  # only the page has room for it
-    is_time: bool = False  # seconds of 0 stay on the page: its columns must not depend on the speed of a machine
+    rank: int = 0  # columns of high rank are omitted first, columns of rank 0 never
+    named: str = ""  # the name in the legend, if the meaning covers several columns
+    cells_page: Sequence[Cell] = ()  # the cells on the page
+    is_on_page: bool = False  # True if only the page shows the column
+    is_time: bool = False  # the page shows seconds even if all are 0, as timing varies
 
     @property
     def is_nothing(self) -> bool:
@@ -30,12 +30,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Metric:
-    """A column before its rows are known, with the fields of Column."""
+    """The definition of a column, which computes a Column from rows."""
 
     head: str
     meaning: str
-    read: Callable[[Any], str]  # from a row to its cell
-    when: Callable[[Any], bool] = lambda subject: True  # whether the subject of the table has this column
+    read: Callable[[Any], str]  # computes a cell from a row
+    when: Callable[[Any], bool] = lambda subject: True  # True if the table's subject has the column
     rank: int = 0
     named: str = ""
     read_page: Callable[[Any], Cell] | None = None
@@ -49,7 +49,7 @@ class Metric:
 
 
 def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) -> list[Column]:
-    """Fill the columns that `subject` has with the cells of `rows`."""
+    """Fill the columns that apply to `subject` with the cells of `rows`."""
     return [metric.column(rows) for metric in metrics if metric.when(subject)]
 
 
@@ -65,7 +65,7 @@ class Table:
 
     title: str
     columns: Sequence[Column]
-    opens: Sequence[Mapping[str, str]] = ()  # for each row: results that the page opens, by a word
+    opens: Sequence[Mapping[str, str]] = ()  # for each row: the names of results to open, by link text
     marks: Sequence[str] = ()  # for each row: a label on the page
     about: str = ""  # the end of the legend, about all figures
 
@@ -74,7 +74,7 @@ class Table:
         return f"{wrapped(self.title, width=width)}\n\n{self.body(width)}"
 
     def body(self, width: int = 0) -> str:
-        """Format the columns that fit, and a line that names the others."""
+        """Format the columns that fit into `width`, and a line that names the omitted columns."""
         return self._fitted(width)[1]
 
     def legend(self, width: int = 0) -> str:
@@ -82,7 +82,7 @@ class Table:
         return legend(self._fitted(width)[0], self.about)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
-        """Choose the columns that fit, and format them. Columns of zeros leave first."""
+        """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted first."""
         shown, left_out = [each for each in self.columns if not each.is_on_page], list[Column]()
 
         def drawn() -> str:
@@ -105,7 +105,7 @@ class Table:
         return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the table for the page, without columns of zeros. `numbers` of results by name make its links."""
+        """Return the table for the page, without columns of zeros. `numbers` by name of results make links."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]

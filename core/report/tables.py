@@ -1,4 +1,4 @@
-"""Format the figures of a run as text and tables, from its results JSON alone."""
+"""Format the figures of a run as text and tables, from its results JSON."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def interval(estimate: dict[str, Any]) -> str:
 
 
 def numbers(document: dict[str, Any]) -> list[int]:
-    """Count the problems in the accuracies of each step, if a step lacks some. Else return nothing."""
+    """Count the problems in each step's accuracy. Return an empty list if all steps have all problems."""
     if is_ungraded(document):
         return []
     found = [step["mean_accuracy"]["n"] for step in document["metrics"]["steps"]]
@@ -37,7 +37,7 @@ def numbers(document: dict[str, Any]) -> list[int]:
 def over(document: dict[str, Any]) -> str:
     """Format the `numbers` of problems: "n=6 to 2", or "" if all problems are in each step."""
     counted = numbers(document)
-    if is_of_proofs(document):  # ungraded steps are not drawn
+    if is_of_proofs(document):  # the figure omits ungraded steps
         counted = [n for n in counted if n]
     if not set(counted) - {document["problem_set"]["n"]}:
         return ""
@@ -45,19 +45,19 @@ def over(document: dict[str, Any]) -> str:
 
 
 def shift(difference: float, low: float, high: float) -> str:
-    """Format a difference of rates in points with its interval, if it has one: "+1.5 [-0.3, +3.2]"."""
+    """Format a difference of rates in percentage points with its interval: "+1.5 [-0.3, +3.2]"."""
     if math.isnan(low):
         return f"{100 * difference:+.1f}"
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def spent_tokens(count: int | None, is_partly: bool = False) -> str:
-    """Format a number of tokens, with "≥" if some completions were not counted (`is_partly`)."""
+    """Format a number of tokens. `is_partly` adds "≥", because some completions were not counted."""
     return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
 
 
 def spent_dollars(cost: float | None, is_partly: bool = False) -> str:
-    """Format a cost as `spent_tokens` formats tokens."""
+    """Format a cost in dollars. `is_partly` adds "≥", because some completions were not counted."""
     return "unknown" if cost is None else f"{'≥ ' if is_partly else ''}{dollars(cost)}"
 
 
@@ -72,7 +72,7 @@ def runs_of(document: dict[str, Any]) -> int:
 
 
 def merged(document: dict[str, Any]) -> str:
-    """Name the merge, "mean of 3 runs", or return "" for a single run."""
+    """Name the merge, for example "mean of 3 runs". Return "" for a single run."""
     words = {"mean": "mean of", "max": "best of each problem in", "min": "worst of each problem in"}
     how = (document.get("runs") or {}).get("by")
     return f"{words.get(how, 'from')} {runs_of(document)} runs" if how and runs_of(document) > 1 else ""
@@ -89,7 +89,7 @@ def is_of_proofs(document: dict[str, Any]) -> bool:
 
 
 def worths(proofs: dict[str, Any]) -> Table:
-    """Tabulate the points of `proofs` (a field of the metrics): of all problems, over runs, and by group."""
+    """Tabulate the points of proofs for all problems, over runs, and by group. `proofs` is a field of the metrics."""
     runs = proofs.get("runs")
     rows = [("all", proofs)]
     if runs:
@@ -105,12 +105,12 @@ def worths(proofs: dict[str, Any]) -> Table:
         ),
     ]
     about = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
-    about += " of all runs; runs: mean ± standard deviation over them" if runs else ""
+    about += " of all runs. Runs: mean ± standard deviation over the runs" if runs else ""
     return Table("Points of the last populations", shown, about=about)
 
 
 def points_table(proofs: dict[str, Any]) -> str:
-    """Format the points of proofs, then the tokens of right and of wrong ones. Without grades, return ""."""
+    """Format the points of proofs, then the tokens of right and wrong proofs. Return "" without grades."""
     if not proofs["points"]["n"]:
         return ""
     table = worths(proofs)
@@ -118,7 +118,7 @@ def points_table(proofs: dict[str, Any]) -> str:
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
-    """Format the mean tokens of right and of wrong proofs, a line each, if they are known."""
+    """Format a line for right and a line for wrong proofs with their mean tokens. Omit lines without known tokens."""
     lines = []
     for kind, few in (("right", f"{GOOD} points or more"), ("wrong", "fewer, truncated or empty")):
         of = proofs["written"][kind]
@@ -129,17 +129,17 @@ def written_by(proofs: dict[str, Any]) -> list[str]:
 
 
 def lacking(of: dict[str, Any]) -> list[str]:
-    """Format the numbers of proofs without a grade, a line for each kind."""
+    """Format a line with the number of proofs for each reason why a grade is absent."""
     lines = []
     if counts := of["not_delivered"]:
         lines.append(f"not graded, and counted as 0 points: {listed(counts)}")
     if counts := of["missing"]:
-        lines.append(f"missing, and not counted: {listed(counts)}")
+        lines.append(f"grade missing, and not counted: {listed(counts)}")
     return lines
 
 
 def listed(counts: dict[str, int]) -> str:
-    """Join counts with their reasons."""
+    """Join counts and their reasons into one text."""
     return ", ".join(f"{n:,} {one_line(why, 60).replace(CUT_OFF, 'truncated')}" for why, n in counts.items())
 
 
@@ -149,7 +149,7 @@ def is_priced(document: dict[str, Any]) -> bool:
 
 
 def final(document: dict[str, Any]) -> str:
-    """Sum a run up: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s"."""
+    """Summarise a run: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s"."""
     figures, runs = document["metrics"], runs_of(document)
     first, last = (figures["steps"][place]["majority_accuracy"] for place in (0, -1))
     name, before = (f"{POINTS}:", "step 0") if is_of_proofs(document) else ("majority", "step 0's vote")
@@ -179,7 +179,7 @@ def _runs(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _counted(name: str, meaning: str, **more: Any) -> Metric:
-    """Declare a column that counts completions. The page shows their share of all."""
+    """Declare a column that counts completions. The page shows this count as a share of all completions."""
 
     def share(step: dict[str, Any]) -> Cell:
         part = step.get(name, 0) / (step["completions"] or 1)
@@ -230,7 +230,7 @@ def _best_pass(step: dict[str, Any]) -> str:
 
 
 def _is_other_than_n(document: dict[str, Any]) -> bool:
-    """Return whether a step has another number of problems than its accuracies."""
+    """Return whether a step and its accuracies differ in their number of problems."""
     steps = document["metrics"]["steps"]
     n = numbers(document) or [document["problem_set"]["n"]] * len(steps)
     return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
@@ -243,21 +243,21 @@ STEPS = (
     Metric("n", "problems that reached the step", _n, lambda of: not is_of_proofs(of) and bool(numbers(of))),
     Metric("graded", "problems with graded proofs", _n, lambda of: is_of_proofs(of) and bool(numbers(of))),
     Metric("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, is_ungraded),
-    Metric(POINTS, "of the proofs of all members", _rate("mean_accuracy"), _has_points),
+    Metric(POINTS, "mean over the proofs of all members", _rate("mean_accuracy"), _has_points),
     Metric(
         "points, runs",
         "mean ± standard deviation of the runs' means",
         _runs("mean_accuracy"),
         lambda of: _has_points(of) and _has("runs")(of),
     ),
-    Metric("mean accuracy", "of all members", _rate("mean_accuracy"), _has_answers),
-    Metric("majority accuracy", "of their vote", _rate("majority_accuracy"), _has_answers),
+    Metric("mean accuracy", "mean over all members", _rate("mean_accuracy"), _has_answers),
+    Metric("majority accuracy", "accuracy of the members' vote", _rate("majority_accuracy"), _has_answers),
     Metric("mean, runs", "mean ± standard deviation of the runs' mean accuracies", _runs("mean_accuracy"), _has_runs),
     Metric("majority, runs", "mean ± standard deviation of the runs' votes", _runs("majority_accuracy"), _has_runs),
     Metric("pass@k", "the share of problems that any of k members solves", _best_pass, _has_answers, is_on_page=True),
     Metric("tokens", "completion tokens of solutions (+ of side calls)", _spent, rank=1),
-    Metric("tokens so far", "of all steps until this one", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
-    Metric("cost", "of all these tokens, at the prices of the model's card", _cost, is_priced, rank=1),
+    Metric("tokens so far", "of all steps up to this step", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
+    Metric("cost", "prompt and completion tokens at the prices of the model's card", _cost, is_priced, rank=1),
     Metric(
         "request s",
         "seconds summed over requests",
@@ -268,7 +268,7 @@ STEPS = (
     _counted("truncated", "completions that hit the token cap"),
     _counted("forced", "truncated completions that were forced to answer", is_on_page=True),
     _counted("unread", "replies without a readable answer", when=_has_answers),
-    _counted("doubtful", "answers read with a doubt, which the results name"),
+    _counted("doubtful", "answers that were read with doubt"),
     _counted("failed", "completions without a reply"),
     _counted("undecided", "answers without a verdict in time, counted as wrong", when=_has("undecided")),
     Metric(
@@ -295,17 +295,17 @@ def plus(a: int | None, b: int | None) -> int | None:
 # The answers after waits
 WAITS = (
     Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
-    Metric("waits", "answers after this many, or after fewer if thinking ended", lambda of: str(of[1]["waits"])),
+    Metric("waits", "answers after this many waits, or fewer if thinking ended", lambda of: str(of[1]["waits"])),
     Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
     Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
     Metric(
         "waited",
-        "members that waited as often",
+        "members with this number of waits",
         lambda of: f"{of[1]['waited']:,} of {of[0]['completions']:,}" if of[1]["waits"] else "",
     ),
     Metric(
         "tokens a problem",
-        "of all text until then, with earlier answers",
+        "all tokens up to this wait, including earlier answers",
         lambda of: "unknown" if (n := of[1]["completion_tokens"]) is None else f"{n / of[0]['problems']:,.0f}",
     ),
 )
@@ -316,7 +316,7 @@ def _gain(of: dict[str, Any] | None) -> str:
 
 
 def waits_table(document: dict[str, Any]) -> str:
-    """Format accuracy against waits, for each step in which a member waited. Return "" if none did."""
+    """Format accuracy against waits for each step with waits. Return "" if no step has waits."""
     steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
     if not steps:
         return ""
@@ -325,7 +325,7 @@ def waits_table(document: dict[str, Any]) -> str:
 
 
 def pass_table(document: dict[str, Any]) -> str:
-    """Format unbiased pass@k of the last step, one line for each k, with n if problems are lacking."""
+    """Format unbiased pass@k of the last step, one line for each k. Lines have n if problems are missing."""
     found = document["metrics"]["steps"][-1]["pass_at_k"]
     n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
     return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())

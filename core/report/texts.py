@@ -1,6 +1,6 @@
-"""Collect the texts of a run from its journals: answers, thinking, side calls, gradings, and prompts as they were sent.
+"""Collect the texts of a run from its journals: answers, thinking, side calls, gradings and prompts.
 
-They are packed into the page, or into files next to it if they are too large.
+Texts are packed into the page. Texts that are too large for it are packed into files next to the page.
 """
 
 import base64
@@ -17,11 +17,11 @@ from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
-TIERS = ("a", "b")  # answers, short prompts and references for grading; the rest
+TIERS = ("a", "b")  # a: answers, short prompts and references for grading, b: all other texts
 SHORT = 2000  # characters of the longest piece of a prompt in tier "a"
 SHARED = 60  # characters of the shortest text that a prompt stores as a reference
 
-Piece = str | dict[str, str]  # a text, or the "part" (answer, forced or thinking) of the member "of": "step,member"
+Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" its text
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
 Source = tuple[dict[str, str], str]  # a reference and its text
 
@@ -30,8 +30,8 @@ Source = tuple[dict[str, str], str]  # a reference and its text
 class Texts:
     """The texts of one problem."""
 
-    tiers: dict[str, dict[str, dict[str, Any]]]  # in each by "step,member"; in "a" also "problem", for grading
-    missing: int  # members that no journal contains
+    tiers: dict[str, dict[str, dict[str, Any]]]  # texts by "step,member", and in tier "a" also "problem"
+    missing: int  # number of members that no journal contains
 
 
 def of_problem(problem: ProblemResult, journals: Records) -> Texts:
@@ -39,7 +39,7 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
-    prompts: dict[str, Prompt] = {}  # by key: a member that is carried over was asked for once
+    prompts: dict[str, Prompt] = {}  # by key, because a carried-over member has one request
     missing = 0
     earlier: list[list[Source]] = []
     for t, step in enumerate(problem.steps):
@@ -70,7 +70,7 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
 
 
 def messages_of(found: Texts, t: int, i: int) -> list[Message]:
-    """Return the messages to which member `i` of step `t` replies, as they were sent, or none if they are missing."""
+    """Return the prompt messages of member `i` of step `t`. The list is empty if they are missing."""
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
     prompt: Prompt = answers.get("prompt") or more.get("prompt") or []
     return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
@@ -84,8 +84,8 @@ def _whole(found: Texts, piece: Piece) -> str:
 
 
 def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
-    """Return a completion and the messages to which it replies, or None if no journal contains them."""
-    with suppress(ValueError):  # a record that is no completion
+    """Return a completion and its prompt messages, or None if no journal contains them."""
+    with suppress(ValueError):  # the record is not a completion
         return (from_record(key, record.completion), record.messages) if (record := journals.record(key)) else None
     return None
 
@@ -111,7 +111,7 @@ def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
 
 
 def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
-    """Split `content` at the texts of `sources`, without the loss of a character."""
+    """Split `content` at the texts of `sources`, and replace each text by its reference."""
     pieces: list[Piece] = [content]
     for reference, text in sources:
         split: list[Piece] = []
@@ -131,15 +131,15 @@ def _is_short(prompt: Prompt) -> bool:
 
 
 def packed(value: Any) -> bytes:
-    """Pack JSON as gzip in base64, of which no character has a meaning in HTML."""
+    """Pack JSON as gzip in base64, which is safe inside HTML."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(text, 6, mtime=0))
 
 
 class Parts:
-    """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier).
+    """The packed texts of a page, by tier and id. The id "p0-12-a" means run 0, problem 12, tier a.
 
-    A tier that does not fit into `room` bytes goes into `folder`, thinking first, with a script for each problem.
+    If the tiers exceed `room` bytes, tier b moves into `folder`, then tier a, with a script for each problem.
     """
 
     def __init__(self, folder: Path, room: float) -> None:

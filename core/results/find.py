@@ -11,13 +11,13 @@ from core.results.warnings import CONTINUES
 
 
 class NoResults(UserError):
-    """An error: there is no such results file (yet)."""
+    """An error for a results file that does not exist (yet)."""
 
 
 def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
-    """Return the file `name`.json or `name`.partial.json in `folder`, or the only one that begins so.
+    """Return the file `name`.json or `name`.partial.json in `folder`, or the only file whose name begins with `name`.
 
-    `name` may also be the path of a .json file, or of a comparison. Raises NoResults if there is no such file.
+    `name` may also be the path of a .json file, or a comparison's name. Raises NoResults if there is no such file.
     """
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
     for whole in (path, path.with_suffix(".partial.json")):
@@ -35,7 +35,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """List the results files of `names`, or all in `folder`. Raises NoResults if one is missing or there is none."""
+    """List the results files of `names`, or all files in `folder`. Raises NoResults if a file is missing."""
     if names:
         return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
     if not (paths := _within(folder)):
@@ -44,7 +44,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder of the comparison that `names` consists of, if it is one. Raises NoResults as `found` does."""
+    """Return the folder if `names` is one comparison, else None. Raises NoResults if the name does not exist."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)
@@ -52,18 +52,18 @@ def comparison(names: Sequence[str], folder: Path) -> Path | None:
 
 
 def _comparisons(folder: Path) -> set[str]:
-    """Name the comparisons that have ended, and the experiments in rounds that have begun."""
+    """Return the names of finished comparisons and of lab folders, finished or not."""
     begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun
 
 
 def _all_in(path: Path) -> list[Path]:
-    """List the file, or the results of a comparison in the order of its table, or the results of rounds."""
+    """List the results files in `path`: a file, a comparison in the order of its table, or a lab's folder."""
     if not path.is_dir():
         return [path]
     if lab := labs.report_of(path):
         if not (paths := lab.results(path)):
-            raise NoResults(f"no results in {path} yet. Wait for the run; {CONTINUES}")
+            raise NoResults(f"no results in {path} yet. Wait for the run ({CONTINUES})")
         return paths
     lines = [line.split() for line in (path / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(lines)]) if words}
@@ -71,14 +71,14 @@ def _all_in(path: Path) -> list[Path]:
 
 
 def _within(folder: Path) -> list[Path]:
-    """List the complete results in `folder`, and the partial results of runs without complete ones."""
+    """List the complete results in `folder`, and the partial results of runs without complete results."""
     complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
     partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
     return [path for _, path in sorted((partial | complete).items())]
 
 
 def archive(path: Path, experiment: str) -> Archive:
-    """Return the journals of the results in `path`, which are next to the file or up to two folders above it."""
+    """Open the journals of the results in `path`. They are next to the file, or up to two folders above it."""
     for folder in path.resolve().parents[:3]:
         if (folder / "journal").is_dir():
             inside = path.resolve().relative_to(folder).parts

@@ -1,4 +1,4 @@
-"""Load the labs that labs/registry.toml names. Core imports none of them by itself."""
+"""Load the labs that labs/registry.toml names. Core imports labs only through this registry."""
 
 import tomllib
 from argparse import Namespace
@@ -14,31 +14,31 @@ from core.base.files import ROOT
 
 @dataclass(frozen=True)
 class View:
-    """A view on the page before the results of a folder, drawn by `scripts`."""
+    """A view that the page shows before the results of a folder. Its `scripts` draw it."""
 
-    data: dict[str, Any]  # name, view (the address), heading, warnings, tables, legend; more for the scripts
+    data: dict[str, Any]  # name, view (the address), heading, warnings, tables, legend, and data for the scripts
     comparison: dict[str, Any] | None
     scripts: tuple[Path, ...]
     styles: tuple[Path, ...]
 
 
 class Report(Protocol):
-    """The module `report` of a lab: what report.sh needs to know about the folders that the lab writes."""
+    """The interface of a lab's module `report`, through which report.sh reads the lab's folders."""
 
     def answers(self, args: Namespace, folder: Path) -> bool:
-        """Answer the whole command if it concerns this lab alone. Return True if so."""
+        """Run the command if it concerns only this lab. Return True if the lab ran it."""
 
     def is_folder(self, folder: Path) -> bool:
         """Return whether the lab wrote `folder`."""
 
     def results(self, folder: Path) -> list[Path]:
-        """List the results files in `folder`, in the order of the page. Raises UserError if there is none yet."""
+        """List the results files in `folder`, in the order of the page. Raises UserError if no file exists yet."""
 
     def records(self, folder: Path) -> list[Path]:
-        """List the other files that the page is drawn from, which a live page watches."""
+        """List the other files from which the page is drawn. A live page watches them for changes."""
 
     def page(self, folder: Path, runs: Sequence[Any]) -> View:
-        """Return the view of `folder`, whose results are `runs` (core/report/page.py)."""
+        """Return the view of `folder`. `runs` are its results (core/report/page.py)."""
 
     def show(self, folder: Path) -> str:
         """Write the tables of `folder` and return them as text for the terminal."""
@@ -49,7 +49,7 @@ class Report(Protocol):
 
 @cache
 def registry() -> dict[str, dict[str, Any]]:
-    """Read the entries of the registry, by the name of the lab."""
+    """Read the registry. Return its entries by the lab's name."""
     path = ROOT / "labs" / "registry.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -65,7 +65,7 @@ def report_of(folder: Path) -> Report | None:
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function that plans the `command` of a lab: from arguments to name, plan and constants."""
+    """Load the function that plans a lab's `command`. It takes arguments and returns name, plan and constants."""
     for entry in registry().values():
         if found := entry.get("plans", {}).get(command):
             module, _, function = found.partition(":")

@@ -1,8 +1,8 @@
 """Merge several runs of one experiment into one results file.
 
 The accuracy of a problem is the mean, best (max) or worst (min) of its runs, with 95% intervals over problems. The file
-contains every problem once for each run, with the run's seed. So reports show all members, and merged files can be
-merged again.
+contains every problem once for each run, with the run's seed. Reports show all members, and merged files can
+be merged again.
 """
 
 import json
@@ -28,19 +28,19 @@ from core.results.read import Row
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
-WEIGHTS = ("model revision", "model sha256")  # only some servers report them
+WEIGHTS = ("model revision", "model sha256")  # only some servers report these fields
 FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}  # prompts of graders are compared by their hash
-SUMMED = (  # over gradings
+SUMMED = (  # fields that are summed over gradings
     "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",
     "output_tokens", "cost",
 )  # fmt: skip
 COUNTED = ("not_delivered", "missing", "missing_gradings")
-MOST = 1_000_000  # problems, as many as a run may have
+MOST = 1_000_000  # maximum number of problems in a run
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A results file: its head as it is stored, its runs, and its problems."""
+    """A results file with its stored head, its runs and its problems."""
 
     path: Path
     head: dict[str, Any]
@@ -63,7 +63,7 @@ def merge(
 ) -> tuple[Path, dict[str, Any]]:
     """Merge the complete results in `paths`, save them in `folder`, and return the file and its document.
 
-    Without a `name`, it is "BY-EXPERIMENT". Before the last run, results are not `complete`. `more` are fields of the
+    The default `name` is "BY-EXPERIMENT". Set `complete` to False if runs are still missing. `more` adds fields to the
     document. Raises UserError if results can't be read or belong to different experiments.
     """
     sources = [_source(path) for path in paths]
@@ -102,7 +102,7 @@ def merge(
 def _figures(
     sources: Sequence[_Source], seeds: Sequence[int], by: str, prices: Prices | None
 ) -> tuple[RunMetrics, Worths, list[bytes]]:
-    """Return the metrics of all runs, the worth of their proofs, and the rows of the new file."""
+    """Return the metrics of all runs, the figures of their proofs, and the rows of the new file."""
     problems = int(amount(sources[0].head["problem_set"]["n"], MOST))
     figures, worths, merged = RunMetrics(problems, len(seeds), by, prices), Worths(len(seeds), by), list[bytes]()
     paths = [source.path for source in sources for _ in source.runs.seeds]
@@ -115,7 +115,7 @@ def _figures(
             if not steps or [step["step"] for step in steps] != list(range(len(steps))):
                 raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step")
             with read.refusing(path):
-                figures.finished[len(merged)] = True  # a problem without a later step ended before it
+                figures.finished[len(merged)] = True  # a problem that lacks later steps has ended
                 for step in steps:
                     figures.add(len(merged), step)
                 worths.add_row(row, steps, run)
@@ -127,19 +127,19 @@ def _figures(
 
 
 def _source(path: Path) -> _Source:
-    """Open the results in `path`. Raises UserError if they can't be read or are partial."""
+    """Open the results in `path`. Raises UserError if the file can't be read or is partial."""
     checked, head, both = read.read_raw(path)
     if not checked.complete:
-        raise UserError(f"{path} is partial. Complete the run first: the same command continues it")
+        raise UserError(f"{path} is partial. Run the same command again to complete the run first")
     with read.refusing(path):
         seed = head["config"]["SEED"]
-        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds it to one of several
+        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds this suffix
         runs = checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs)
         return _Source(path, head, runs, both)
 
 
 def _check(one: _Source, other: _Source) -> None:
-    """Raise UserError if the two are not runs of one experiment. It names all differences."""
+    """Raise UserError if the files belong to different experiments. The message names all differences."""
     with read.refusing(other.path):
         mine, theirs = _shared(one), _shared(other)
     differing = [
@@ -148,11 +148,11 @@ def _check(one: _Source, other: _Source) -> None:
         if mine.get(name) != theirs.get(name) and not (name in WEIGHTS and None in (mine[name], theirs[name]))
     ]
     if differing:
-        raise UserError(f"{one.path} and {other.path} can't be merged: they differ in {', '.join(differing)}")
+        raise UserError(f"{one.path} and {other.path} can't be merged, because they differ in {', '.join(differing)}")
 
 
 def _shared(source: _Source) -> dict[str, Any]:
-    """Return the properties that runs of one experiment share, by their names in messages."""
+    """Return the properties that are equal in all runs of an experiment, by their names in messages."""
     head = source.head
     return {
         "experiment": source.runs.of,
@@ -167,7 +167,7 @@ def _shared(source: _Source) -> dict[str, Any]:
 
 
 def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the properties that gradings of one experiment share: the grader, its prompts and constants."""
+    """Return the properties that are equal in all gradings of an experiment: grader, prompts and constants."""
     if grading is None:
         return {}
     constants = {f"grader's {name}": value for name, value in grading["config"].items() if name not in FREE_OF_GRADING}
@@ -176,7 +176,7 @@ def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the field of the grading. Several gradings, each of one or more runs, are summed."""
+    """Return the field "grading" of the merged results. Different gradings are summed."""
     each = {json.dumps(head["grading"], sort_keys=True): head["grading"] for head in heads if "grading" in head}
     found = list(each.values())
     if len(found) < 2:
@@ -187,13 +187,13 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
         total[name] = None if None in known else sum(known)
     for name in COUNTED:
         total[name] = dict(sum((Counter(grading[name]) for grading in found), Counter()))
-    total.pop("spent", None)  # it belongs to one budget
-    total.pop("spread", None)  # a mean
+    total.pop("spent", None)  # the dollars belong to one budget
+    total.pop("spread", None)  # a mean can't be summed
     return {"grading": total}
 
 
 def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
-    """Return warnings about differences that do not prevent a merge."""
+    """Return warnings about differences between runs that do not prevent a merge."""
     compared = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
         "the model's description by the server": [head["model"].get("told") for head in heads],

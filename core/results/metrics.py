@@ -1,6 +1,6 @@
-"""Compute the metrics of a run as it grows, from counts by step and a few numbers for each population.
+"""Compute the metrics of a run during the run, from counts for each step and a few numbers for each population.
 
-Several runs of one experiment are merged here too: the runs of a problem give one value, their mean, best or worst.
+The module also merges runs of one experiment. A problem's value is the mean, best or worst of its runs.
 """
 
 from collections import Counter, defaultdict
@@ -20,14 +20,14 @@ from core.results.points import MERGES, Values, over_runs
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-SILENT = ("empty", "filtered")  # replies without text, or without all of it
+SILENT = ("empty", "filtered")  # replies without text, or with incomplete text
 
 _pass_at_k = cache(stats.pass_at_k)
 
 
 @dataclass
 class _Sum:
-    """A sum of tokens or picodollars. It lacks `unknown` many completions."""
+    """A sum of tokens or picodollars. `unknown` counts the completions that the sum lacks."""
 
     known: int = 0
     unknown: int = 0
@@ -39,7 +39,7 @@ class _Sum:
 
     @property
     def shown(self) -> int | None:
-        """The sum, or None if nothing of it is known."""
+        """The sum of the known values, or None if no value is known."""
         return None if self.unknown and not self.known else self.known
 
     @property
@@ -49,7 +49,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _AfterWaits:
-    """A population after at most a number of waits: `waited` members waited as often. `tokens` are those until then."""
+    """A population after at most k waits: mean accuracy, number of members with k waits, and tokens so far."""
 
     mean: float
     waited: int
@@ -58,7 +58,7 @@ class _AfterWaits:
 
 @dataclass(frozen=True)
 class _Population:
-    """A population. `mean` and `majority` are nan if it is not graded. `after` 0, 1, 2 … waits of its members."""
+    """A population. `mean` and `majority` are nan without grades. `after` has an item for each number of waits."""
 
     size: int
     correct: int
@@ -75,9 +75,9 @@ class _Population:
         readings = [[*m.get("before_waits", []), m] for m in members]
         most = max(map(len, readings))
         after = []
-        for waits in range(most):  # a member that waited less often counts with its last reading
+        for waits in range(most):  # a member with fewer waits counts with its last reading
             now = [each[min(waits, len(each) - 1)] for each in readings]
-            # The tokens of a member of an earlier population were counted there.
+            # The tokens of a carried-over member were counted in its first population.
             paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
             value = mean if most == 1 else np.mean([reading.get("grade", reading["correct"]) for reading in now])
             after.append(_AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum().add(*paid)))
@@ -95,26 +95,26 @@ class _Step:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.tokens = {"completion_tokens": _Sum(), "verification_tokens": _Sum()}  # of solutions, of side calls
+        self.tokens = {"completion_tokens": _Sum(), "verification_tokens": _Sum()}  # of solutions and of side calls
         self.seconds = 0.0
-        self.stages: Counter[str] = Counter()  # the scaffold's names of it
+        self.stages: Counter[str] = Counter()  # the scaffold's names of the step
         self.cost = _Sum()
 
 
 class RunMetrics:
-    """The metrics of the results JSON. Several complete `runs` are merged `by` one of MERGES. Costs need `prices`."""
+    """The metrics of the results JSON. `by` selects how several complete `runs` are merged. Costs need `prices`."""
 
     def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
         self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
         self._prices, self._cost = prices, _Sum()
         self._costs = [_Sum() for _ in range(self._problems)] if prices else []
-        self.finished = [False] * self._problems  # by number: a problem of several runs has one for each
+        self.finished = [False] * self._problems  # by number, with one item for each run of a problem
         self._populations: list[list[_Population]] = [[] for _ in range(self._problems)]
         self._steps: list[_Step] = []
         self._tokens = {kind: _Sum() for kind in TOKENS}
         self._errors: Counter[str] = Counter()
         self._why: dict[str, Counter[str]] = {name: Counter() for name in ("notes", "not_forced", "not_waited")}
-        # Readable scores of right and of wrong candidates, by number of the problem.
+        # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
         self._no_reference: set[int] = set()  # problems whose reference can't be read
@@ -181,7 +181,7 @@ class RunMetrics:
 
     @property
     def reached(self) -> list[int]:
-        """The first and the last of the steps that problems have reached by now, or nothing before any population."""
+        """The lowest and the highest step that problems have reached. The list is empty before the first population."""
         lengths = [len(each) - 1 for each in self._populations if each]
         return sorted({min(lengths), max(lengths)}) if lengths else []
 
@@ -197,16 +197,16 @@ class RunMetrics:
         return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
-        """Return the field of its cost for each problem. Without prices, it is empty."""
+        """Return a dictionary with the cost of each problem. Without prices, the dictionaries are empty."""
         return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
 
     @property
     def commonest_error(self) -> str | None:
-        """The commonest error. The alphabet breaks ties, so that the order of arrival does not matter."""
+        """The commonest error. Ties are broken alphabetically, so that the order of arrival has no effect."""
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
 
     def metrics(self, seconds: float) -> dict[str, Any]:
-        """Return the figures over all problems, step by step."""
+        """Return the figures of each step and of the whole run, over all problems."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
         names = ("mean_accuracy", "majority_accuracy", "pass_at_k", "runs")
         found: dict[str, Any] = {
@@ -232,7 +232,7 @@ class RunMetrics:
         return found
 
     def _aucs(self) -> list[list[float]]:
-        """Compute the AUC within each problem that has right and wrong candidates, for each of its runs."""
+        """Compute the AUC of each problem and run that has both right and wrong candidates."""
         right, wrong = self._scores[True], self._scores[False]
         found = defaultdict[int, list[float]](list)
         for number in sorted(right.keys() & wrong.keys()):
@@ -240,14 +240,14 @@ class RunMetrics:
         return list(found.values())
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
-        """Compute the figures of step `t`. Problems that ended before count in accuracies by their last population."""
+        """Compute the figures of step `t`. Accuracies include problems that ended earlier, by their last population."""
         step = self._steps[t]
         here = {n: of[t] for n, of in enumerate(self._populations) if len(of) > t}
         ended = {n: of[-1] for n, of in enumerate(self._populations) if self.finished[n] and 0 < len(of) <= t}
         populations = here | ended
 
         def by_run(value: _Value) -> Values:
-            """Return a row for each problem and a column for each run. Complete runs have all problems."""
+            """Return a row for each problem and a column for each run. All runs must contain all problems."""
             ordered = np.empty(self._problems)
             ordered[list(populations)] = [value(each) for each in populations.values()]
             return ordered.reshape(-1, self._runs)
@@ -256,7 +256,7 @@ class RunMetrics:
             if self._runs == 1:
                 return np.array([value(each) for each in populations.values()])
             table = by_run(value)
-            is_known = ~np.isnan(table).all(axis=1)  # a run without a grade leaves the problem to the others
+            is_known = ~np.isnan(table).all(axis=1)  # runs without a grade are ignored
             together = np.full(len(table), np.nan)
             together[is_known] = self._by(table[is_known], axis=1)
             return together
@@ -306,6 +306,6 @@ def _mean_after(waits: int) -> _Value:
 
 
 def _commonest(stages: Counter[str]) -> str:
-    """Name a step by its commonest stage, with a sign if there are others."""
+    """Name a step by its commonest stage, and add "…" if there are other stages."""
     name = min(stages, key=lambda stage: (-stages[stage], stage))
     return f"{name} …" if len(stages) > 1 else name

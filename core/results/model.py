@@ -1,8 +1,8 @@
-"""Define the type and the range of each field of the results JSON (schema 1) that is read.
+"""Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
-core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. JSON is parsed by
-core/base/files.py: msgspec's own parser refuses halves of surrogate pairs, which files may contain. Fields have the
-names of core/types.py: `checks` in the file are side calls, `again` means carried over, `score` is a self-score.
+core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. core/base/files.py
+parses JSON, because msgspec's parser rejects halves of surrogate pairs. Fields have the names of core/types.py. In the
+file, side calls are `checks`, carried-over members have `again`, and a self-score is `score`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,30 +14,30 @@ from core.base.fields import Amount, Change, Count, Share
 from core.types import MAX_POINTS
 
 SCHEMA = 1
-TEXT = 2000  # characters of a reference that are shown
+TEXT = 2000  # maximum characters of a reference on the page
 NOT_A_PROOF: Any = -1  # in place of `worth`
 
 Time = Annotated[str, Meta(max_length=40)]
-Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]  # names the completion in the journal
+Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]  # key of a completion in the journal
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _POINTS = Meta(ge=0, le=MAX_POINTS)
-GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # whole points stay whole
-Tokens = Count | None  # None: the server counted none
-Dollars = Amount | None  # None: prices or tokens are not known
+GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # integers stay integers
+Tokens = Count | None  # None if the server does not count tokens
+Dollars = Amount | None  # None if prices or tokens are unknown
 Counts = dict[str, Count]
 
 
 def _one_of(*names: str) -> Meta:
-    """Restrict a text to `names`."""
+    """Restrict a text to one of `names`."""
     return Meta(pattern=rf"^({'|'.join(names)})$(?!\n)")
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):
-    """A part of the file. Other fields of the file are ignored."""
+    """A part of the file. Fields that it does not define are ignored."""
 
 
 class Rate(Part, frozen=True, kw_only=True):
-    """A share with its 95% interval, over `n` problems. It is None over no problems."""
+    """A share with its 95% interval, over `n` problems. `value` is None if `n` is 0."""
 
     value: Share | None
     low: Share
@@ -46,7 +46,7 @@ class Rate(Part, frozen=True, kw_only=True):
 
 
 class OverRuns(Part, frozen=True, kw_only=True):
-    """A metric of several runs: the value of each, their mean, and their standard deviation (of a sample)."""
+    """A metric of several runs: their values, mean, and sample standard deviation."""
 
     mean: Share
     std: Share
@@ -54,7 +54,7 @@ class OverRuns(Part, frozen=True, kw_only=True):
 
 
 class Gain(Part, frozen=True, kw_only=True):
-    """A difference of two shares of the same `n` problems, with its 95% interval."""
+    """A difference between two shares of the same `n` problems, with its 95% interval."""
 
     value: Change
     low: Change
@@ -63,7 +63,7 @@ class Gain(Part, frozen=True, kw_only=True):
 
 
 class AfterWaits(Part, frozen=True, kw_only=True):
-    """The members of a step after at most `waits` waits, of which `waited` waited as often. `gain` is over no wait."""
+    """A step after at most `waits` waits. `waited` members reached `waits`. `gain` is the change from 0 waits."""
 
     waits: Count
     waited: Count
@@ -80,13 +80,13 @@ _Rank = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$(?!\n)")]
 
 
 def is_unread(member: Mapping[str, Any]) -> bool:
-    """Return whether there is a reply without a readable answer. Proofs need none."""
+    """Return whether a reply lacks a readable answer. A proof needs no answer."""
     is_wrong = member["correct"] is False and "written" not in member
     return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
 
 
-# The counts of a step, each with the members that it counts. SELDOM ones are written only if there are any. A new one
-# is a line here and in schema.json, a field below, and a column in core/report/tables.py.
+# The counts of a step, each with a test of members. A count in SELDOM is written only if it is not 0. A new count
+# needs a line here and in schema.json, a field below, and a column in core/report/tables.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
     "forced": lambda member: "unforced" in member,
@@ -102,7 +102,7 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 class StepMetrics(Part, frozen=True, kw_only=True):
-    """The figures of a step over all problems that reached it. Merged results have `runs`, the accuracies over runs."""
+    """The figures of a step over all problems that reached it. Merged results have accuracies over `runs`."""
 
     step: Count
     stage: str = ""  # the scaffold's name of the step, if it has one
@@ -129,12 +129,12 @@ class StepMetrics(Part, frozen=True, kw_only=True):
 
 
 class Verification(Part, frozen=True, kw_only=True):
-    """A measure of how well self-scores separate right candidates from wrong ones: AUC, None if one kind is missing."""
+    """The AUC of self-scores, for right against wrong candidates. `auc` is None if one kind is missing."""
 
     right: Count
     wrong: Count
     auc: Share | None
-    auc_within: Rate  # the mean AUC within problems that have both kinds
+    auc_within: Rate  # mean of the AUCs within problems that have both kinds
 
 
 class Shares(Part, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ class Shares(Part, frozen=True, kw_only=True):
 
 
 class Written(Part, frozen=True, kw_only=True):
-    """The mean tokens of this many proofs, or None if they are not known."""
+    """The mean tokens of `proofs` proofs. A mean is None if a count is unknown."""
 
     proofs: Count
     thinking: Amount | None
@@ -154,19 +154,19 @@ class Written(Part, frozen=True, kw_only=True):
 
 
 class Proofs(Shares, frozen=True, kw_only=True):
-    """The points of the proofs of last populations (core/results/points.py)."""
+    """The points of the proofs in the last populations (core/results/points.py)."""
 
     proofs: Count
     graded: Count
     not_delivered: Counts  # by reason
     missing: Counts  # by reason
     written: Annotated[dict[Annotated[str, _one_of("right", "wrong")], Written], Meta(min_length=2)]
-    groups: dict[str, dict[str, Shares]]  # by split, level and category, if problems have these
-    runs: Figures | None = None  # of merged results
+    groups: dict[str, dict[str, Shares]]  # by split, level and category, if problems have these fields
+    runs: Figures | None = None  # only in merged results
 
 
 class Grading(Part, frozen=True, kw_only=True):
-    """The grader, its prompt (None: the one that fits each problem), the grades of each proof, and all gradings."""
+    """The grading of proofs. `prompt` is None if it depends on the problem. `grades` is the number per proof."""
 
     model: str
     prompt: str | None
@@ -187,7 +187,7 @@ class AllTokens(TypedDict):
 
 
 class Metrics(Part, frozen=True, kw_only=True):
-    """The figures of a run. `spent` are the dollars that it has paid, also for failed requests."""
+    """The figures of a run. `spent` is the total in dollars, including failed requests."""
 
     steps: list[StepMetrics]
     tokens: AllTokens
@@ -199,7 +199,7 @@ class Metrics(Part, frozen=True, kw_only=True):
 
 
 class Runs(Part, frozen=True, kw_only=True):
-    """The runs of the experiment `of` from which results were merged. `by` is the merge of a problem's runs."""
+    """The runs in merged results. `of` is their experiment, and `by` is the merge of a problem's runs."""
 
     of: str
     by: Literal["mean", "max", "min"]
@@ -207,7 +207,7 @@ class Runs(Part, frozen=True, kw_only=True):
 
 
 class Prices(TypedDict):
-    """The dollars for a million tokens read, cached and written."""
+    """The prices in dollars of a million read, cached and written tokens."""
 
     read: Amount
     cached: Amount
@@ -215,7 +215,7 @@ class Prices(TypedDict):
 
 
 class CallCost(Part, frozen=True, kw_only=True):
-    """A completion: its key in the journal, how it ended, its tokens and seconds."""
+    """A completion: its key in the journal, its finish reason, tokens and seconds."""
 
     key: Key
     finish_reason: str | None
@@ -244,22 +244,22 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
     correct: bool | None  # None: not graded
     doubt: str | None
     undecided: bool = False
-    group: Count | None = None  # of equal answers: 0 is the largest; None without an answer
+    group: Count | None = None  # number of the group of equal answers, 0 is the largest
     parents: list[Count]
-    unforced: Reading | None = None  # the answer before another one was forced
+    unforced: Reading | None = None  # the answer before a forced answer
     carried_over: bool = field(default=False, name="again")
     self_score: Share | None = field(default=None, name="score")
     verdicts: list[Share | None] | None = None
     side_calls: list[CallCost] = field(default=[], name="checks")
     notes: list[str] = []
     before_waits: list[Reading] = []  # the answers before each wait
-    grade: GradePoints | None = None  # of a proof, or of a grader with more than right and wrong
-    worth: Share | None = NOT_A_PROOF  # of a proof in means: None if its grade is missing
-    ungraded: str | None = None  # why a proof has no grade
-    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []  # by grading; None: missing
-    reasons: list[str] = []  # the grader's, by grading
+    grade: GradePoints | None = None  # points of a proof, or a grade between wrong and right
+    worth: Share | None = NOT_A_PROOF  # points / 7 of a proof, None if the grade is missing
+    ungraded: str | None = None  # the reason why a proof has no grade
+    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []  # by grading, None if missing
+    reasons: list[str] = []  # the grader's reasons, by grading
     grading_calls: list[CallCost] = field(default=[], name="grading")
-    left_out: Count = field(default=0, name="self_evaluation_left_out")  # characters that the grader was not shown
+    left_out: Count = field(default=0, name="self_evaluation_left_out")  # not shown to the grader
 
     @property
     def cost(self) -> CallCost:
@@ -267,7 +267,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
 
     @property
     def is_proof(self) -> bool:
-        """True for a proof that was graded or should have been."""
+        """True for a proof that was sent to a grader, even if its grade is missing, or that counts as 0 points."""
         return bool(self.worth != NOT_A_PROOF)
 
     @property
@@ -281,26 +281,26 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
 
 
 class StepResult(Part, frozen=True, kw_only=True):
-    """The population of a step of one problem, and its vote. None means not graded."""
+    """The population of a step of one problem, and its vote. Accuracies are None without grades."""
 
     step: Count
     stage: str = ""
     mean_accuracy: Share | None
     majority_answer: str | None
-    majority_correct: Share | None  # of a tie, its share of right answers; without a vote, the mean grade
+    majority_correct: Share | None  # share of right answers in a tie, or mean grade without a vote
     members: Annotated[list[MemberResult], Meta(min_length=1)]
 
 
 class ProblemResult(Part, frozen=True, kw_only=True):
-    """A problem with its steps. Merged results contain it once for each run."""
+    """A problem with its steps. Merged results contain the problem once for each run."""
 
     id: str
     statement: str
     answer: str | None  # the reference
-    finished: bool  # its scaffold has ended
+    finished: bool  # True if the scaffold has ended
     steps: list[StepResult]
-    columns: dict[str, Any] = {}  # its row in the data set as it was read
-    seed: Seed | None = None  # of its run, in merged results
+    columns: dict[str, Any] = {}  # the problem's row in the data set
+    seed: Seed | None = None  # the run's seed, in merged results
     split: str = ""
     solution: str | None = None
     guidelines: str | None = None
@@ -308,12 +308,12 @@ class ProblemResult(Part, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that is unique in its results."""
+        """The problem's unique name within the results."""
         return self.id if self.seed is None else f"{self.id} SEED={self.seed}"
 
     @property
     def graded_by(self) -> dict[str, str]:
-        """The texts by which a proof is graded, under their names in Problem."""
+        """The texts that graders of a proof receive, by their names in Problem."""
         names = ("solution", "guidelines", "grading_scheme")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
@@ -328,12 +328,12 @@ class Engine(TypedDict):
 
 class ProblemSet(TypedDict):
     name: str
-    n: Amount  # problems that were asked
+    n: Amount  # number of problems in the run
     sha256: str
 
 
 class Origins(Part, frozen=True, kw_only=True):
-    """The parts of the head that users get as dictionaries, with the fields that these always have."""
+    """The parts of the head that are dictionaries, with their required fields."""
 
     model: Model
     engine: Engine
@@ -341,7 +341,7 @@ class Origins(Part, frozen=True, kw_only=True):
 
 
 class Head(Part, frozen=True, kw_only=True):
-    """Everything but the problems. `runs`, `prices` and `grading` are None for single, unpriced or ungraded runs."""
+    """All fields except the problems. `runs` is None for a single run, `prices` and `grading` if they are missing."""
 
     experiment: str
     complete: bool

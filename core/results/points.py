@@ -1,8 +1,8 @@
-"""Compute the figures of graded proofs: mean points as a share of 7, and the shares of good and of full ones.
+"""Compute the figures of graded proofs: mean points as a share of 7, and the shares of good and full proofs.
 
-A proof is worth its points / 7. If it is truncated or empty, it is worth 0. A missing grade is in no figure. The value
-of a problem is the mean of its proofs in a run, and the mean, best or worst of several runs. Means and 95% intervals
-are over problems.
+A proof's worth is its points / 7, or 0 if the proof is truncated or empty. Figures skip missing grades. The value of a
+problem in a run is the mean over its proofs. Several runs of a problem are merged into their mean, best or worst value.
+Means and 95% intervals are over problems.
 """
 
 from collections import Counter, defaultdict
@@ -18,19 +18,19 @@ from core.types import GOOD, MAX_POINTS
 FIGURES = ("points", "good", "full")  # mean points / 7, share of proofs with GOOD points or more, share with all 7
 GROUPED_BY = ("split", "level", "category")  # columns of a problem set
 RIGHT, WRONG = "right", "wrong"
-CUT_OFF, EMPTY = "cut off", "empty"  # as stored; screens show "truncated"
-NOT_DELIVERED = (CUT_OFF, EMPTY)  # the solver's fault: such a proof is not graded, and counts as 0 points
-WRITTEN = ("thinking", "answer")  # tokens of a proof
+CUT_OFF, EMPTY = "cut off", "empty"  # the name in files, for which reports show "truncated"
+NOT_DELIVERED = (CUT_OFF, EMPTY)  # such proofs are not graded, and count as 0 points
+WRITTEN = ("thinking", "answer")  # kinds of tokens of a proof
 
-MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}  # of graded runs
+MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}  # over graded runs
 
 Member = Mapping[str, Any]
 Values = NDArray[np.float64]
 
 
 def is_good(worth: float) -> bool:
-    """Return whether a proof has GOOD points or more: it is right but for slips."""
-    return worth * MAX_POINTS > GOOD - 1e-9  # a mean of gradings may miss a whole number by a rounding error
+    """Return whether a proof has GOOD points or more, which means that it is right except for minor errors."""
+    return worth * MAX_POINTS > GOOD - 1e-9  # means of gradings have rounding errors
 
 
 def values(worths: Iterable[float | None]) -> tuple[float, ...] | None:
@@ -42,25 +42,25 @@ def values(worths: Iterable[float | None]) -> tuple[float, ...] | None:
 
 
 def groups_of(split: str, columns: Mapping[str, Any]) -> dict[str, str]:
-    """Return the groups of a problem, by GROUPED_BY. A `split` that was named precedes its column."""
+    """Return the groups of a problem, by GROUPED_BY. If `split` is set, it replaces the column "split"."""
     named = {str(name).strip().casefold(): cell for name, cell in columns.items()}
     cells = {name: named.get(name) for name in GROUPED_BY} | ({"split": split} if split else {})
     return {name: str(cell).strip()[:100] for name, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
 class Worths:
-    """The figures of all last populations that were added. Several `runs` are merged `by` one of MERGES."""
+    """The figures of the last populations of all added problems. `by` selects how several `runs` are merged."""
 
     def __init__(self, runs: int = 1, by: str = "mean") -> None:
         self._runs, self._by = runs, MERGES[by]
         self._worths: defaultdict[str, dict[int, list[float | None]]] = defaultdict(dict)  # by problem and run
         self._groups: dict[str, dict[str, str]] = {}
-        self._why: Counter[tuple[bool, str]] = Counter()  # True if the grade is missing, and the reason
+        self._why: Counter[tuple[bool, str]] = Counter()  # by (True if the grade is missing, reason)
         self._written: dict[str, list[list[float | None]]] = {RIGHT: [], WRONG: []}
         self._graded = 0
 
     def add(self, problem: str, groups: Mapping[str, str], members: Sequence[Member], run: int = 0) -> None:
-        """Add proofs of a `problem` as results contain them, with worth, grade, ungraded and tokens written."""
+        """Add a problem's proofs, as results contain them. Fields are worth, grade, ungraded and written."""
         self._groups[problem] = dict(groups)
         self._worths[problem].setdefault(run, []).extend(m.get("worth") for m in members)
         for m in members:
@@ -78,10 +78,10 @@ class Worths:
             self.add(row["id"], groups, steps[-1]["members"], run)
 
     def metrics(self) -> dict[str, Any]:
-        """Return the field of the results' metrics. It is empty if nothing was added."""
+        """Return the metrics' field "proofs", or {} if no proofs were added."""
         if not self._worths:
             return {}
-        table = np.full((len(self._worths), self._runs, len(FIGURES)), np.nan)  # nan: every grade is missing
+        table = np.full((len(self._worths), self._runs, len(FIGURES)), np.nan)  # nan if all grades are missing
         for place, runs in enumerate(self._worths.values()):
             for run, worths in runs.items():
                 table[place, run] = values(worths) or np.nan
@@ -112,14 +112,14 @@ class Worths:
         }
 
     def _over(self, table: Values) -> dict[str, Any]:
-        """Compute the figures over the problems of a `table`, from the merged value of the graded runs of each."""
+        """Compute the figures over the problems of a `table`. Each problem's value is merged over its graded runs."""
         known = table[~np.isnan(table).all(axis=(1, 2))]
         merged = self._by(known, axis=1)
         return {name: stats.mean_by_problem(merged[:, place]).to_json() for place, name in enumerate(FIGURES)}
 
 
 def over_runs(values: Values) -> dict[str, Any] | None:
-    """Compute a metric over runs from `values` (problems, runs). None: there is one run, or a run has no grades."""
+    """Compute a metric over runs from `values` (problems, runs). Return None for one run or an ungraded run."""
     if values.shape[1] == 1 or np.isnan(values).all(axis=0).any():
         return None
     of_each = np.nanmean(values, axis=0)
@@ -127,7 +127,7 @@ def over_runs(values: Values) -> dict[str, Any] | None:
 
 
 def _written(tokens: Sequence[list[float | None]]) -> dict[str, Any]:
-    """Count proofs and average their tokens by WRITTEN. The average is None if a count is not known."""
+    """Count proofs and average their tokens by WRITTEN. An average is None if a count is unknown."""
     columns = zip(*tokens, strict=True) if tokens else ((None,) for _ in WRITTEN)
     means = {name: None if None in of else float(np.mean(of)) for name, of in zip(WRITTEN, columns, strict=True)}
     return {"proofs": len(tokens)} | means

@@ -1,4 +1,4 @@
-"""Collect the origin of the figures of a run: code, packages and machine."""
+"""Collect the provenance of a run: code, packages and machine."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllama
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
-    """Return the "provenance" of the results JSON, without the names of hosts and keys. `prompts` are a scaffold's."""
+    """Return the "provenance" of the results JSON, without host names and keys. `prompts` are the scaffold's."""
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),
@@ -29,7 +29,7 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
 
 
 def _git(*args: str) -> str | None:
-    """Ask git about this checkout. An installed wheel may be inside the repository of another project."""
+    """Ask git about this checkout. Return None outside a checkout, as the folder may belong to another repository."""
     return _output(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
 
 

@@ -1,4 +1,4 @@
-"""Read results files problem by problem. core/results/model.py checks every value, as a file may come from anyone."""
+"""Read results files problem by problem. core/results/model.py checks all values, as files are not trusted."""
 
 import json
 from collections.abc import Iterator
@@ -16,22 +16,22 @@ from core.results.model import SCHEMA, Head, Origins, ProblemResult, StepResult
 START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
 FIX = "Move the file away and run it again"
 WRONG = "is not a results file of this project"
-PLAIN = ("model", "engine", "problem_set", "config", "provenance")  # of the head: numbers, truth values and texts
+PLAIN = ("model", "engine", "problem_set", "config", "provenance")  # parts of the head with plain values
 
-Row = dict[str, Any]  # a problem as the file has it
+Row = dict[str, Any]  # a problem as stored in the file
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Read the head, and the problems one by one.
+    """Read the head, and yield the problems one by one.
 
-    Raises UserError if the file can't be read or is not a results file of schema 1, for a problem as it is reached.
+    Raises UserError if the file can't be read or is not a results file of schema 1. Problems are checked when reached.
     """
     head, _, problems = read_raw(path)
     return head, (problem for _, problem in problems)
 
 
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
-    """Read the head and the problems, each also as the file has it. Raises UserError as `read` does."""
+    """Read the head and the problems, both checked and as stored. Raises UserError if the file is invalid."""
     with refusing(path):
         head, rows = parsed(path)
         wrong, numbered = f"{path} {WRONG}", enumerate(rows, 1)
@@ -41,7 +41,7 @@ def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, Prob
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Raise UserError if code that reads the unchecked JSON of the results in `path` fails."""
+    """Turn errors of code that reads the unchecked JSON in `path` into a UserError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -49,12 +49,12 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def step_result(step: dict[str, Any]) -> StepResult:
-    """Check a step of a problem as a results file has it. Raises ValueError."""
+    """Convert a step from a results file. Raises ValueError if a field is invalid."""
     return convert(step, StepResult)
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Parse the head, then one problem at a time, unchecked. Raises UserError, TypeError or ValueError."""
+    """Parse the head, then one problem at a time, without checks. Raises UserError, TypeError or ValueError."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:
@@ -74,7 +74,7 @@ def _rows(path: Path, rest: Iterator[str]) -> Iterator[Any]:
         if line == END:
             return
         lines.append(line)
-    raise UserError(f"the results {path} are incomplete: the file ends within a problem. {FIX}")
+    raise UserError(f"the results {path} are incomplete, because the file ends within a problem. {FIX}")
 
 
 def _json(path: Path, lines: list[str]) -> Any:
@@ -93,5 +93,5 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number, boolean or text as it is, and the JSON of anything else."""
+    """Return None, a number, a boolean or a text unchanged. Return other values as JSON."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, sort_keys=True)

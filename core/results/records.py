@@ -5,17 +5,17 @@ from typing import Any
 
 from core.types import Completion, Grade, Graded, Member, Stage
 
-# The cost of a member of an earlier population, whose record has its tokens.
+# The cost of a carried-over member. Its tokens are in an earlier record.
 FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
 
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
-    """Return the record of a step of a problem. Members with equal answers share a "group", and 0 is the largest."""
+    """Return the record of a step of a problem. Members with equal answers share a "group". Group 0 is the largest."""
     members = [_member(member, grade) for member, grade in zip(population, graded.grades, strict=True)]
     for m, group in zip(members, graded.groups, strict=False):
         m["group"] = group
     whole = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
-    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]  # silence is no repetition
+    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]  # empty texts don't count
     values = [grade.value for grade in graded.grades if grade.value is not None]
     return {
         "step": step,
@@ -52,7 +52,7 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
-    """Return the fields of a grade. There is a "grade" only if it is not just right or wrong."""
+    """Return the fields of a grade. The field "grade" exists only if the value is not 0 or 1."""
     correct = None if grade.value is None else grade.value == 1
     reading: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):
@@ -63,13 +63,13 @@ def _reading(grade: Grade) -> dict[str, Any]:
 
 
 def _silence(completion: Completion) -> str | None:
-    """Return why the server sent no text, or not all of it; else None."""
+    """Return why the server sent no text or incomplete text. Return None for a complete text."""
     kinds = {"failed": completion.error, "filtered": completion.filtered, "empty": completion.empty}
     return next((kind for kind, is_so in kinds.items() if is_so), None)
 
 
 def _cost(completion: Completion) -> dict[str, Any]:
-    """Return the key of a completion, its tokens (None: not counted) and seconds, and why it failed or is empty."""
+    """Return a completion's key, tokens, seconds, and the reason for a failure or an empty text."""
     prompt, cached, written = completion.counted
     cost: dict[str, Any] = {
         "finish_reason": completion.finish_reason,

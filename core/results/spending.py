@@ -9,8 +9,8 @@ from core.engines.shape import Shape
 
 UNITS = {
     "tokens": "completion tokens",
-    "read": "completion tokens and prompt tokens that no cache held",
-    "read_cold": "completion tokens and prompt tokens, as if no cache held any",
+    "read": "completion tokens and prompt tokens without a cache hit",
+    "read_cold": "completion tokens and all prompt tokens",
     "flops": "floating-point operations",
     "dollars": "dollars",
 }
@@ -18,7 +18,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Meter:
-    """A counter of costs in `unit`. Raises UserError if the unit needs a `shape` or `prices` that are not known."""
+    """A counter of costs in `unit`. Raises UserError if the unit needs an unknown `shape` or unknown `prices`."""
 
     unit: str = "tokens"
     shape: Shape | None = None
@@ -30,16 +30,16 @@ class Meter:
                 "flops": "the shape of this model is not known. Serve it from its folder (MODEL=FOLDER)",
                 "dollars": "the prices of this model are not known. Add a table [price] to its card",
             }[self.unit]
-            raise UserError(f"BUDGET_IN={self.unit}: {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
+            raise UserError(f"BUDGET_IN={self.unit} fails: {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
 
     @property
     def units(self) -> list[str]:
-        """The units in which costs can be known."""
+        """The units in which the meter can count costs."""
         lacking = {"flops" if self.shape is None else "", "dollars" if self.prices is None else ""}
         return [unit for unit in UNITS if unit not in lacking]
 
     def cost(self, counted: Counted, unit: str = "") -> float | None:
-        """Return the cost of a call in the meter's unit, or another of `units`. None: the server did not count it."""
+        """Return the cost of a call in the meter's unit, or in `unit`. Return None if tokens were not counted."""
         unit = unit or self.unit
         prompt, cached, completion = counted
         if unit == "tokens" or completion is None:
@@ -56,7 +56,7 @@ class Meter:
         return self.shape.flops(prompt, cached, completion)
 
     def shown(self, value: float, unit: str = "") -> str:
-        """Format a `value` in the meter's unit, or in another."""
+        """Format a `value` in the meter's unit, or in `unit`."""
         unit = unit or self.unit
         if math.isnan(value):
             return "-"

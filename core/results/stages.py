@@ -12,20 +12,20 @@ from typing import Any, ClassVar, Self
 from core.base.files import make_folder, write_atomically
 from core.results.write import now, put_aside
 
-NAME = "record.json"  # in the folder of a run
+NAME = "record.json"  # file name in the folder of a run
 
 
 @dataclass
 class Record:
-    """The record of a run. A run without `rounds` keeps its stages in `head`."""
+    """The record of a run. If a run has no `rounds`, its stages are in `head`."""
 
     own: Path  # the folder of the run
     head: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
 
-    STAGES: ClassVar[tuple[str, ...]] = ()  # in their order; other stages drop none and are never dropped
-    PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field that later stages follow from
-    AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that only a finished run has
+    STAGES: ClassVar[tuple[str, ...]] = ()  # in order. Other stages drop no stages and are never dropped
+    PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field on which later stages depend
+    AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that exist only in a finished run
 
     @classmethod
     def begin(
@@ -39,8 +39,8 @@ class Record:
     ) -> Self:
         """Begin the run that `head` describes, or resume it if the record in `own` has the same field "run".
 
-        A resumed record is `read`, and `update` replaces fields of its head. The folder of another run is renamed, with
-        its `files`, and a note names it and `others`, the inputs that may differ. Raises UserError.
+        `read` loads the record to resume, and `update` replaces fields of its head. If the folder contains another run,
+        it is renamed, and `files` move into it. A note says that the inputs `others` may differ. Raises UserError.
         """
         if (path := own / NAME).exists():
             old = read(path)
@@ -48,7 +48,7 @@ class Record:
                 old.head |= update
                 return old
             kept = put_aside(own, old.head.get("started"), files)
-            print(f"note: {own} was another run (other constants, {others} or model); it is kept as {kept}")
+            print(f"note: {own} was another run (other constants, {others} or model). It was renamed to {kept}")
         make_folder(own)
         return cls(own, head)
 
@@ -57,12 +57,12 @@ class Record:
         return self.own / NAME
 
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
-        """Return the outcome of a stage, of round `number` if there are rounds. It is empty until the stage is done."""
+        """Return the outcome of a stage, in round `number` if the run has rounds. It is empty before the stage ends."""
         found: dict[str, Any] = self._part(number).get(name, {})
         return found
 
     def done(self, name: str, outcome: Mapping[str, Any], number: int | None = None, complete: bool = False) -> None:
-        """Record the `outcome` of a stage. If it is new or its product changed, drop later stages and rounds."""
+        """Record the `outcome` of a stage. If the stage is new or its product changed, drop later stages and rounds."""
         old, product = self.stage(name, number), self.PRODUCTS.get(name)
         if number == len(self.rounds):
             self.rounds.append({"round": number})
@@ -78,7 +78,7 @@ class Record:
         self.save(complete)
 
     def save(self, complete: bool, **head: Any) -> None:
-        """Write the record, with more fields for its `head`. Raises UserError."""
+        """Write the record, and add fields to its `head`. Raises UserError."""
         self.head |= {"complete": complete, "ended": now(), **head}
         content = json.dumps(self.head | ({"rounds": self.rounds} if self.rounds else {}), indent=1)
         write_atomically(self.path, f"{content}\n".encode())

@@ -1,4 +1,4 @@
-"""Write results JSON (schema 1, core/results/schema.json) atomically, and keep the earlier file."""
+"""Write results JSON (schema 1, core/results/schema.json) atomically, and rename the earlier file."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from core.base.files import remove, write_atomically
 from core.results import read
 from core.types import Problem
 
-GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # of a problem; written if there are any
+GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # a problem's optional fields
 
 
 def now() -> str:
@@ -21,9 +21,9 @@ def now() -> str:
 
 
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
-    """Write `document` with its problems as NAME.json, or if it is not complete, as NAME.partial.json. Return the path.
+    """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial. Return the path.
 
-    An earlier NAME.json and NAME.png are renamed by their time of start.
+    The start time of an earlier run is added to the names of its NAME.json and NAME.png.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -37,7 +37,7 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
             started = read.read(path)[0].started
         kept = _unused(folder, name, _stamp(started, path))
         write_atomically(kept, path.read_bytes())
-        with suppress(OSError):  # there may be none
+        with suppress(OSError):  # the figure may be missing
             os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
     write_atomically(path, _dump(document, rows))
     remove(partial)
@@ -45,7 +45,7 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
 
 
 def _stamp(started: Any, path: Path) -> str:
-    """Format the time at which a run `started`, or the time of its `path` if the first is not readable."""
+    """Format the time at which a run `started`, or its file's modification time if `started` is invalid."""
     try:
         time = datetime.fromisoformat(str(started))
     except ValueError:
@@ -61,7 +61,7 @@ def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
 
 
 def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
-    """Rename the folder of another run by its time of start, move its `files` into it, and return the new path."""
+    """Add the start time to the name of another run's folder, move `files` into it, and return the new path."""
     try:
         kept, moved = _unused(folder.parent, folder.name, _stamp(started, folder), ending=""), sorted(files)
         os.rename(folder, kept)
@@ -74,7 +74,7 @@ def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Format a document with one line for each step of a problem, as read.py reads it."""
+    """Format a document for read.py, with one line for each step of a problem."""
     yield f"{json.dumps(document, indent=1, ensure_ascii=True)[:-2]},\n{read.START}".encode()
     between = b""
     for row in rows:
@@ -84,7 +84,7 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:
-    """Format a problem for the file, with the field of its `cost`, if any. Each of `steps` is a record in JSON."""
+    """Format a problem for the file, with the fields of `cost`, if any. Each of `steps` is a record in JSON."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
@@ -95,6 +95,6 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str
 
 
 def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
-    """Format `fields` and their steps, one in a line."""
+    """Format `fields` and `steps`, with one step on each line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"
