@@ -65,7 +65,7 @@ def drawn(tab: Tab, path: Path, *views: str) -> list[str]:
         if view.count("/") > 4:
             shown.wait_for_selector(".member .prose")
         shown.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-        shown.wait_for_function("!document.querySelector('main').innerText.includes('reading …')")
+        shown.wait_for_selector("main:has-text('reading …')", state="detached")
         shown.wait_for_timeout(50)
         assert shown.evaluate("window.pwned") is None
         assert shown.locator("main script, main img, main iframe").count() == 0
