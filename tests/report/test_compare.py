@@ -109,9 +109,9 @@ def test_an_unknown_change_in_tokens_is_shown_as_unknown(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"problem_set": {"name": "sums", "n": 4, "sha256": "cd"}}, "(aime_2025; sums)"),
-        ({"model": {"name": "other"}}, "(QED-Nano; other)"),
-        ({"model": {"name": "QED-Nano", "revision": "2e"}}, "(QED-Nano at revision 1f; 2e)"),
+        ({"problem_set": {"name": "sums", "n": 4, "sha256": "cd"}}, "(aime_2025 and sums)"),
+        ({"model": {"name": "other"}}, "(QED-Nano and other)"),
+        ({"model": {"name": "QED-Nano", "revision": "2e"}}, "(QED-Nano at revision 1f and 2e)"),
     ],
 )
 def test_other_problems_or_models_are_compared_only_with_anyway(
@@ -139,7 +139,7 @@ def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "note"),
-    [({"model": {"name": "QED-Nano", "revision": None}}, ""), ({"engine": {"kind": "vllm"}}, "(sglang; vllm)")],
+    [({"model": {"name": "QED-Nano", "revision": None}}, ""), ({"engine": {"kind": "vllm"}}, "(sglang and vllm)")],
 )
 def test_a_revision_that_is_not_known_passes_and_another_engine_is_noted(
     folder: Path, fields: dict[str, Any], note: str
