@@ -16,7 +16,8 @@ LEFT_OUT = {
     "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "created", "path", "flops", "read_cold",
     "models",
 }  # fmt: skip
-REUSE = re.compile(" from the journal were matched by |came from the journal$|completions reused$")  # of a resumed run
+# Words of a resumed run only.
+REUSE = re.compile(" from the journal were matched only by |came from the journal$|completions reused$")
 # Columns of printed tables with times, shares of time, or figures that a server's cache decides.
 TIMED = {
     "s", "request s", "path s", "training s", "s to a proof", "s in all", "read", "read_cold", "flops", "Lean",

@@ -9,7 +9,7 @@ import jsonschema
 from tests.helpers.documents import SCHEMA
 
 TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused", "reused_by"}
-REUSE = " from the journal were matched by "  # in a warning
+REUSE = " from the journal were matched only by "  # in a warning
 TWO: list[dict[str, Any]] = [
     {"problem": "What is 1+1?", "answer": 2},
     {"id": "second", "problem": "What is 2+1?", "answer": "3"},
