@@ -6,7 +6,7 @@ through the journal, so a stopped command continues if it is given again.
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -182,15 +182,15 @@ def open(
     folder: Path,
     server: Server | None = None,
     *,
-    opening: str = "",
+    opening: Sequence[tuple[str, str]] = (),
     journal: Path | None = None,
     is_private: bool = False,
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
-    """Print the `opening` text and open a session with the journal of its `name`, or the one at another path.
+    """Print the `opening`, rows of a label and a text, and open a session with the journal of its `name` or at a path.
     If the journal `is_private`, only its owner may read it. Raises UserError."""
     if opening:
-        print(terminal.wrapped(opening), flush=True)
+        print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
         session = Session(name, config, folder, kept, stop, grades_at=grades_at(), kept=len(kept))
         if not server:
@@ -236,7 +236,7 @@ def open_on_problems(
         if note := server.card.advice(config):
             terminal.say(note, sys.stderr)
         is_graded = bool(grader) and wanted == EITHER
-        opening = _opening(name, config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
+        opening = _opening(config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
         second = graders_server if grader else lambda: None
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
@@ -271,19 +271,24 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
                 )
 
 
+def engine(server: Server) -> tuple[str, str]:
+    """Return the opening row of a server: its kind, its address and the reason for its choice."""
+    return "engine", f"{server.kind} at {server.base_url}, because {server.why}"
+
+
 def _opening(
-    name: str, config: C, server: Server, chosen: ProblemSet, planned: Bounded, is_default: bool, is_graded: bool
-) -> str:
-    """Format the first rows of a run: model, problems, engine and plan."""
+    config: C, server: Server, chosen: ProblemSet, planned: Bounded, is_default: bool, is_graded: bool
+) -> list[tuple[str, str]]:
+    """Return the opening rows of a run: model, problems, engine and plan."""
     count, each = len(chosen.problems), planned.max_completions(config)
     bound = "at most" if isinstance(planned, Scaffold) else "about"  # a budget counts tokens
     per = f"problem and run, {count * each * config.RUNS:,}" if config.RUNS > 1 else f"problem, {count * each:,}"
     rows = [
         ("model", server.model + (f" (card {server.card.name})" if server.card.name else "")),
         ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
-        ("engine", f"{server.kind} at {server.base_url}, because {server.why}"),
+        engine(server),
         ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
     ]
     if server.seeds is False:
         rows.append(("seeds", "ignored by this server. SEED only decides which candidates are drawn"))
-    return f"{name}\n{terminal.labelled([(label, one_line(text)) for label, text in rows])}"
+    return rows

@@ -45,8 +45,9 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         out = place(results, config) / "baseline"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
-            line = f"{name}: {server.model} on {len(chosen)} theorems of {where}, {lean.name}"
-            with session.open(name, config, stop, results, server, opening=line) as opened:
+            theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
+            rows = [("model", server.model), theorems_shown, session.engine(server), ("Lean", lean.name)]
+            with session.open(name, config, stop, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
                 outcomes = searching.of(chosen)
@@ -107,11 +108,13 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             served.check_embeds(start, config)
         learned = checked(lean, learned, its, config)
         held_out = checked(lean, held_out, where, config)
-        line = (
-            f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(learned)} theorems of {its}, evaluated on "
-            f"{len(held_out)} of {where}, {lean.name}"
-        )
-        with session.open(name, config, stop, results, opening=line) as opened:
+        rows = [
+            ("policy", f"{start.path.name} ({start.digest[:12]})"),
+            ("training", f"{its}, n={len(learned)}"),
+            ("evaluation", f"{where}, n={len(held_out)}"),
+            ("Lean", lean.name),
+        ]
+        with session.open(name, config, stop, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
         if config.ITERATION < 0:
             print(f"\n{overview(out)}\n")
@@ -128,13 +131,11 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         policy, out = iteration_of(own), own / "orders"
         served.check_embeds(policy, config)
         chosen = checked(lean, chosen, where, config)
-        line = (
-            f"{name}: the policy and the energy of iteration {config.ITERATION} ({policy.digest[:12]}) on "
-            f"{len(chosen)} theorems of {where}, {lean.name}"
-        )
+        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy"
+        rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
-        with session.open(name, config, stop, results, opening=line) as opened:
+        with session.open(name, config, stop, results, opening=rows) as opened:
             record = Record.begun(out, run, config, lean, where)
             found = ablation.run(opened, policy, own / "energy", chosen, lean, out)
         orders = ablation.compared(found, config.budgets)

@@ -103,16 +103,15 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
     process.python_of()
-    lines = (
-        f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.origin.name}"
-        f", evaluated on {len(split.held_out.problems)} of {split.held_out.name}"
-    )
+    rows = [
+        ("model", f"{start.path.name} ({start.digest[:12]})"),
+        ("training", f"{split.origin.name}, n={len(split.train):,}"),
+        ("evaluation", f"{split.held_out.name}, n={len(split.held_out.problems)}"),
+    ]
     if split.near:
-        lines += (
-            f"\nnote: {len(split.near):,} of {len(split.train):,} training problems share {GRAM} words in a row with a "
-            f"held-out one, such as {', '.join(split.near[:3])}. They stay in: docs/star.md"
-        )
-    with session.open(name, config, stop, results, opening=lines) as opened:
+        near = f"{len(split.near):,} training problems, such as {', '.join(split.near[:3])}"
+        rows.append(("note", f"{near}, share {GRAM} words in a row with a held-out one. They are kept (docs/star.md)"))
+    with session.open(name, config, stop, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, split, opened)
 

@@ -91,12 +91,13 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         texts = [{place: found[place] for place in tool.places} for found in map(texts_of, rows)]
         with asking.graders_server(config) as server:
             total = len({content(each) for each in texts if each["solution"]})
-            line = (
-                f"{tool.name} of {path.stem}: {total:,} requests by {server.model}, prompt {prompt.name}, engine "
-                f"{server.kind} at {server.base_url} because {server.why}"
-            )
+            rows_shown = [
+                ("model", f"{server.model}, prompt {prompt.name}"),
+                session.engine(server),
+                ("plan", f"{total:,} requests about {path.stem}"),
+            ]
             name = f"{path.stem}.{tool.name}"
-            with session.open(name, config, stop, folder, server, opening=line) as opened:
+            with session.open(name, config, stop, folder, server, opening=rows_shown) as opened:
                 work = ask_about(tool, prompt, path.stem, texts, total, opened)
                 answers = opened.asked(work, "answers so far are kept")
             write_atomically(out, _lines(tool, rows, answers, server.card.price, server.model))

@@ -52,13 +52,13 @@ def main(argv: Sequence[str]) -> None:
         name, folder = source.name, source.folder
         total = checked(name, source.items(), config, chosen)
         with asking.graders_server(config) as server:
-            line = (
-                f"grading {name}: {total:,} gradings at most by {server.model}, prompt "
-                f"{chosen.name if chosen else 'chosen for each problem'}, engine {server.kind} at {server.base_url} "
-                f"because {server.why}"
-            )
+            rows = [
+                ("grader", f"{server.model}, prompt {chosen.name if chosen else 'chosen for each problem'}"),
+                session.engine(server),
+                ("plan", f"at most {total:,} gradings"),
+            ]
             path = folder / f"{name}.grading.jsonl"
-            with session.open(name, config, stop, folder, server, opening=line, journal=path) as opened:
+            with session.open(name, config, stop, folder, server, opening=rows, journal=path) as opened:
                 work = grade_all(name, source.items(), chosen, total, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)

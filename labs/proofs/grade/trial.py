@@ -79,12 +79,13 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
             totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
-            line = (
-                f"{name}: {server.model} grades {len(chosen.proofs):,} proofs of {chosen.problems:,} problems of "
-                f"{chosen.name} in {len(ways)} ways, {sum(totals):,} gradings at most; engine {server.kind} at "
-                f"{server.base_url} because {server.why}"
-            )
-            with session.open(name, config, stop, folder, server, opening=line) as opened:
+            rows = [
+                ("grader", server.model),
+                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} of {chosen.problems:,} problems"),
+                session.engine(server),
+                ("plan", f"{len(ways)} prompts and attacks, at most {sum(totals):,} gradings"),
+            ]
+            with session.open(name, config, stop, folder, server, opening=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
                     both = zip(ways, totals, strict=True)
