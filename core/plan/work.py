@@ -75,7 +75,7 @@ def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
     kinds = ", ".join(f"{each.count:,} {each.kind}" for each in work.requests if each.count)
     most = sum(each.count * each.cap for each in work.requests)
     return [
-        ("lengths", "; ".join(sources)),
+        ("lengths", ". ".join(sources)),
         ("completions", f"{total:,} at most: {kinds}"),
         ("output", f"{tokens(sum(load.tokens for load in loads))} expected, {tokens(most)} at most"),
         ("input", f"{tokens(sum(load.prompts for load in loads))} expected, before any cache"),

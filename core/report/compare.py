@@ -152,7 +152,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
             final = document["metrics"]["proofs"] or (document["metrics"]["steps"] or [{}])[-1]
             over = (final.get("runs") or {}).values()
             of_runs = [f"{metric} {tables.over_runs(each)}" for metric, each in zip(r.metrics, over, strict=False)]
-            notes.append("; ".join([f"{r.name} is the {tables.merged(document)}", *of_runs]))
+            notes.append(". ".join([f"{r.name} is the {tables.merged(document)}", *of_runs]))
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:

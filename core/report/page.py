@@ -23,6 +23,7 @@ from core.base.files import write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
 from core.report.labels import labels
+from core.report.table import BETWEEN
 from core.results import read as stored
 from core.results import write as results
 from core.results.find import archive
@@ -100,7 +101,7 @@ def _points(run: Run) -> dict[str, Any] | None:
         return None
     table = tables.worths(proofs)
     notes = [*tables.lacking(proofs), *tables.written_by(proofs)]
-    return replace(table, about="; ".join([table.about, *notes])).page()
+    return replace(table, about=BETWEEN.join(filter(None, [table.about, *notes]))).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.base.terminal import aligned, wrapped
+from core.base.terminal import aligned, labelled, wrapped
 
 NONE = "-"  # a cell without a value
+BETWEEN = " · "  # separates the parts of a line
 Cell = str | tuple[str, str, bool]  # a cell of the page: its text, or its text, its hint and a flag that marks the cell
 
 
@@ -53,10 +54,14 @@ def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) 
     return [metric.column(rows) for metric in metrics if metric.when(subject)]
 
 
-def legend(columns: Iterable[Column | Metric], about: str = "") -> str:
-    """Join the meanings of `columns`, then `about`."""
-    meanings = [f"{column.named or column.head}: {column.meaning}" for column in columns if column.meaning]
-    return "; ".join([*meanings, *([about] if about else [])])
+def meanings(columns: Iterable[Column | Metric]) -> list[tuple[str, str]]:
+    """List the names and the meanings of `columns` that have a meaning."""
+    return [(column.named or column.head, column.meaning) for column in columns if column.meaning]
+
+
+def legend(columns: Iterable[Column | Metric], *about: str) -> str:
+    """Join the meanings of `columns`, then `about`, in one line."""
+    return BETWEEN.join([*map(": ".join, meanings(columns)), *filter(None, about)])
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,9 @@ class Table:
         return self._fitted(width)[1]
 
     def legend(self, width: int = 0) -> str:
-        """Explain the columns that fit into `width`."""
-        return legend(self._fitted(width)[0], self.about)
+        """Explain the columns that fit into `width`, a row for each, and all figures in the last row."""
+        rows = [labelled(found)] if (found := meanings(self._fitted(width)[0])) else []
+        return "\n".join([*rows, *([wrapped(self.about)] if self.about else [])])
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
         """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted first."""
@@ -115,7 +121,7 @@ class Table:
             "heads": [column.head for column in shown],
             "meanings": [column.meaning for column in shown],
             "rows": [list(row) for row in zip(*(column.cells_page or column.cells for column in shown), strict=True)],
-            "legend": legend(shown, "; ".join(filter(None, [self.about, *named]))),
+            "legend": legend(shown, self.about, *named),
             "marks": list(self.marks),
             "links": [[[word, known[name]] for word, name in row.items() if name in known] for row in self.opens],
         }

@@ -321,7 +321,7 @@ def waits_table(document: dict[str, Any]) -> str:
     if not steps:
         return ""
     table = Table("", filled(WAITS, [(step, after) for step in steps for after in step["waits"]], steps))
-    return f"{table.body()}\n\n{wrapped(table.legend())}"
+    return f"{table.body()}\n\n{table.legend()}"
 
 
 def pass_table(document: dict[str, Any]) -> str:
@@ -342,7 +342,7 @@ def text(document: dict[str, Any], has_legend: bool = True) -> str:
     parts.append(waits_table(document))
     if (checked := figures.get("verification")) and not is_ungraded(document):
         parts.append(f"verification: {_verification(checked)}")
-    return "\n\n".join(filter(None, [*parts, wrapped(table.legend(width)) if has_legend else ""]))
+    return "\n\n".join(filter(None, [*parts, table.legend(width) if has_legend else ""]))
 
 
 def _verification(checked: dict[str, Any]) -> str:

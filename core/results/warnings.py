@@ -120,7 +120,7 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
     asked = one_line(str(document["model"]["name"]), 300)  # shortened like names in replies
     others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
     if others and ours:
-        origins = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
+        origins = ", ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
         total = sum(others.values())
         found.append(f"{total:,} completions from the journal were not made by this run's {ours}: {origins}")
     for rests_on, n in counts.get("reused_by", {}).items():

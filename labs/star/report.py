@@ -12,7 +12,7 @@ from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
 from core.report import compare, plot
 from core.report.page import Run, labels_of
-from core.report.table import NONE, Column, Metric, Table, filled, legend
+from core.report.table import BETWEEN, NONE, Column, Metric, Table, filled, legend
 from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
@@ -403,7 +403,7 @@ COLLECTIONS = (
 )
 ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
 LEGEND = (
-    f"{ABOUT}; {legend(ACCURACIES)}",
+    f"{ABOUT}{BETWEEN}{legend(ACCURACIES)}",
     legend(REPLIES),
     legend(COLLECTIONS),
     "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
