@@ -125,7 +125,7 @@ class Process:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
     def stop(self) -> None:
-        """Terminate the whole process group and wait for its end, up to 2 * KILL_SECONDS."""
+        """Have the supervisor end the whole process group, and wait for it, up to 2 * KILL_SECONDS + 5 seconds."""
         assert self.supervisor.stdin
         with suppress(OSError):
             self.supervisor.stdin.close()
