@@ -15,7 +15,7 @@ FIGURES: dict[str, dict[str, str]] = {
     "the file": {README: r"embedded@(\w{12})", CARD: r"sha256 `(\w{12})", RESULTS: r"model \(sha256 (\w{12})\)"},
     "best of 29": {
         CARD: rf"best of 29 by one verdict each \| {RATE} \| (.*?) \|",
-        RESULTS: rf"29 samples with one verdict each. Then it solves {RATE} of 200 other problems. That is (.*?) less than",
+        RESULTS: rf"with one verdict each. Then it solves {RATE} of 200 other problems. That is (.*?) less than",
     },
     "stopping at 7 of 8": {
         EXPERIMENTS: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
