@@ -21,7 +21,7 @@ FIGURES: dict[str, dict[str, str]] = {
         EXPERIMENTS: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
         CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
     },
-    "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
+    "graded proofs": {CARD: r"graded (157) of .*? gave (153) of them", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
         EXPERIMENTS: r"goes from ([\d.]+) to \[([\d.]+)\]",
         RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",
