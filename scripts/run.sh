@@ -61,7 +61,7 @@ else
   close=$(printf '%s\n' "${names[@]}" | grep -F -- "$name" | paste -s -d ' ' - | sed 's/ /, /g') || true
   match='import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.5))'
   [ -n "$close" ] || close=$(python3 -c "$match" "$name" "${names[@]}" 2>/dev/null) || true
-  fail "no experiment '$name'. ${close:+Did you mean $close? }List them: bash scripts/run.sh"
+  fail "no experiment '$name'. ${close:+Did you mean $close? }List all experiments: bash scripts/run.sh"
 fi
 if grep -q '^from labs\.' "$file" && [ ! -d "$root/labs" ]; then
   fail "$(basename "$file" .py) belongs to a lab, and the folder labs is missing"
