@@ -72,7 +72,7 @@ class Constants(common.Selecting):
     K: int = constant(12, "number of best solutions that are kept and grouped", 1, 1024)
     PERFECT: int = constant(8, "number of perfect scores at which no more solutions are needed", 1, 1024)
     ROUNDS: int = constant(
-        0, "largest number of waves; each adds a solution for every perfect score below PERFECT", 0, 1000
+        0, "largest number of waves, each with one solution for every perfect score below PERFECT", 0, 1000
     )
     MINUTES: float = constant(0.0, "minutes per problem after which no wave begins, or 0 for no limit", 0, 1_000_000)
     VERIFY_TOKENS: int = constant(8192, "token cap of one judgement, thinking included", 1, 1_000_000)

@@ -17,7 +17,7 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carrie
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     N: int = constant(1, "number of independent chains, whose answers vote", 1, 1024)
-    ROUNDS: int = constant(7, "number of refinements of a first solution", 0, 1000)
+    ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)
 
 
 async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
