@@ -3,10 +3,10 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
-  "Samples without aggregation, to compare with:01 12 13 14 17"
+  "Baselines without aggregation:01 12 13 14 17"
   "RSA:02 03 04 05 16"
   "Scaffolds of other projects:06 07 08 09 10 11"
-  "Any scaffold on any problems, and all of them at equal compute:18 19 15"
+  "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15"
   "Graders of proofs:20"
   "Training on own solutions (STaR):21 22"
   "Proof search in Lean:23 24 25 26"
@@ -14,7 +14,8 @@ groups=(
 names=("$root"/experiments/[0-9]*.py)
 names=("${names[@]##*/}") names=("${names[@]%.py}")
 
-# rows TITLE NAME…: prints a group with one row per experiment: the first sentence of its file, cut to the terminal's width.
+# rows TITLE NAME…: prints TITLE and a row for each experiment. The row has the first line of the experiment's docstring,
+# cut to the terminal's width.
 rows() {
   local name row columns=${COLUMNS:-$(width 1)}
   printf '\n%s\n' "$1"; shift
@@ -42,11 +43,11 @@ list() {
 }
 
 settings() {
-  printf '\n%s\n' "Settings, before the command: MODEL=openai bash scripts/run.sh NAME
+  printf '\n%s\n' "Settings go before the command, such as MODEL=openai bash scripts/run.sh NAME
   MODEL     a model card (data/models), a folder of weights or a .gguf file
   BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
   ENGINE    engine to start: sglang, vllm, llamacpp or embedded
-  PORT      port on which to look for a server, or to start it (30000)
+  PORT      port of a running server, or of the server to start (30000)
 docs/engines.md explains these and other settings."
 }
 
@@ -70,7 +71,7 @@ case " $* " in
   *" --help "* | *" -h "*)
     if [ -x "$root/.venv/bin/python" ]; then
       PYTHONPATH=$root "$root/.venv/bin/python" "$file" "$@"
-    else  # ranges and defaults need the harness, so print only the text of the file
+    else  # only the harness knows ranges and defaults, so print the text of the file
       sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"
     fi
     settings; exit 0 ;;
