@@ -10,7 +10,7 @@ Command: bash scripts/run.sh 14_refinement
 from core.scaffolds.refinement import REFINEMENT
 from core.session.run import run
 
-N = 1  # number of independent chains, whose answers vote
+N = 1  # number of independent chains (the majority of their answers wins)
 ROUNDS = 7  # number of refinements of the first solution
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7

@@ -1,6 +1,6 @@
 """Scaffolds: methods that spend test-time compute on a problem. They depend on no server, journal or file.
 
-A new scaffold takes two files: its own file and an experiment. This is a short but complete scaffold:
+A new scaffold needs two files: one for the scaffold and one for an experiment. This is a complete scaffold:
 
     import asyncio
     from collections.abc import AsyncIterator
@@ -35,13 +35,14 @@ with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then a
   of Members, or Stage("reviews", members) if the stage has a name. Give each completion to a yielded member, as its
   `completion` or among its `side_calls`.
 - `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is the answer. Names
-  like ("verify", step, member) must be unique within the problem. They determine the seed, and the first number among
-  them the priority. `changes` are fields of Sampling. Draw at random with seeds.rng, never by the order of replies.
-- `Member.parents` are indices in the previous population. `carried_over` marks a member of an earlier population.
+  like ("verify", step, member) must be unique within a problem. The names determine the seed. The first number among
+  them determines the priority. `changes` are fields of Sampling.
+- Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
+- `Member.parents` are indices in the previous population. `carried_over` marks members that an earlier population has.
 - Handle empty, truncated and unreadable replies. Record each case in `Member.notes` with a constant of common.py.
 - `prompts` contains all prompts of the scaffold, because results record their hash. A Wording is a prompt with one text
-  for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs.
-- If the embedded model has not learnt one of the scaffold's requests, `roles` describes that request.
+  for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs. If
+  the embedded model has not learnt one of the scaffold's requests, `roles` describes that request.
 - `max_completions` bounds the completions of a problem. `texts_shown` bounds the candidates and reports in one prompt.
 - core/session/contract.py checks most of these rules in each run. tests/scaffolds test every scaffold that has an
   experiment. `python -m tests.scaffolds.test_wording` records the prompts of a new scaffold.

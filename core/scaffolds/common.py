@@ -1,4 +1,4 @@
-"""Functions that several scaffolds use: record faults of a candidate, read scores, select a candidate, knock out."""
+"""Functions that several scaffolds share: notes on faults, scores, a choice between two candidates, and a knock-out."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ more of what is asked; where both prove all of it, which leaves less unsaid. End
 
 BETTER = "Better:"
 
-# Notes on faults that a scaffold has handled. Results count each note under this text.
+# Notes on faults that a scaffold has handled. Results contain each text and how often it occurred.
 EMPTY = "empty candidate"
 CUT = "truncated candidate"
 UNREADABLE = "unreadable verdict"
@@ -100,7 +100,7 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
     """Return the number after the last "`word`:" in `text`, or None if the number is missing or not `allowed`.
-    A fraction is multiplied by the largest allowed number. If that is 7, "7/7" is 7."""
+    A fraction is multiplied by the largest allowed number: if this number is 7, "7/7" is read as 7."""
     number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
@@ -113,19 +113,19 @@ def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None
 
 
 def select(problem: Problem, first: str, second: str) -> list[Message]:
-    """Build a request to end with "Better: 1" or "Better: 2", whichever candidate is better."""
+    """Build a request to choose the better of two candidates. The reply ends with "Better: 1" or "Better: 2"."""
     return request(SELECT, problem, first=first.strip(), second=second.strip())
 
 
 def read_selection(text: str) -> int | None:
-    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", and None without a selection."""
+    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", or None if there is none."""
     stated = _BETTER.findall(text)
     return int(stated[-1]) - 1 if stated else None
 
 
 @dataclass
 class Choice:
-    """A choice between texts: the winner's index, the completions that the choice took, and notes."""
+    """A choice between texts: the winner's index, the completions of its requests, and notes on its faults."""
 
     winner: int
     side_calls: list[Completion] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Choice:
 
 async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str, str], *names: str | int) -> Choice:
     """Choose the better of two texts. Their order in the prompt is random, because models prefer certain positions.
-    An empty text loses without a request. If both are empty or the reply is unreadable, the winner is random."""
+    An empty text loses without a request. If both texts are empty or the reply is unreadable, the winner is random."""
     rng = seeds.rng(config.SEED, problem.id, "choose", *names)
     swapped, coin = bool(rng.integers(2)), int(rng.integers(2))
     spoken = [bool(text.strip()) for text in texts]
@@ -152,7 +152,7 @@ async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
     """Yield the remaining `members` after each round of a pairwise knock-out. If their number is odd, the last member
-    advances without a pair. The first round pairs neighbours. As in QED-Nano's code, later rounds are shuffled."""
+    advances without a pair. Round 1 pairs neighbours. Every later round is shuffled first, as in QED-Nano's code."""
     number = 0
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]

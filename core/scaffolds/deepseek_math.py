@@ -1,11 +1,12 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
 Each of N proofs ends with a self-assessment and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. Each round
-refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Every refinement sees REVIEWS other reviews
-of its proof, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
-when all reviews of a proof score 1. The best mean score wins. Self-assessments break ties, then chance does. At most
-N + ROUNDS * KEEP * REFINEMENTS proofs take 1 + VERIFY_SAMPLES completions each: 60 as in QED-Nano's evaluation. The
-paper has N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16: up to 536,640 completions.
+refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Every refinement of a proof sees REVIEWS of
+its reviews, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
+when all reviews of a proof score 1. The proof with the best mean score wins. Self-assessments break ties. At most
+N + ROUNDS * KEEP * REFINEMENTS proofs take 1 + VERIFY_SAMPLES completions each. The defaults take 60 completions, as in
+QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
+REVIEWS = 1 and ROUNDS = 16.
 """
 
 import asyncio
@@ -90,9 +91,7 @@ class Constants(Carrying):
 
     def check(self) -> None:
         if self.REVIEWS > self.VERIFY_SAMPLES:
-            raise UserError(
-                f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower it or raise VERIFY_SAMPLES"
-            )
+            raise UserError(f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower REVIEWS")
 
 
 def prove(problem: Problem) -> list[Message]:
@@ -120,7 +119,7 @@ def read_proof(text: str) -> tuple[str, float | None]:
 
 @dataclass
 class _Proof:
-    """A proof: `text` without the self-assessment, whose score is `claim`. Readable `reviews`, the harshest first."""
+    """A proof. `text` excludes the self-assessment, and `claim` is its score. `reviews` are sorted by their scores."""
 
     member: Member
     text: str
@@ -134,7 +133,7 @@ class _Proof:
 
     @property
     def worth(self) -> tuple[float, bool, float]:
-        """The key of the ranking. Proofs without a readable review rank below scored proofs, and empty proofs last."""
+        """The proof's sort key. Proofs without a readable review rank below scored proofs, and empty proofs last."""
         unknown = -1.0 if self.text else -2.0
         return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
 
@@ -188,7 +187,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     yield Stage("reviews", [proof.member for proof in newest])
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # a proof gets the same number each time
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a proof in all rounds
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
         yield Stage("best score", [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)])

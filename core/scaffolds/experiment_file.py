@@ -34,7 +34,7 @@ def paths() -> list[Path]:
 
 
 def load(name: str) -> ExperimentFile:
-    """Load the experiment `name`, or the only experiment that starts with `name`. Raises UserError without a match."""
+    """Load the experiment `name`, or the only one that starts with `name`. Raises UserError unless one matches."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
@@ -56,7 +56,7 @@ def load(name: str) -> ExperimentFile:
 
 @cache
 def of_scaffolds() -> dict[str, str]:
-    """Return each scaffold's first experiment, by the scaffold's name in lower case. Does not run the experiments."""
+    """Return each scaffold's first experiment, by the scaffold's name in lower case. The experiments do not run."""
     found: dict[str, str] = {}
     for path in paths():
         if runs := _RUN.search(path.read_text(encoding="utf-8")):
@@ -65,8 +65,7 @@ def of_scaffolds() -> dict[str, str]:
 
 
 def chosen(default: str) -> Scaffold[Any]:
-    """Return the scaffold that SCAFFOLD=… on the command line names, else the scaffold `default`. The scaffold's own
-    constants default to the values in its experiment. If the name is unknown, the process ends with status 2."""
+    """Return the scaffold of SCAFFOLD=… on the command line, else of `default`. An unknown name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
         return scaffold_named((named or [default])[-1])

@@ -2,7 +2,7 @@
 
 The method, its tools and its numbers are from QED-Nano's evaluation (CMU-AIRe/QED-Nano,
 eval/src/imobench/agents/math_agent.py). A tool call takes one completion. CALLS limits the tool calls except `submit`.
-The planner's own requests are side calls, at most CALLS + INVALID_CALLS. CALLS = 15 takes at most 35 completions.
+The planner makes at most CALLS + INVALID_CALLS requests of its own. CALLS = 15 takes at most 35 completions.
 
 A tool call is a line with CALL, a tool's name, and a JSON object with one argument: `CALL improve {"report": 1}`. This
 format works with every server and model. If a call is invalid, the planner sees the reason, and the rest of its reply
@@ -197,7 +197,7 @@ class _Desk:
         self.log: list[str] = []
 
     def population(self, solutions: list[int]) -> Population:
-        """Return these solutions as members. The last member gets all completions since the previous population."""
+        """Return these solutions as members. The last member gets the side calls since the previous population."""
         members = []
         for number in solutions:
             again = number in self.seen
@@ -314,5 +314,5 @@ MATH_AGENT = Scaffold(
         *(PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE, SELECT, BEST),
     ),
     max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,  # if each reply of the planner has one call
-    texts_shown=lambda config: config.CALLS,  # the planner sees an outcome of each call
+    texts_shown=lambda config: config.CALLS,  # the planner sees the outcome of each call
 )

@@ -1,14 +1,14 @@
 """The harness of Nomos (Nous Research, github.com/NousResearch/nomos): judge many solutions, group them, knock out.
 
-The model judges each of N solutions once, with 0 to 7 points. It keeps the K best, but only solutions with 7 points if
-at least PERFECT solutions have 7. One request groups the kept solutions by their conclusion (or proofs by their
+The model judges each of N solutions once, with 0 to 7 points. The K best solutions are kept. If at least PERFECT
+solutions have 7 points, only those are kept. One request groups the kept solutions by their conclusion (proofs by their
 argument) and picks the right group. A knock-out then selects one solution of that group. Each round draws new pairs, as
 in QED-Nano's evaluation. Nous's code draws all pairs at the start. With N = 16 and K = 12, a problem takes at most
 32 + 1 + 11 = 44 completions.
 
-A problem with too few perfect scores gets more solutions, in up to ROUNDS waves. Each wave adds one solution for every
-perfect score below PERFECT, which takes at most 2 * PERFECT completions. No wave begins after MINUTES (0: no limit).
-A resumed run gets all of its MINUTES again.
+If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many as are missing,
+which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the start of the problem (0: no
+limit). If a run resumes, the minutes start again from 0.
 """
 
 import asyncio
@@ -70,9 +70,9 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 class Constants(common.Selecting):
     N: int = constant(16, "number of solutions before the first wave", 1, 1024)
     K: int = constant(12, "number of best solutions that are kept and grouped", 1, 1024)
-    PERFECT: int = constant(8, "number of perfect scores at which no more solutions are needed", 1, 1024)
+    PERFECT: int = constant(8, "number of solutions with 7 points at which no more are needed", 1, 1024)
     ROUNDS: int = constant(
-        0, "largest number of waves, each with one solution for every perfect score below PERFECT", 0, 1000
+        0, "largest number of waves, which add solutions until PERFECT of them have 7 points", 0, 1000
     )
     MINUTES: float = constant(0.0, "minutes per problem after which no wave begins, or 0 for no limit", 0, 1_000_000)
     VERIFY_TOKENS: int = constant(8192, "token cap of one judgement, thinking included", 1, 1_000_000)
@@ -96,7 +96,7 @@ def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str])
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Return the indices from the last "Keep: 1, 3" in `text`, here [0, 2], or [] if it is missing or invalid."""
+    """Return the indices in the last "Keep: …" of `text`, [0, 2] for "Keep: 1, 3", or [] if it is absent or invalid."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
@@ -111,8 +111,8 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
 
     Yields:
         The N solutions, the N solutions with scores (points / 7), and the best solution. Each wave yields its new
-        solutions, then the best solution so far. The end yields the kept solutions, the best solution of the right
-        group, the whole group, and the winners of each round of the knock-out."""
+        solutions, then the best solution so far. Next come the kept solutions, the best solution of the right group,
+        and the whole group. Each round of the knock-out yields its winners."""
 
     async def judged(member: Member, t: int, i: int) -> Member:
         if common.has_text(member, config):
@@ -141,7 +141,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     yield Stage("judged", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # a solution gets the same number each time
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a solution in all waves
         ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
         yield Stage("most points", [again(pool[ranked[0]], *([place] if place >= 0 else []))])

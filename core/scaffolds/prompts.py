@@ -1,7 +1,7 @@
 """The prompts to solve, aggregate and verify. They follow the idea of RSA (arXiv 2509.26626) in our own words.
 
 Each prompt has two texts: one for boxed answers and one for proofs. Functions such as `solve` return the messages of a
-request. Results record `prompts_sha256()`. A change to a prompt changes the journal keys of its requests.
+request. Results record the prompts' hash, `prompts_sha256()`. A change to a prompt changes its requests' journal keys.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """RSA as in QED-Nano's evaluation: merge solutions in blocks of a circle, then select one by a pairwise knock-out.
 
-Each of ROUNDS rounds arranges the last population in a circle in random order, and draws K distinct offsets. Member i
+Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct offsets. Member i
 merges the members at the positions i + offset (modulo N), so that every member is merged exactly K times. A knock-out
-with N - 1 selections then leaves one solution. With N = 8, K = 3 and 3 rounds, it takes 8 + 24 + 7 = 39 completions.
+with N - 1 selections leaves one solution. With N = 8, K = 3 and 3 rounds, a problem takes 8 + 24 + 7 = 39 completions.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Constants(Selecting):
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Merge solutions in circles, then select one by a knock-out.
 
-    The candidate at the next offset replaces a candidate without text. If none has text, a new solution is requested.
+    The candidate at the next offset replaces a candidate without text. If all lack text, the problem is solved again.
 
     Yields:
         The populations t = 0..ROUNDS of N members, then the winners of each knock-out round."""

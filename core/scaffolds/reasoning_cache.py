@@ -1,7 +1,7 @@
 """Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with only the summary.
 
 A summary of at most two paragraphs replaces all attempts so far. The model writes it from the previous summary and the
-newest attempt with its thinking (CARRY = "full"), finished or not. ROUNDS = 3 takes 3 solutions and 2 summaries.
+newest attempt with its thinking (CARRY = "full"). The attempt may be unfinished. ROUNDS = 3 takes 5 completions.
 """
 
 from collections.abc import AsyncIterator
@@ -89,7 +89,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
 
 
 def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:
-    """Build a request for a summary of `attempt` and of `summary`, the previous summary ("" if there is none)."""
+    """Build a request for a summary of `attempt` and of the previous `summary` ("" if there is none)."""
     return prompts.request(SUMMARISE, problem, summary=summary or "(none)", attempt=attempt)
 
 

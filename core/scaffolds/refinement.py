@@ -1,7 +1,7 @@
 """Sequential self-refinement: solve, then check and improve the solution ROUNDS times.
 
 The RSA paper (arXiv 2509.26626) uses it as a control: RSA with K = 1. Member i of a round refines member i of the
-previous round. The N chains are independent, and their answers vote. N = 1 with 7 rounds takes 8 completions.
+previous round. The N chains are independent, and the majority of their answers wins. N = 1 takes 8 completions.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carrie
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    N: int = constant(1, "number of independent chains, whose answers vote", 1, 1024)
+    N: int = constant(1, "number of independent chains (the majority of their answers wins)", 1, 1024)
     ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)
 
 

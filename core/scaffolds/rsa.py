@@ -1,8 +1,8 @@
 """Recursive Self-Aggregation (RSA, arXiv 2509.26626).
 
-Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, it draws K members of
-the last population, and the model aggregates them into a better solution. The draw is uniform, as in the paper, or has
-Boltzmann weights from verification scores.
+Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, RSA draws K members
+of the last population, and the model aggregates them into a better solution. The draw is uniform, as in the paper, or
+weighted by verification scores.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
-Rank = Callable[[int], tuple[int, int]]  # maps a parent's index to its rank; the prompt shows low ranks first
+Rank = Callable[[int], tuple[int, int]]  # maps a parent's index to its rank (the prompt shows low ranks first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +61,8 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
     """Draw all indices of `scores` without replacement, each with probability proportional to exp(score / TAU).
 
-    Sorting score / TAU + Gumbel noise gives this distribution (Kool et al. 2019, arXiv 1903.06059). A score of None
-    counts as the mean of the other scores."""
+    Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None counts as the mean
+    of the other scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
@@ -87,13 +87,13 @@ async def rsa(
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
-    A member is requested as soon as its K parents have arrived, up to AHEAD steps early. With `score` or `stop`, a step
-    begins after the whole previous step has finished.
+    A member is requested as soon as its K parents have arrived. Up to AHEAD later steps may begin before a step is
+    finished. With `score` or `stop`, a step begins only after the previous step is finished.
 
     Args:
         problem: The problem to solve.
         ask: The function that asks the model. `ask(messages, t, i)` requests member i of step t.
-        config: The constants.
+        config: The scaffold's constants.
         select: Draws all indices of a population, given its scores. The first K members with text become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
         stop: Returns whether to end after a population.
@@ -129,8 +129,8 @@ async def rsa(
         uses = Counter(j for order in orders for j in order[: config.K])
 
         def rank(i: int, j: int) -> tuple[int, int]:
-            # "random", because models prefer a position. A candidate with that position in all prompts would take over
-            # the population (benchmarks/fixation.py). "shared" puts frequent parents first, for the prefix cache.
+            # Models prefer certain positions. A candidate with such a position in all prompts takes over the population
+            # (benchmarks/fixation.py), but not with "random". "shared" puts frequent parents first for prefix caches.
             if config.ORDER == "shared":
                 return -uses[j], j
             return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
@@ -143,7 +143,7 @@ async def rsa(
         return [started[i] for i in range(config.N)]
 
     ahead = 0 if score or stop else AHEAD
-    steps: deque[Members] = deque()  # unfinished, the oldest first
+    steps: deque[Members] = deque()  # unfinished steps, the oldest first
     newest: Members = []
     scores: list[float | None] = [None] * config.N
     try:

@@ -1,8 +1,8 @@
 """RSA with the settings of its paper's code (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
-The paper's code differs from 02_rsa_basic. It tells the model to try another approach if all candidates are wrong. It
-samples at temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9), and shows whole responses with thinking.
-The prompts here have our own words, and skip candidates without text. A problem takes 16 + 9 * 16 = 160 completions.
+Unlike 02_rsa_basic, the paper's code tells the model to try another approach if all candidates are wrong. It samples at
+temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts show whole responses with thinking. Our
+prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,7 @@ review, asks whether the review accepts the solution. If the reply is not "yes",
 the review's list of flaws. The loop ends after PASSES accepting reviews in a row, FAILURES rejecting reviews in a row,
 or ROUNDS rounds. The newest solution is the answer. With the defaults 5, 10 and 30, a problem takes 12 completions if
 no review rejects, 32 if no review accepts, and at most 92. CLASSIFY = 0 is our own variant: the review's last line is
-its verdict. It takes 7, 22 and at most 62 completions.
+its verdict. In the same cases, it takes 7, 22 and at most 62 completions.
 """
 
 import re
@@ -96,7 +96,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
         return common.latest_with_text(before, await common.candidate(ask, config, messages, *names, parents=[0]))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
-        """Review a solution. Return whether the review accepts, the review's summary, the completions and notes."""
+        """Review a solution. Return whether the review accepts it, the review's summary, the completions and notes."""
         cap = config.VERIFY_TOKENS
         check = await ask(review(problem, text), "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
         report, checks = check.text.strip(), [check]
@@ -165,7 +165,7 @@ SELFCHECK = Scaffold(
     selfcheck,
     constants=Constants,
     prompts=(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
-    # Every round takes a review, its classification and a correction, or less if the review accepts the solution.
+    # A round takes at most a review, its classification and a correction.
     max_completions=lambda config: 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS,
     texts_shown=lambda config: 2,  # a solution and its report
 )

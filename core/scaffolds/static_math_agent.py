@@ -1,9 +1,9 @@
 """Static math agent: verify and improve solutions, merge each slot of K solutions, and select one merge.
 
-The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). Its numbers
-N = 8, K = 2 and ROUNDS = 1 take 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection: 29 completions. Each
-solution is improved, even if its report names no error. A slot with one solution is not merged. The selection shows the
-merges in random order. If its reply is unreadable, a random merge wins (in QED-Nano's code, the last merge).
+The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). N = 8, K = 2
+and ROUNDS = 1 take 29 completions: 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection. Each solution is
+improved, even if its report names no error. A slot with one solution is not merged. The selection shows the merges in
+random order. If its reply is unreadable, a random merge wins. In QED-Nano's code, the last merge wins.
 """
 
 import asyncio
@@ -107,12 +107,11 @@ class Constants(Reporting):
 async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Improve solutions by reports, merge them in slots, and select one.
 
-    A solution without text gets no report, and is written anew. If an improvement or a merge is empty, a random parent
-    with text replaces it.
+    Solutions without text get no report and are written anew. A random parent replaces an empty improvement or merge.
 
     Yields:
-        The N solutions. Each round yields the solutions with reports, then the improved solutions. The end yields one
-        solution for each slot, then the selected solution."""
+        The N solutions. Each round yields the solutions with reports, then the improved solutions. Then come one
+        solution for each slot, and the selected solution."""
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
         spoken = [j for j in origins if texts[j]]
@@ -217,7 +216,7 @@ async def select_one(
 
 
 def read_best(text: str, count: int) -> int | None:
-    """Return 0 if the last selection in `text` is "Best: 1", 1 for "Best: 2", … or None without one up to `count`."""
+    """Return the index in the last "Best: …" of `text`, 0 for "Best: 1", or None if it is missing or above `count`."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 

@@ -32,17 +32,16 @@ def adaptive(problem: Problem, population: Population, config: Adaptive) -> bool
 
 
 def confidence(votes: int, n: int) -> float:
-    """Return the posterior probability that the model gives the leading answer more than half of the time, if `votes`
-    of `n` members give it.
+    """Return the posterior probability of a majority for the leading answer, which `votes` of `n` members give.
 
     Given the previous step, the members of a step are independent draws from one distribution. With a uniform prior,
-    the answer's share p has the posterior Beta(votes + 1, n - votes + 1), and P(p > 1/2) is a binomial tail. In T
-    steps, the probability of a stop without a majority is at most T times 1 - confidence."""
+    the answer's share p has the posterior Beta(votes + 1, n - votes + 1). P(p > 1/2) is a binomial tail. In T steps,
+    the probability of a stop without a majority is at most T times 1 - confidence."""
     return float(sum(comb(n + 1, j) for j in range(votes + 1)) / 2 ** (n + 1))
 
 
 def leading_votes(problem: Problem, population: Population) -> int:
-    """Count the votes for the most frequent answer, as in the results. Comparing answers may take seconds."""
+    """Count the votes for the most frequent answer. Answers are compared as in the results, which may take seconds."""
     completions = (member.completion for member in population)
     answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in completions]
     return max(groups(answers, problem.answer_type).counts.values(), default=0)

@@ -2,7 +2,7 @@
 
 With VERIFY_MODE = "verdict", the model thinks, then writes "Verdict: True" or "Verdict: False". The score is the mean
 of VERIFY_SAMPLES verdicts. With "p_true", the model does not think, and the score is P(True) from one token's logprobs
-(Kadavath et al. 2022, arXiv 2207.05221). An unreadable verdict is None, and the score ignores it.
+(arXiv 2207.05221). An unreadable verdict is None, and the score ignores it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
-# P(True) needs the model's own probabilities of one token. SGLang applies sampling parameters to those it reports.
+# P(True) needs the model's own probabilities of one token. SGLang reports them after it applies sampling parameters.
 ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
