@@ -1,6 +1,6 @@
 """Self-refinement: improve one solution repeatedly.
 
-The RSA paper uses this as a control. It is RSA with K = 1.
+Self-refinement is RSA with K = 1. The RSA paper uses it as a control.
 
 Question: how much of RSA's gain needs several candidates, and how much comes from a second look at one solution?
 Expected: accuracy rises in the first rounds only. It stays below the vote of as many independent samples (12_majority).

@@ -1,8 +1,8 @@
 """Waits: continue finished thinking after a "Wait".
 
 If the model ends its thinking before the cap, the text "Wait" is appended and the model continues, up to WAITS times.
-This is the budget forcing of s1 (Simple test-time scaling). Each wait has its own answer, so one run measures all
-numbers of waits. The tokens of all answers count.
+This is the budget forcing of s1 (Simple test-time scaling). Each wait has its own answer, so one run shows the accuracy
+after every number of waits. The tokens of all answers count.
 
 Question: how much does longer thinking add if the model has already ended its thinking (arXiv 2501.19393)?
 Expected: the first waits add a few points for a model that checks its reasoning, and later waits add none. s1's

@@ -1,6 +1,6 @@
 """Best of N by self-verification: the model scores N independent solutions, and the solution with the best score wins.
 
-verification.py asks for the verdicts and computes the scores. N = 8 with 4 verdicts each takes 8 + 32 = 40 completions.
+verification.py requests the verdicts and computes the scores. N = 8 and 4 verdicts each take 8 + 32 = 40 completions.
 """
 
 import asyncio

@@ -89,8 +89,8 @@ async def candidate(
 
 
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
-    """Return `new`, or `before` if only `before` has an answer. `place` is the index of `before` in its population.
-    If `before` is returned, the completions of `new` are its side calls."""
+    """Return the member that continues a chain: `new`, or `before` if only `before` has an answer. `place` is the index
+    of `before` in its population. If `before` continues the chain, its side calls are the completions of `new`."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]

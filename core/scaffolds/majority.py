@@ -21,7 +21,7 @@ class Constants(constants.Constants):
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Sample N solutions, and double the number each time. A budget that ends the run has paid for few unused samples.
+    """Sample N solutions in batches that double in size. A budget that ends the run has paid for few unused samples.
 
     Yields:
         The first 1, 2, 4, 8 … N samples. With STAGE = 4, the numbers are 1, 2, 4, 8, 12, 16 … N."""

@@ -80,7 +80,7 @@ class Constants(common.Selecting):
     def check(self) -> None:
         check_subset(self.K, self.N)
         if self.MINUTES and self.ROUNDS == 0:
-            raise UserError(f"MINUTES={self.MINUTES:g} needs waves, but ROUNDS=0. Raise ROUNDS or set MINUTES=0")
+            raise UserError(f"MINUTES={self.MINUTES:g} has no effect with ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 
 
 def judge(problem: Problem, solution: str) -> list[Message]:

@@ -94,7 +94,7 @@ async def rsa(
         problem: The problem to solve.
         ask: The function that asks the model. `ask(messages, t, i)` requests member i of step t.
         config: The scaffold's constants.
-        select: Draws all indices of a population, given its scores. The first K members with text become parents.
+        select: Returns all indices of a population in random order. The first K members with text become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
         stop: Returns whether to end after a population.
         aggregate: Builds the messages that show the candidates.
