@@ -1,6 +1,6 @@
-"""RSA that draws better-scored candidates more often.
+"""RSA that draws candidates with high scores more often.
 
-The model scores its own candidates. RSA then draws candidates with high scores more often.
+The model scores its own candidates.
 
 Question: does accuracy rise faster if RSA draws candidates by the model's own scores?
 Expected: accuracy is above 02_rsa_basic in the first steps if the model tells right from wrong (AUC well above 0.5).

@@ -1,11 +1,11 @@
 """The search of DeepSeekMath-V2.
 
-It reviews each proof several times. Then it refines the best proofs with their harshest reviews.
+The search reviews each proof several times, and refines the best proofs with their harshest reviews.
 
 Question: how much do written reviews add to scores, if the model refines its best proofs with them (arXiv 2511.22570)?
 Expected: accuracy is above the majority vote of the first N proofs if reviews tell right from wrong (AUC well above
-0.5). The search then also stops early on easy problems. Otherwise, it is an expensive best of N, because four of five
-completions are reviews.
+0.5). The search then also stops early on easy problems. Otherwise, the search is an expensive best of N, because four
+of five completions are reviews.
 Command: bash scripts/run.sh 06_deepseek_math
 """
 

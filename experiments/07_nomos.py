@@ -1,10 +1,11 @@
 """The harness of Nomos.
 
-It judges many solutions with 0 to 7 points, groups the best in one request, and selects one by a pairwise knock-out.
+The harness judges many solutions with 0 to 7 points and groups the best ones in one request. A pairwise knock-out then
+selects one solution.
 
 Question: how much do single judgements, a grouping by answers and a knock-out add to N solutions?
-Expected: with a good judge, accuracy is above the majority vote of the same N solutions, because the right group need
-not be the largest. With a poor judge, accuracy is below that vote.
+Expected: with a good judge, accuracy is above the majority vote of the same N solutions, because the right group may be
+small. With a poor judge, accuracy is below that vote.
 Command: bash scripts/run.sh 07_nomos
 """
 

@@ -3,7 +3,7 @@
 Each new solution sees only a summary of the earlier attempts.
 
 Question: can summaries extend the reasoning beyond the cap of one completion (arXiv 2602.03773)?
-Expected: accuracy rises with each round if completions reach MAX_TOKENS. Otherwise, it rises little.
+Expected: accuracy rises with each round if completions reach MAX_TOKENS. Otherwise, accuracy rises little.
 Command: bash scripts/run.sh 08_reasoning_cache
 """
 

@@ -4,7 +4,7 @@ The model's tools are approaches, solve, verify, improve, select, merge and subm
 
 Question: does a model that plans its own calls beat the fixed plan of 10_static_math_agent (math_agent of QED-Nano)?
 Expected: a 4B model is less accurate than the fixed plan, because it seldom plans well. The notes in the results count
-its invalid calls.
+the model's invalid calls.
 Command: bash scripts/run.sh 11_math_agent
 """
 

@@ -2,8 +2,9 @@
 
 Compare every scaffold with this curve.
 
-Question: how accurate is a vote that spends the same tokens on more samples?
-Expected: the accuracy of the vote rises with every doubling, each time by less. It ends below pass@N.
+Question: how accurate is a majority vote that spends as many tokens as a scaffold?
+Expected: the accuracy of the vote rises with every doubling, each time by less. The accuracy of all N samples is below
+pass@N.
 Command: bash scripts/run.sh 12_majority
 """
 

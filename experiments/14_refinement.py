@@ -3,7 +3,8 @@
 Self-refinement is RSA with K = 1. The RSA paper uses it as a control.
 
 Question: how much of RSA's gain needs several candidates, and how much comes from a second look at one solution?
-Expected: accuracy rises in the first rounds only. It stays below the vote of as many independent samples (12_majority).
+Expected: accuracy rises in the first rounds only. Accuracy stays below the majority vote of as many independent samples
+(12_majority).
 Command: bash scripts/run.sh 14_refinement
 """
 

@@ -28,8 +28,8 @@ seeds = (0, 1)
 
 
 def never(*_: object) -> bool:
-    """Return False, so that RSA never stops. With a stop rule, RSA starts a step after the previous one has finished.
-    A budget then pays for no unfinished steps."""
+    """Return False, so that RSA never stops early. With a stop rule, RSA starts a step only after the previous step has
+    finished. A budget then pays for no unfinished steps."""
     return False
 
 

@@ -5,9 +5,9 @@ This is the budget forcing of s1 (Simple test-time scaling). Each wait has its o
 after every number of waits. The tokens of all answers count.
 
 Question: how much does longer thinking add if the model has already ended its thinking (arXiv 2501.19393)?
-Expected: the first waits add a few points for a model that checks its reasoning, and later waits add none. s1's
-accuracy rises from 50% to 57% on AIME 2024. A model that mostly copies its text gains nothing. The embedded model stays
-at 30% over 4 waits (-0.5 points [-5.4, +4.5], 100 problems) and spends 5 times the tokens.
+Expected: the first waits add a few points for a model that checks its reasoning, and later waits add none. The model of
+s1 rises from 50% to 57% on AIME 2024. A model that mostly copies its text gains nothing. The embedded model stays at
+30% over 4 waits (-0.5 points [-5.4, +4.5], 100 problems) and spends 5 times the tokens.
 Command: bash scripts/run.sh 17_waits
 """
 

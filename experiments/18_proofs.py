@@ -4,8 +4,8 @@ SCAFFOLD may be any scaffold except majority and rsa_adaptive, which compare ans
 grade.sh has graded the proofs. The embedded model has learnt to prove sums.
 
 Question: how much does test-time compute add if there is no answer to vote on (QED-Nano's report, avg@3)?
-Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold. It reports
-more with reviews and refinements. We have not measured these figures.
+Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold. With
+reviews and refinements, it reports more points. We have not measured these figures.
 Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proofbench
 """
 

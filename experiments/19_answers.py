@@ -1,6 +1,6 @@
 """Any scaffold on a set of answers, RUNS times.
 
-The scaffold's own experiment measures the same accuracy. Here, you can compare scaffolds and change only SCAFFOLD.
+To compare scaffolds, change only SCAFFOLD. A scaffold's own experiment measures the same accuracy.
 
 Question: how accurate is a scaffold on a benchmark of final answers, and how much do runs differ (avg@3)?
 Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.

@@ -3,10 +3,10 @@
 The grader grades each proof with several prompts. Attacks are texts in a proof that try to raise its points.
 
 Question: how accurate are the grader's points, does it need the reference solution, and do attacks succeed?
-Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader, which sees a reference
-solution and a marking scheme (arXiv 2510.13888). The embedded model has learnt only the prompt `guidelines`, on sums
-whose points can be computed line by line. It is nearly always right with this prompt, and less often with the other
-prompts.
+Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader (arXiv 2510.13888).
+This grader sees a reference solution and a marking scheme. The embedded model has learnt only the prompt `guidelines`,
+on sums whose points can be computed line by line. The model is nearly always right with this prompt, and less often
+with the other prompts.
 Command: bash scripts/run.sh 20_grader GRADER=card GRADED=imo_gradingbench
 """
 
