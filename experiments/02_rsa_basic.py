@@ -1,4 +1,4 @@
-"""RSA at a size for one GPU.
+"""RSA with settings for one GPU.
 
 Each of T steps writes N new solutions. For each new solution, RSA draws K of the last N solutions and aggregates them.
 This is the loop of the paper with smaller settings. 16_rsa_paper has the paper's settings.
@@ -12,7 +12,7 @@ from core.scaffolds.rsa import RSA
 from core.session.run import run
 
 N = 8  # population: number of solutions at every step
-K = 3  # subset: number of solutions that one aggregation sees, or 1 for self-refinement
+K = 3  # subset: number of solutions that one aggregation sees (1: self-refinement)
 T = 5  # number of aggregation steps after step 0
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7

@@ -12,10 +12,10 @@ from core.scaffolds.stopping import RSA_ADAPTIVE
 from core.session.run import run
 
 N = 8  # population: number of solutions at every step
-K = 3  # subset: number of solutions that one aggregation sees, or 1 for self-refinement
+K = 3  # subset: number of solutions that one aggregation sees (1: self-refinement)
 T = 5  # largest number of aggregation steps after step 0
 STOP_WHEN_UNANIMOUS = 1  # 1: stop a problem when all N members give the same answer, 0: off
-STOP_CONFIDENCE = 0.0  # stop a problem at this probability of a majority (0.95 needs 7 votes of 8), or 0 for off
+STOP_CONFIDENCE = 0.0  # stop a problem at this probability of a majority (0.95: 7 votes of 8), or 0 for off
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file

@@ -5,8 +5,8 @@ completions.
 
 Question: how much do equal use of all solutions and a final selection add to RSA?
 Expected: the last population is about as accurate as 02_rsa_basic with T=3. The selected solution is at least as
-accurate as the population's mean. This solution is better than the majority vote only if the model tells right from
-wrong.
+accurate as the population's mean. This solution is better than the majority vote only if the model distinguishes right
+from wrong solutions.
 Command: bash scripts/run.sh 05_rsa_qed
 """
 

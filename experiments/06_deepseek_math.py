@@ -3,9 +3,9 @@
 The search reviews each proof several times, and refines the best proofs with their harshest reviews.
 
 Question: how much do written reviews add to scores, if the model refines its best proofs with them (arXiv 2511.22570)?
-Expected: accuracy is above the majority vote of the first N proofs if reviews tell right from wrong (AUC well above
-0.5). The search then also stops early on easy problems. Otherwise, the search is an expensive best of N, because four
-of five completions are reviews.
+Expected: accuracy is above the majority vote of the first N proofs if reviews distinguish right from wrong solutions
+(AUC well above 0.5). The search then also stops early on easy problems. Otherwise, the search is an expensive best of
+N, because four of five completions are reviews.
 Command: bash scripts/run.sh 06_deepseek_math
 """
 
@@ -17,7 +17,7 @@ VERIFY_SAMPLES = 4  # number of reviews of each proof (64 in the paper)
 ROUNDS = 2  # largest number of refinement rounds (16 in the paper)
 KEEP = 4  # number of best proofs that each round refines (64 in the paper)
 REVIEWS = 2  # number of a proof's reviews that a refinement sees, the harshest first (1 in the paper)
-REFINEMENTS = 1  # number of refinements of each of the best proofs, each with other reviews (8 in the paper)
+REFINEMENTS = 1  # number of times that a round refines each of the best proofs (8 in the paper)
 VERIFY_TOKENS = 8192  # token cap of one review, thinking included
 MAX_TOKENS = 16384  # token cap of one proof, thinking included
 TEMPERATURE = 0.7

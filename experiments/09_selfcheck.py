@@ -4,8 +4,8 @@ The model solves the problem and improves the solution once. Each round then rev
 review rejects it. Set CLASSIFY=0 for a model that can judge a solution but not a review.
 
 Question: does the model find its own mistakes if it reviews as a strict examiner (arXiv 2507.15855)?
-Expected: accuracy is above 14_refinement if reviews tell right from wrong. Otherwise, accuracy is equal and costs more
-tokens.
+Expected: accuracy is above 14_refinement if reviews distinguish right from wrong solutions. Otherwise, accuracy is
+equal and costs more tokens.
 Command: bash scripts/run.sh 09_selfcheck
 """
 
@@ -13,7 +13,7 @@ from core.scaffolds.selfcheck import SELFCHECK
 from core.session.run import run
 
 CLASSIFY = 1  # 1: a second request decides whether a review accepts, 0: the review's last line decides
-ROUNDS = 30  # largest number of reviews, each with a correction if the review rejects
+ROUNDS = 30  # largest number of reviews, each with a correction if it rejects the solution
 PASSES = 5  # number of accepting reviews in a row that end the loop
 FAILURES = 10  # number of rejecting reviews in a row that end the loop
 MAX_TOKENS = 16384  # token cap of one completion, thinking included

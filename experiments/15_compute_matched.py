@@ -1,9 +1,9 @@
 """All scaffolds on the same problems at equal budgets.
 
-Each budget is the mean cost of a number of plain samples. The numbers are not whole, so that a step may cost slightly
-more than a whole number of samples. A scaffold is skipped if the model's card says that the model has not learnt its
-requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh 15_compute_matched. The
-comparison then counts points instead of votes.
+A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
+may cost slightly more than a whole number of samples. A scaffold is skipped if the model's card says that the model has
+not learnt its requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
+15_compute_matched. The comparison then counts points instead of votes.
 
 Question: which scaffold makes the best use of a budget of tokens, compute or money?
 Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.
@@ -23,7 +23,7 @@ LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 BUDGET_IN = "tokens"  # unit: tokens, read (plus uncached prompt tokens), read_cold (plus prompt tokens), flops, dollars
 SEED = 0  # added to each of `seeds`: SEED=2 runs with the seeds 2 and 3
 
-budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in units of a plain sample's mean cost
+budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in units of a sample's mean cost
 seeds = (0, 1)
 
 

@@ -14,7 +14,7 @@ from core.scaffolds.rsa_paper import RSA_PAPER
 from core.session.run import run
 
 N = 16  # population: number of solutions at every step
-K = 4  # subset: number of solutions that one aggregation sees, or 1 for self-refinement with its own prompt
+K = 4  # subset: number of solutions that one aggregation sees (1: self-refinement, with its own prompt)
 T = 9  # number of aggregation steps after step 0, which makes 10 loops with step 0
 MAX_TOKENS = 8192  # token cap of one completion, thinking included (the code's default)
 TEMPERATURE = 1.0

@@ -2,7 +2,7 @@
 
 Each iteration trains the policy (the model that proposes tactics) on proofs that earlier searches found.
 
-Question: does the policy prove more theorems after each iteration, without using them for training or selection?
+Question: does the policy prove more theorems after each iteration, on a set that serves neither training nor selection?
 Expected: the last policy proves more theorems than the first one, and the confidence interval of the gain is above 0.
 The last iterations add less than the first ones.
 Command: bash scripts/run.sh 25_lean_all (for a trial of two minutes, add SMOKE=1)

@@ -152,7 +152,7 @@ async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
     """Yield the remaining `members` after each round of a pairwise knock-out. If their number is odd, the last member
-    advances without a pair. Round 1 pairs neighbours. Every later round is shuffled first, as in QED-Nano's code."""
+    advances without a pair. Round 1 pairs neighbours. Later rounds shuffle the members first, as in QED-Nano's code."""
     number = 0
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]

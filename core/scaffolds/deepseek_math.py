@@ -86,7 +86,7 @@ class Constants(Carrying):
     ROUNDS: int = constant(2, "largest number of refinement rounds", 0, 1000)
     KEEP: int = constant(4, "number of best proofs that each round refines", 1, 1024)
     REVIEWS: int = constant(2, "number of a proof's reviews that a refinement sees, the harshest first", 1, 64)
-    REFINEMENTS: int = constant(1, "number of refinements of each of the best proofs, each with other reviews", 1, 64)
+    REFINEMENTS: int = constant(1, "number of times that a round refines each of the best proofs", 1, 64)
     VERIFY_TOKENS: int = constant(8192, "token cap of one review, thinking included", 1, 1_000_000)
 
     def check(self) -> None:

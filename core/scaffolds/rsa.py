@@ -37,7 +37,7 @@ class SampleConstants(Constants):
 @dataclass(frozen=True, kw_only=True)
 class RsaConstants(Carrying):
     N: int = constant(8, "population: number of solutions at every step", 1, 1024)
-    K: int = constant(3, "subset: number of solutions that one aggregation sees, or 1 for self-refinement", 1, 1024)
+    K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)
     T: int = constant(5, "number of aggregation steps after step 0", 0, 1000)
     ORDER: str = constant("random", "order in which aggregation shows candidates", choices=("random", "shared"))
 
@@ -47,7 +47,7 @@ class RsaConstants(Carrying):
 
 @dataclass(frozen=True, kw_only=True)
 class BoltzmannConstants(RsaConstants):
-    TAU: float = constant(0.2, "temperature of Boltzmann selection, greedy if small, uniform if large", 0.001, 1000)
+    TAU: float = constant(0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000)
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:

@@ -75,7 +75,7 @@ class Constants(Carrying):
     CLASSIFY: int = constant(
         1, "1: a second request decides whether a review accepts, 0: the review's last line decides", 0, 1
     )
-    ROUNDS: int = constant(30, "largest number of reviews, each with a correction if the review rejects", 0, 1000)
+    ROUNDS: int = constant(30, "largest number of reviews, each with a correction if it rejects the solution", 0, 1000)
     PASSES: int = constant(5, "number of accepting reviews in a row that end the loop", 1, 1000)
     FAILURES: int = constant(10, "number of rejecting reviews in a row that end the loop", 1, 1000)
     VERIFY_TOKENS: int = constant(8192, "token cap of one review or classification, thinking included", 1, 1_000_000)

@@ -19,7 +19,7 @@ from core.types import Population, Problem
 class Adaptive(RsaConstants):
     STOP_WHEN_UNANIMOUS: int = constant(1, "1: stop a problem when all members give the same answer, 0: off", 0, 1)
     STOP_CONFIDENCE: float = constant(
-        0.0, "stop a problem at this probability that its leading answer has a majority, or 0 for off", 0, 1
+        0.0, "stop a problem if its leading answer has a majority with this probability, or 0 for off", 0, 1
     )
 
 
