@@ -1,8 +1,9 @@
 """RSA with the settings of its paper's code.
 
-N = 16, K = 4, 10 loops and temperature 1 take 160 completions a problem. Aggregation sees whole responses. MAX_TOKENS
-is the code's default for instruct models. The code's scripts set 32768 for thinking models, so use MAX_TOKENS=32768 for
-QED-Nano. The embedded model never reaches the cap: its context has 2,048 tokens, and a solution takes about 122.
+The settings are N = 16, K = 4, 10 loops and temperature 1. A problem takes 160 completions. Aggregation sees whole
+responses. MAX_TOKENS is the code's default for instruct models. The code's scripts set 32768 for thinking models, so
+use MAX_TOKENS=32768 for QED-Nano. The embedded model never reaches the cap: its context has 2,048 tokens, and a
+solution takes about 122.
 
 Question: how much does RSA add to a model with the settings of its authors (arXiv 2509.26626)?
 Expected: mean accuracy rises with every step. The paper reports a rise from 43.9 to 73.2 on AIME 2025 for

@@ -1,6 +1,6 @@
 """STaR and its controls in one table.
 
-All arms train on as many tokens as STaR does, under several seeds.
+An arm is STaR or one of its controls. All arms train on the same number of tokens, with several seeds.
 
 Question: does STaR need its filter, its rationalised traces and fresh samples? Do unsound traces harm it?
 Expected: training on the first round's traces again reaches STaR's accuracy if those traces teach all that later rounds

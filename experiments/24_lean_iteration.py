@@ -4,8 +4,8 @@ Each iteration searches for proofs, trains the policy (the model that proposes t
 policy on held-out theorems.
 
 Question: how many more held-out theorems does each iteration prove, with the same number of tactics sent to Lean?
-Expected: the tiny policy has learnt proofs of up to three tactics. Search and EXPLORE find longer proofs. After
-training on these proofs, the policy proves more theorems.
+Expected: the tiny policy has learnt proofs of up to three tactics. The search finds longer proofs, with more tactics
+from EXPLORE. After training on these proofs, the policy proves more theorems.
 Command: bash scripts/run.sh 24_lean_iteration (next, add ITERATION=1, or run 25_lean_all for all iterations)
 """
 

@@ -1,4 +1,4 @@
-"""Scaffolds: methods that spend test-time compute on a problem. They depend on no server, journal or file.
+"""Scaffolds: methods that spend test-time compute on a problem. They need no server, journal or file.
 
 A new scaffold needs two files: one for the scaffold and one for an experiment. This is a complete scaffold:
 

@@ -20,7 +20,7 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 @dataclass(frozen=True, kw_only=True)
 class Constants(Verifying):
     N: int = constant(8, "number of solutions to choose from", 1, 1024)
-    VERIFY_SAMPLES: int = constant(4, "number of verdicts per solution, which are averaged", 1, 64)
+    VERIFY_SAMPLES: int = constant(4, "number of verdicts per solution (the score is their mean)", 1, 64)
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
@@ -42,7 +42,7 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """Return the index of the highest score, at random among equals. None counts as the mean of the known scores."""
+    """Return the index of the highest score. Chance decides between equal scores. None counts as the mean of the others."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

@@ -125,7 +125,7 @@ def read_selection(text: str) -> int | None:
 
 @dataclass
 class Choice:
-    """A choice between texts: the winner's index, the completions of its requests, and notes on its faults."""
+    """A choice between texts: the winner's index, the completions of its requests, and notes on faults."""
 
     winner: int
     side_calls: list[Completion] = field(default_factory=list)

@@ -119,7 +119,7 @@ def read_proof(text: str) -> tuple[str, float | None]:
 
 @dataclass
 class _Proof:
-    """A proof. `text` excludes the self-assessment, and `claim` is its score. `reviews` are sorted by their scores."""
+    """A proof. `text` excludes the self-assessment, and `claim` is its score. `reviews` start with the lowest score."""
 
     member: Member
     text: str

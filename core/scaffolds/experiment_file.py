@@ -34,7 +34,7 @@ def paths() -> list[Path]:
 
 
 def load(name: str) -> ExperimentFile:
-    """Load the experiment `name`, or the only one that starts with `name`. Raises UserError unless one matches."""
+    """Load the experiment `name`, or the only one that starts with `name`. Raises UserError if there is none."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]

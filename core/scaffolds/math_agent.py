@@ -291,7 +291,7 @@ class _Desk:
         return self._add(await ask(messages, *names), origins)
 
     def _add(self, solution: Completion, origins: list[int]) -> str:
-        """Add a solution, which supersedes its origins. An empty solution is current only if no other solution is."""
+        """Add a solution, which supersedes `origins`. An empty solution is current only if no other solution is."""
         self.solutions.append(solution)
         self.origins.append(origins)
         self.notes += common.notes_on(solution, self.config)

@@ -70,7 +70,7 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 class Constants(common.Selecting):
     N: int = constant(16, "number of solutions before the first wave", 1, 1024)
     K: int = constant(12, "number of best solutions that are kept and grouped", 1, 1024)
-    PERFECT: int = constant(8, "number of solutions with 7 points at which no more are needed", 1, 1024)
+    PERFECT: int = constant(8, "number of solutions with 7 points at which the waves end", 1, 1024)
     ROUNDS: int = constant(
         0, "largest number of waves, which add solutions until PERFECT of them have 7 points", 0, 1000
     )

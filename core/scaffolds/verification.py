@@ -31,9 +31,9 @@ _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\
 
 @dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
-    VERIFY_MODE: str = constant("verdict", "how the model verifies a candidate", choices=("verdict", "p_true"))
+    VERIFY_MODE: str = constant("verdict", "method of verifying a candidate", choices=("verdict", "p_true"))
     VERIFY_TOKENS: int = constant(8192, "token cap of one verification, thinking included", 1, 1_000_000)
-    VERIFY_SAMPLES: int = constant(1, "number of verdicts per candidate, which are averaged", 1, 64)
+    VERIFY_SAMPLES: int = constant(1, "number of verdicts per candidate (the score is their mean)", 1, 64)
 
 
 def verdicts(config: Verifying) -> int:
