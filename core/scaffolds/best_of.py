@@ -42,7 +42,7 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """Return the index of the highest score. Chance decides between equal scores. None counts as the mean of the others."""
+    """Return the index of the highest score. Ties are broken at random. None counts as the mean of the other scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

@@ -1,8 +1,8 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
 Each of N proofs ends with a self-assessment and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. Each round
-refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Every refinement of a proof sees REVIEWS of
-its reviews, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
+refines the KEEP proofs with the best mean scores, REFINEMENTS times each. A refinement sees REVIEWS reviews of its
+proof, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
 when all reviews of a proof score 1. The proof with the best mean score wins. Self-assessments break ties. At most
 N + ROUNDS * KEEP * REFINEMENTS proofs take 1 + VERIFY_SAMPLES completions each. The defaults take 60 completions, as in
 QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,

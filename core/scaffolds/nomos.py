@@ -6,8 +6,8 @@ argument) and picks the right group. A knock-out then selects one solution of th
 in QED-Nano's evaluation. Nous's code draws all pairs at the start. With N = 16 and K = 12, a problem takes at most
 32 + 1 + 11 = 44 completions.
 
-If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many as are missing,
-which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the start of the problem (0: no
+If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many solutions as are
+missing, which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the problem's start (0: no
 limit). If a run resumes, the minutes start again from 0.
 """
 
