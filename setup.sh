@@ -34,7 +34,7 @@ for candidate in $python python3 python3.13 python3.12 python3.11; do
   if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$candidate; break; fi
   python=
 done
-[ -n "$python" ] || fail "Python 3.11 or newer is missing. Install it, or give its path: PYTHON=/path/to/python3"
+[ -n "$python" ] || fail "Python 3.11 or newer is missing. Install it, or set PYTHON=/path/to/python3"
 
 # Background processes ignore Ctrl-C, so this script ends them.
 children=()
@@ -79,7 +79,7 @@ is_set_up() {
 if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
 # install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
-# nothing if neither file has changed.
+# nothing if the requirements and the lock are unchanged.
 install() {
   if has "$1" "${2:-}"; then return; fi
   local venv=$1 name=requirements${2:+-$2}

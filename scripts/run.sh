@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, it lists all. NAME --help gives details.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without NAME, it lists all experiments.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
