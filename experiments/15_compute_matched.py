@@ -2,7 +2,7 @@
 
 A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
 may cost slightly more than a whole number of samples. A scaffold is skipped if the model's card says that the model has
-not learnt its requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
+not learnt the scaffold's requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
 15_compute_matched. The comparison then counts points instead of votes.
 
 Question: which scaffold makes the best use of a budget of tokens, compute or money?

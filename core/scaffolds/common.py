@@ -118,7 +118,7 @@ def select(problem: Problem, first: str, second: str) -> list[Message]:
 
 
 def read_selection(text: str) -> int | None:
-    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", or None if there is none."""
+    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", or None if it is missing."""
     stated = _BETTER.findall(text)
     return int(stated[-1]) - 1 if stated else None
 

@@ -197,7 +197,7 @@ class _Desk:
         self.log: list[str] = []
 
     def population(self, solutions: list[int]) -> Population:
-        """Return these solutions as members. The last member gets the side calls since the previous population."""
+        """Return these solutions as members. The last member gets the notes and side calls so far."""
         members = []
         for number in solutions:
             again = number in self.seen

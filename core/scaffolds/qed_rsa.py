@@ -29,7 +29,7 @@ class Constants(Selecting):
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Merge solutions in circles, then select one by a knock-out.
 
-    The candidate at the next offset replaces a candidate without text. If all lack text, the problem is solved again.
+    The next candidate replaces a candidate without text. If all candidates lack text, the problem is solved again.
 
     Yields:
         The populations t = 0..ROUNDS of N members, then the winners of each knock-out round."""

@@ -1,7 +1,7 @@
 """Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with only the summary.
 
-A summary of at most two paragraphs replaces all attempts so far. The model writes it from the previous summary and the
-newest attempt with its thinking (CARRY = "full"). The attempt may be unfinished. ROUNDS = 3 takes 5 completions.
+A summary of at most two paragraphs replaces all attempts so far. The model writes the summary from the previous summary
+and the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes 5 completions.
 """
 
 from collections.abc import AsyncIterator
