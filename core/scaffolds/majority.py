@@ -1,7 +1,7 @@
 """Majority voting over independent samples (self-consistency, arXiv 2203.11171).
 
 The populations are the first 1, 2, 4, 8 … N samples. One run therefore gives the accuracy for each of these numbers.
-The results count the votes. If answers tie, the score is the mean of their grades. A problem takes N completions.
+The grader counts the votes. If answers tie, the score is the mean of their grades. A problem takes N completions.
 """
 
 import asyncio

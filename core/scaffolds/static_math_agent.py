@@ -216,7 +216,7 @@ async def select_one(
 
 
 def read_best(text: str, count: int) -> int | None:
-    """Return the index in the last "Best: …" of `text`, 0 for "Best: 1", or None if it is missing or above `count`."""
+    """Return the index that the last "Best: …" of `text` names ("Best: 1" gives 0), or None if it is invalid."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 
