@@ -96,7 +96,7 @@ def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str])
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Return the indices that the last "Keep: …" of `text` lists ("Keep: 1, 3" gives [0, 2]), or [] if it is invalid."""
+    """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if the line is invalid."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
