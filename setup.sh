@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Set up this checkout. It can be run again at any time.
+# Set up this checkout. You can run this script again at any time.
 #   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv) and QED-Nano's weights
 #   bash setup.sh vllm       the same with vLLM instead of SGLang (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
-#                            GPU, first let pip find torch's CPU build (requirements-train.txt)
+#                            GPU, first set pip's index to torch's CPU builds (requirements-train.txt explains it)
 #   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
 #   bash setup.sh dev        the harness, the gateway, Lean and the packages of the tests
-#   bash setup.sh engines    all of dev, and vLLM, transformers serve and SGLang for a CPU (scripts/test.sh engines, 5.5 GB)
+#   bash setup.sh engines    the same as dev, and vLLM, transformers serve and SGLang for tests on a CPU (5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
 cd "$root"
@@ -18,13 +18,13 @@ case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
   harness | fleet | inspect | train | lean | dev | engines) engine= ;;
-  *) fail "setup.sh has no part '$what'. Give one of sglang, vllm, harness, fleet, inspect, train, lean, dev, engines, or none" ;;
+  *) fail "setup.sh has no part '$what'. Give sglang, vllm, harness, fleet, inspect, train, lean, dev, engines, or no part" ;;
 esac
 
-# sums FILE…: prints the first line of a stamp.
+# sums FILE…: prints a checksum of the FILEs, which is the first line of a stamp.
 sums() { cat "$@" | cksum; }
 
-# Usually the harness is set up already. Its stamp shows that without starting Python.
+# If the stamp shows that the harness is set up, stop here without starting Python.
 lock=locks/requirements.lock; [ -f "$lock" ] || lock=requirements.txt
 if [ "$what" = harness ] && [ -x .venv/bin/python ] && [ -f .venv/.installed-requirements ] &&
   read -r stamped <.venv/.installed-requirements && [ "$stamped" = "$(sums requirements.txt "$lock")" ]; then exit 0; fi
@@ -34,7 +34,7 @@ for candidate in $python python3 python3.13 python3.12 python3.11; do
   if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$candidate; break; fi
   python=
 done
-[ -n "$python" ] || fail "Python 3.11 or newer is missing. Install it, or give its path: PYTHON=/path/to/python3"
+[ -n "$python" ] || fail "Python 3.11 or newer is missing. Install it, or set PYTHON=/path/to/python3"
 
 # Background processes ignore Ctrl-C, so this script ends them.
 children=()
@@ -79,7 +79,7 @@ is_set_up() {
 if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
 # install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
-# nothing if neither file has changed.
+# nothing if the requirements and the lock are unchanged.
 install() {
   if has "$1" "${2:-}"; then return; fi
   local venv=$1 name=requirements${2:+-$2}
@@ -93,7 +93,7 @@ install() {
   esac
   say "setting up $venv (once): $size …"
   [ -x "$venv/bin/python" ] || "$python" -m venv --without-pip "$venv" || cannot_make "$venv"
-  # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that pip installs meanwhile.
+  # A venv needs 8 s to get its own pip. If this Python has a pip (22.3 or newer), that pip installs the packages meanwhile.
   local pip=("$venv/bin/python" -m pip) own=
   if [ ! -x "$venv/bin/pip" ]; then
     if "$python" -m pip --python "$python" --version >/dev/null 2>&1; then
@@ -106,8 +106,8 @@ install() {
   fi
   local options=(--quiet --root-user-action=ignore --disable-pip-version-check --no-compile) parts=() part pips=()
   if [ -f "$lock" ]; then
-    # A lock lists every package, so there is nothing to resolve. Two pips with half of the packages each need little more
-    # than half of the time, because a single pip waits for the network and then for the disk.
+    # A lock lists every package, so pip resolves nothing. Two pips with half of the packages each need little more than
+    # half of the time, because a single pip waits for the network and then for the disk.
     options+=(--require-hashes --no-deps)
     for part in 0 1; do
       awk -v part=$part '/^[^ #]/ { new = !seen[$1]++; n += new } new && n % 2 == part' "${files[@]}" >"$venv/.part-$part"
@@ -117,12 +117,12 @@ install() {
     parts=("${files[*]/#/-r }")
   fi
   : >"$venv/.pip.log"
-  # 9>&-: the last sleep outlives this script, and must not hold the lock.
+  # 9>&- closes the lock's file, because the last sleep outlives this script and must not hold the lock.
   while sleep 30 && kill -0 $$ 2>/dev/null; do say "setting up $venv: $SECONDS s so far …"; done 9>&- &
   local clock=$!
   children+=("$clock")
   for part in "${parts[@]}"; do
-    # shellcheck disable=SC2086  # words of ours: -r FILE
+    # shellcheck disable=SC2086  # two words: -r FILE
     "${pip[@]}" install "${options[@]}" $part >>"$venv/.pip.log" 2>&1 &
     pips+=($!) children+=($!)
   done
@@ -146,7 +146,7 @@ install() {
   printf '%s\n' "$want" >"$stamp"
 }
 
-# Only one process may set up, but run.sh and start_server.sh may both be started in a fresh clone.
+# Only one process at a time may set up this checkout. In a fresh clone, run.sh and start_server.sh may start together.
 if command -v flock >/dev/null; then
   exec 9>.venv.lock
   flock --nonblock 9 || {
@@ -156,15 +156,15 @@ if command -v flock >/dev/null; then
   }
 fi
 
-# room GB WHAT: ends the script if this disk has less free space.
+# room GB WHAT: ends the script if this disk has less than GB of free space. The message begins with WHAT.
 room() {
   local free
   free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
   [ "$free" -ge "$1" ] || fail "$2 $1 GB, but this disk has only $free GB free. Free some space and run this again"
 }
 
-# sglang_cpu: installs SGLang for tests on a CPU. SGLang has no build for CPUs, so this installs its lock without the packages
-# for GPUs, and torch's CPU build. tests/real/standins replaces other modules that SGLang imports.
+# sglang_cpu: installs SGLang for tests on a CPU. SGLang has no build for CPUs, so this function installs SGLang's lock
+# without the packages for GPUs, and torch's CPU build. tests/real/standins replaces other modules that SGLang imports.
 sglang_cpu() {
   local venv=.venv-sglang-cpu want pip
   local gpus='^(nvidia|cuda|nccl|nvshmem|torch|flash|sgl-|sglang-kernel|smg|humming|quack|kernels|tilelang|timm|tml|decord|av=|deepseek|numba|llvmlite|z3|cutlass)'
@@ -203,7 +203,7 @@ fi
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON
   if [ -n "${!own:-}" ] || "$python" -c "import $engine" >/dev/null 2>&1; then
-    say "using the $engine that ${!own:-$python} imports"
+    say "using $engine from ${!own:-$python}"
   else
     room 20 "$engine and the weights need"
     install ".venv-$engine" "$engine"

@@ -1,26 +1,28 @@
-"""RSA that draws better-scored candidates more often.
+"""RSA that draws candidates with high scores more often.
 
-The model scores the candidates itself.
-Question: does the model's own verdict make aggregation improve faster than uniform drawing?
-Expected: ahead of 02 in the first steps if verification tells right from wrong (AUC well above 0.5), else equal.
+The model scores its own candidates.
+
+Question: does accuracy rise faster if RSA draws candidates by the model's own scores?
+Expected: accuracy is above 02_rsa_basic in the first steps if the model distinguishes right from wrong solutions (AUC
+well above 0.5). Otherwise, both experiments have about the same accuracy.
 Command: bash scripts/run.sh 03_rsa_verify
 """
 
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session.run import run
 
-N = 8  # population: solutions kept at every step
-K = 3  # subset: solutions that one aggregation sees
-T = 5  # aggregation steps after step 0
-MAX_TOKENS = 16384  # cap of one completion, thinking included
+N = 8  # population: number of solutions at every step
+K = 3  # subset: number of solutions that one aggregation sees
+T = 5  # number of aggregation steps after step 0
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
-VERIFY_MODE = "verdict"  # "verdict": after thinking; "p_true": P(True) of one token, with thinking closed
-VERIFY_TOKENS = 8192  # cap of one verification, thinking included
-VERIFY_SAMPLES = 1  # verdicts per candidate, averaged
-TAU = 0.2  # Boltzmann: weights exp(score / TAU); score 1 is e^5 = 148 times as likely as score 0
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
+VERIFY_TOKENS = 8192  # token cap of one verification, thinking included
+VERIFY_SAMPLES = 1  # number of verdicts per candidate (the score is their mean)
+TAU = 0.2  # temperature of Boltzmann weights exp(score / TAU): score 1 is 148 times as likely as score 0
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(RSA_VERIFIED, globals())

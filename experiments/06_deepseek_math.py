@@ -1,27 +1,29 @@
 """The search of DeepSeekMath-V2.
 
-It reviews each proof several times, and refines it with its harshest reviews.
-Question: what do reviews in words add to scores, if the best candidates are refined with them (arXiv 2511.22570)?
-Expected: above the majority vote of its N proofs if reviews tell right from wrong (AUC well above 0.5), and early stops
-on easy problems. Otherwise a costly best of N, as four of five completions are reviews.
+The search reviews each proof several times, and refines the best proofs with their harshest reviews.
+
+Question: how much do written reviews add to scores, if the model refines its best proofs with them (arXiv 2511.22570)?
+Expected: accuracy is above the majority vote of the first N proofs if reviews distinguish right from wrong solutions
+(AUC well above 0.5). The search then also stops early on easy problems. Otherwise, the search is an expensive best of
+N, because four of five completions are reviews.
 Command: bash scripts/run.sh 06_deepseek_math
 """
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH
 from core.session.run import run
 
-N = 4  # proofs to begin with; 64 in the paper, 128 in its code
-VERIFY_SAMPLES = 4  # reviews of each proof; if all score 1, the proof is the answer; 64 in the paper
-ROUNDS = 2  # rounds of refinement, at most; 16 in the paper
-KEEP = 4  # best proofs that a round refines; 64 in the paper
-REVIEWS = 2  # reviews that a refinement is shown, the harshest first; 1 in the paper
-REFINEMENTS = 1  # refinements of each of the best, with other reviews each; 8 in the paper
-VERIFY_TOKENS = 8192  # cap of one review, thinking included
-MAX_TOKENS = 16384  # cap of one proof, thinking included
+N = 4  # number of proofs before the first round (64 in the paper, 128 in its code)
+VERIFY_SAMPLES = 4  # number of reviews of each proof (64 in the paper)
+ROUNDS = 2  # largest number of refinement rounds (16 in the paper)
+KEEP = 4  # number of best proofs that each round refines (64 in the paper)
+REVIEWS = 2  # number of a proof's reviews that a refinement sees, the harshest first (1 in the paper)
+REFINEMENTS = 1  # number of times that a round refines each of the best proofs (8 in the paper)
+VERIFY_TOKENS = 8192  # token cap of one review, thinking included
+MAX_TOKENS = 16384  # token cap of one proof, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(DEEPSEEK_MATH, globals())

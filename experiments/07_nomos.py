@@ -1,27 +1,29 @@
 """The harness of Nomos.
 
-It judges many solutions with 0 to 7 points, groups the best in one call, and knocks out.
-Question: what do one judgement each, a grouping by answers and a knock-out add to N solutions?
-Expected: above the majority vote of the same N solutions with a good judge, as the right group need not be the largest;
-below it with a poor judge.
+The harness judges many solutions with 0 to 7 points and groups the best ones in one request. A pairwise knock-out then
+selects one solution.
+
+Question: how much do single judgements, a grouping by answers and a knock-out add to N solutions?
+Expected: with a good judge, accuracy is above the majority vote of the same N solutions, because the right group may be
+small. With a poor judge, accuracy is below that vote.
 Command: bash scripts/run.sh 07_nomos
 """
 
 from core.scaffolds.nomos import NOMOS
 from core.session.run import run
 
-N = 16  # solutions to begin with
-K = 12  # subset: best solutions that are kept, and shown to the grouping
-PERFECT = 8  # perfect scores that suffice: then only perfect solutions are kept
-ROUNDS = 0  # time box: waves at most, each with as many new solutions as perfect scores are missing; 0 is off
-MINUTES = 0.0  # time box: no wave begins later than this; 0 is no clock
-VERIFY_TOKENS = 8192  # cap of one judgement, thinking included
-SELECT_TOKENS = 8192  # cap of the grouping, and of one selection between two, thinking included
-MAX_TOKENS = 16384  # cap of one solution, thinking included
+N = 16  # number of solutions before the first wave
+K = 12  # subset: number of best solutions that are kept and grouped
+PERFECT = 8  # number of solutions with 7 points at which only these solutions are kept
+ROUNDS = 0  # largest number of waves, which add solutions until PERFECT of them have 7 points
+MINUTES = 0.0  # minutes per problem after which no wave begins, or 0 for no limit
+VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included
+SELECT_TOKENS = 8192  # token cap of the grouping or one selection, thinking included
+MAX_TOKENS = 16384  # token cap of one solution, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(NOMOS, globals())

@@ -1,25 +1,27 @@
 """Self-check: review and correct until reviews pass.
 
-It solves, improves, then reviews, classifies the review and corrects.
-Question: does the model find its own mistakes when it reviews as an examiner (arXiv 2507.15855)?
-Expected: above self-refinement (14) if reviews tell right from wrong; else equal, for more tokens.
-Set CLASSIFY=0 for a model that can judge a solution but not a review.
+The model solves the problem and improves the solution once. Each round then reviews the solution and corrects it if the
+review rejects it. Set CLASSIFY=0 for a model that can judge a solution but not a review.
+
+Question: does the model find its own mistakes if it reviews as a strict examiner (arXiv 2507.15855)?
+Expected: accuracy is above 14_refinement if reviews distinguish right from wrong solutions. Otherwise, accuracy is
+equal and costs more tokens.
 Command: bash scripts/run.sh 09_selfcheck
 """
 
 from core.scaffolds.selfcheck import SELFCHECK
 from core.session.run import run
 
-CLASSIFY = 1  # 1: a second request says whether a review accepts; 0: the review's own last line does
-ROUNDS = 30  # reviews at most, each followed by a correction if it fails
-PASSES = 5  # reviews passed in a row accept the solution
-FAILURES = 10  # reviews failed in a row end the attempt; the newest solution is the answer
-MAX_TOKENS = 16384  # cap of one completion, thinking included
-VERIFY_TOKENS = 8192  # cap of one review, and of its classification, thinking included
+CLASSIFY = 1  # 1: a second request decides whether a review accepts, 0: the review's last line decides
+ROUNDS = 30  # largest number of reviews, each with a correction if it rejects the solution
+PASSES = 5  # number of accepting reviews in a row that end the loop
+FAILURES = 10  # number of rejecting reviews in a row that end the loop
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
+VERIFY_TOKENS = 8192  # token cap of one review or classification, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(SELFCHECK, globals())

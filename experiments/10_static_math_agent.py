@@ -1,24 +1,26 @@
 """Static math agent: a fixed plan of calls.
 
-It verifies and improves solutions in slots, merges each slot, and selects one merge.
-Question: is a fixed plan to verify, improve, merge and select worth its tokens (static_math_agent of QED-Nano)?
-Expected: above majority voting at equal tokens if the model's reports find its errors, else below it.
+The plan verifies and improves every solution, merges the solutions of each slot, and selects one merge.
+
+Question: is this fixed plan worth its tokens (static_math_agent of QED-Nano)?
+Expected: accuracy is above majority voting at equal tokens if the model's reports find its errors. Otherwise, accuracy
+is below majority voting.
 Command: bash scripts/run.sh 10_static_math_agent
 """
 
 from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
 from core.session.run import run
 
-N = 8  # solutions
-K = 2  # solutions of a slot, which are merged: N / K slots; with 8 and 2, and one round, 29 completions a problem
-ROUNDS = 1  # times that every solution is verified and improved
-MAX_TOKENS = 16384  # cap of one completion, thinking included
-VERIFY_TOKENS = 8192  # cap of one report, thinking included
-SELECT_TOKENS = 8192  # cap of the selection, thinking included
+N = 8  # number of solutions
+K = 2  # slot: number of solutions that are merged into one
+ROUNDS = 1  # number of times that every solution is verified and improved
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
+VERIFY_TOKENS = 8192  # token cap of one report, thinking included
+SELECT_TOKENS = 8192  # token cap of the selection, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(STATIC_MATH_AGENT, globals())

@@ -1,22 +1,23 @@
 """Best of N: the model scores its own solutions.
 
-Question: does the model judge its solutions better than their majority does?
-Expected: above mean accuracy as far as verification tells right from wrong (AUC); ties cost the rest.
+Question: does the model choose a right solution more often than the majority vote does?
+Expected: accuracy is above the mean of the samples if the model distinguishes right from wrong solutions (AUC above
+0.5). Ties between scores reduce the gain.
 Command: bash scripts/run.sh 13_best_of
 """
 
 from core.scaffolds.best_of import BEST_OF
 from core.session.run import run
 
-N = 8  # solutions to choose from
-MAX_TOKENS = 16384  # cap of one completion, thinking included
-VERIFY_MODE = "verdict"  # "verdict": after thinking; "p_true": P(True) of one token, with thinking closed
-VERIFY_TOKENS = 8192  # cap of one verification, thinking included
-VERIFY_SAMPLES = 4  # verdicts per solution, averaged: the more, the fewer ties
+N = 8  # number of solutions to choose from
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
+VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
+VERIFY_TOKENS = 8192  # token cap of one verification, thinking included
+VERIFY_SAMPLES = 4  # number of verdicts per solution (the score is their mean, so more verdicts give fewer ties)
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(BEST_OF, globals())

@@ -1,11 +1,13 @@
 """All scaffolds on the same problems at equal budgets.
 
-Question: what is the best way to spend a budget of tokens (or compute, or money) on a problem?
-Expected: voting is hard to beat at small budgets; RSA gains if the budget allows several steps.
-A budget is a number of plain samples. None is whole, so that no population just misses it. Scaffolds that the model has
-not learnt, by its card, are skipped. Sets of proofs (PROBLEMS=sums_proof) are compared after bash scripts/grade.sh
-15_compute_matched: their budgets buy points, not votes.
-Command: bash scripts/run.sh 15_compute_matched; before it on a GPU, bash scripts/plan.sh 15_compute_matched
+A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
+may cost slightly more than a whole number of samples. A scaffold is skipped if the model's card says that the model has
+not learnt the scaffold's requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
+15_compute_matched. The comparison then counts points instead of votes.
+
+Question: which scaffold makes the best use of a budget of tokens, compute or money?
+Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.
+Command: bash scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched)
 """
 
 from dataclasses import replace
@@ -14,25 +16,26 @@ from functools import partial
 from core.scaffolds.rsa import RSA, rsa
 from core.session.equal_compute import Comparison, compare, entry
 
-MAX_TOKENS = 16384  # cap of one completion, thinking included
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-BUDGET_IN = "tokens"  # or read (plus uncached prompt tokens), read_cold (plus all of them), flops, dollars (if priced)
-SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+BUDGET_IN = "tokens"  # unit: tokens, read (plus uncached prompt tokens), read_cold (plus prompt tokens), flops, dollars
+SEED = 0  # added to each of `seeds`: SEED=2 runs with the seeds 2 and 3
 
-budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in completion tokens of one sample
+budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in units of a sample's mean cost
 seeds = (0, 1)
 
 
 def never(*_: object) -> bool:
-    """Return False: no early stop. With a stop rule, RSA waits for each whole step, so that a budget wastes nothing."""
+    """Return False, so that RSA never stops early. With a stop rule, RSA starts a step only after the previous step has
+    finished. A budget then pays for no unfinished steps."""
     return False
 
 
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
-# Each has its experiment's constants, changed by those above and here. All are compared with the first.
+# Each entry has the constants of its experiment, except for those set here. The first entry is the reference.
 entries = [
     entry("12_majority", proofs="samples", STAGE=1, N=60),
     entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),

@@ -1,25 +1,27 @@
 """Waits: continue finished thinking after a "Wait".
 
-It waits once, twice and so on (s1, Simple test-time scaling).
-Question: what does longer thinking buy, if the model would have ended by itself (arXiv 2501.19393)?
-Expected: a few points for the first waits, then none, for a model that checks its reasoning: s1's rises from 50% to 57%
-on AIME 2024. A model that mostly copies its text gains nothing: the embedded model stays at 30% over 4 waits (-0.5
-points [-5.4, +4.5], 100 problems), at 5 times the tokens.
-Each wait has its own answer, so one run gives the whole curve. All answers count as tokens.
+If the model ends its thinking before the cap, the text "Wait" is appended and the model continues, up to WAITS times.
+This is the budget forcing of s1 (Simple test-time scaling). Each wait has its own answer, so one run shows the accuracy
+after every number of waits. The tokens of all answers count.
+
+Question: how much does longer thinking add if the model has already ended its thinking (arXiv 2501.19393)?
+Expected: the first waits add a few points for a model that checks its reasoning, and later waits add none. The model of
+s1 rises from 50% to 57% on AIME 2024. A model that mostly copies its text gains nothing. The embedded model stays at
+30% over 4 waits (-0.5 points [-5.4, +4.5], 100 problems) and spends 5 times the tokens.
 Command: bash scripts/run.sh 17_waits
 """
 
 from core.scaffolds.rsa import BASELINE
 from core.session.run import run
 
-WAITS = 4  # waits at most; a completion that hit the cap or has no thinking is not continued
-WAIT_WORD = "Wait"  # the text that continues the thinking
-N = 4  # samples per problem
-MAX_TOKENS = 16384  # cap of one completion, all its waits included
+WAITS = 4  # largest number of waits (none at the cap, or if the completion has no thinking)
+WAIT_WORD = "Wait"  # text that continues thinking
+N = 4  # number of samples per problem
+MAX_TOKENS = 16384  # token cap of one completion with all its waits
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     run(BASELINE, globals())

@@ -1,9 +1,11 @@
-"""Proofs by any scaffold; grade.sh grades them later.
+"""Proofs by any scaffold, for grade.sh to grade.
 
-Question: what is test-time compute worth without an answer to vote on (QED-Nano's report, avg@3)?
-Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold; more with
-reviews and refinements. None of that was measured here. The embedded model proves its sums.
-Ungraded results say "not graded". Scaffolds that compare answers (majority, rsa_adaptive) are refused.
+SCAFFOLD may be any scaffold except majority and rsa_adaptive, which compare answers. Results show "not graded" until
+grade.sh has graded the proofs. The embedded model has learnt to prove sums.
+
+Question: how much does test-time compute add if there is no answer to vote on (QED-Nano's report, avg@3)?
+Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold. With
+reviews and refinements, it reports more points. We have not measured these figures.
 Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proofbench
 """
 
@@ -11,14 +13,14 @@ from core.grading.ungraded import ungraded
 from core.scaffolds.experiment_file import chosen
 from core.session.run import run
 
-SCAFFOLD = "rsa"  # any in core/scaffolds, such as baseline, qed_rsa, nomos, with the constants of its experiment
-RUNS = 3  # runs of the whole experiment; seeds are counted on from SEED
-MAX_TOKENS = 16384  # cap of one completion, thinking included; QED-Nano's proofs take 95k tokens on average
-ANSWER_TOKENS = 4096  # tokens for the proof if the cap cuts off the thinking
+SCAFFOLD = "rsa"  # name of a scaffold in core/scaffolds, such as baseline, qed_rsa or nomos
+RUNS = 3  # number of runs of the whole experiment, with seeds SEED, SEED + 1, …
+MAX_TOKENS = 16384  # token cap of one completion, thinking included (QED-Nano's proofs take 95,000 on average)
+ANSWER_TOKENS = 4096  # budget forcing: tokens for the proof if the thinking reaches the cap
 TEMPERATURE = 0.7
-PROBLEMS = "proofs"  # the model's own set of proofs; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "proofs"  # "proofs" (the model's own set of proofs), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 PROVER = chosen(SCAFFOLD)
 

@@ -1,21 +1,22 @@
 """Any scaffold on a set of answers, RUNS times.
 
-Question: what is a scaffold worth on a benchmark of final answers, and how far do runs differ (avg@3)?
-Expected: QED-Nano reports 67.5% on IMO-AnswerBench; not measured here.
-The scaffold's own experiment measures the same. Here, only SCAFFOLD changes between command lines.
+To compare scaffolds, change only SCAFFOLD. A scaffold's own experiment measures the same accuracy.
+
+Question: how accurate is a scaffold on a benchmark of final answers, and how much do runs differ (avg@3)?
+Expected: QED-Nano reports 67.5% on IMO-AnswerBench. We have not measured this figure.
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 
 from core.scaffolds.experiment_file import chosen
 from core.session.run import run
 
-SCAFFOLD = "rsa"  # any in core/scaffolds, such as baseline, majority, nomos, with the constants of its experiment
-RUNS = 3  # runs of the whole experiment; seeds are counted on from SEED
-MAX_TOKENS = 16384  # cap of one completion, thinking included
+SCAFFOLD = "rsa"  # name of a scaffold in core/scaffolds, such as baseline, majority or nomos
+RUNS = 3  # number of runs of the whole experiment, with seeds SEED, SEED + 1, …
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
-LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
+LIMIT = 0  # number of problems, from the start of the set, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 SOLVER = chosen(SCAFFOLD)
 

@@ -1,24 +1,26 @@
-"""A grader's trial on proofs that people have graded.
+"""Test of a grader on proofs that people have graded.
 
-It is asked in several ways and under attack.
-Question: how far can this grader's points be trusted, does it need the reference, and can a proof talk it into more?
-Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader, which sees a reference
-and a scheme (arXiv 2510.13888). The embedded model has learnt one prompt, `guidelines`, on sums, whose points are
-computed line by line: it is nearly always right there, and less so with the other prompts.
+The grader grades each proof with several prompts. Attacks are texts in a proof that try to raise its points.
+
+Question: how accurate are the grader's points, does it need the reference solution, and do attacks succeed?
+Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader (arXiv 2510.13888).
+This grader sees a reference solution and a marking scheme. The embedded model has learnt only the prompt `guidelines`,
+on sums whose points can be computed line by line. The model is nearly always right with this prompt, and less often
+with the other prompts.
 Command: bash scripts/run.sh 20_grader GRADER=card GRADED=imo_gradingbench
 """
 
 from labs.proofs.grade.trial import TRIAL, try_grader
 
-GRADER = ""  # model card of the grader: a name in data/models, or a .toml file; "": the same choice as for a run
-GRADED = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file with people's points
-PROMPTS = "auto"  # guidelines (shows the reference), alone (without it) and scheme; or some of them, and files
-ATTACKS = "all"  # texts appended to each proof, with the first prompt: score, praise, instruction, fence; or none
-GRADES = 1  # gradings of each proof; their mean counts
-MAX_TOKENS = 16384  # cap of one grading, thinking included
+GRADER = ""  # the grader's model card: a name in data/models, a .toml file, or "" for the model of a run
+GRADED = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file with people's points
+PROMPTS = "auto"  # "auto" (guidelines, alone and scheme), names of some of these, or prompt files
+ATTACKS = "all"  # texts to append to each proof: "all", "none", or some of score, praise, instruction, fence
+GRADES = 1  # number of gradings of each proof (their mean counts)
+MAX_TOKENS = 16384  # token cap of one grading, thinking included
 TEMPERATURE = 0.7
-LIMIT = 0  # first problems only, with all their proofs; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+LIMIT = 0  # number of problems, from the start of the set, with all their proofs, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     try_grader(TRIAL, globals())

@@ -1,29 +1,31 @@
 """STaR: train a model on its own right solutions.
 
-Question: how far does it improve, round by round, on problems outside of its training, and at what cost?
-Expected: a first round gains most. Reports are mixed: a 0.5B model on GSM8K fell from 25 to 15 to 12.5% in two rounds
-(greyhaven-ai/autocontext #1065). The embedded model forgets large carries at temperature 0 and gets some right at 0.7;
-after training on those, it remembers them.
-Command: bash scripts/run.sh 21_star; as a smoke test with LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0
+Each round samples solutions, trains the model on the right solutions, and evaluates the model.
+
+Question: how much does the model improve in each round on held-out problems, and at what cost?
+Expected: the first round gains most. Reports are mixed: a 0.5B model on GSM8K fell from 25% to 15% and 12.5% in two
+rounds (greyhaven-ai/autocontext #1065). The embedded model forgets large carries at temperature 0, but gets some of
+them right at temperature 0.7. After training on these solutions, the model remembers large carries.
+Command: bash scripts/run.sh 21_star (for a short test, add LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0)
 """
 
 from labs.star.experiment import STAR, star
 
-ROUNDS = 5  # of sampling, training and evaluating
-DATA = "auto"  # problems to train on: the model's own; or openr1, a name, hub:owner/name, or the path of a file
-TRAIN_PROBLEMS = 300  # of each round, drawn by SEED
-TRIES = 4  # samples of a problem until one is right; at TEMPERATURE=0 give 1
-TEMPERATURE = 0.7  # for sampling, and for evaluation with SEEDS; 0: evaluate at temperature 0 only
-FEWSHOT = "none"  # how solutions are asked for: none (a box), format (steps, then Final:), math (examples too)
-RATIONALISE = 1  # 1: if no sample is right, one more sees the answer
-START = "last"  # initial weights of a round: from the last round, or base (as in the paper)
-EPOCHS = 3  # epochs of a round
+ROUNDS = 5  # number of rounds
+DATA = "auto"  # training problems: "auto" (the model's own), "openr1", a name, hub:owner/name, or a file's path
+TRAIN_PROBLEMS = 300  # number of training problems in each round
+TRIES = 4  # largest number of samples of a problem until one is right (1 if TEMPERATURE=0)
+TEMPERATURE = 0.7  # temperature of sampling and of evaluation with SEEDS
+FEWSHOT = "none"  # prompt: "none" (answer in a box), "format" (steps, then Final:), "math" (also with examples)
+RATIONALISE = 1  # 1: if no sample of a problem is right, request one more sample that sees the answer
+START = "last"  # initial weights of a round: "last" (from the previous round) or "base" (as in the paper)
+EPOCHS = 3  # number of training epochs in a round
 RATE = 2e-4  # peak learning rate
-LORA_RANK = "auto"  # 16 for a folder of Hugging Face's layout; all weights (0) of a GGUF file
-MAX_TOKENS = 16384  # cap of one completion, thinking included
-PATIENCE = 0  # rounds without a gain before it ends; 0: never ends early
-LIMIT = 0  # first held-out problems only, and as many training problems a round; 0 is all
-SEED = 0  # run seed: all randomness follows from it
+LORA_RANK = "auto"  # rank of LoRA, 0 to train all weights, or "auto" (16, or 0 for a GGUF file)
+MAX_TOKENS = 16384  # token cap of one completion, thinking included
+PATIENCE = 0  # number of rounds without a gain after which the run ends, or 0 for all ROUNDS
+LIMIT = 0  # number of held-out problems, and of training problems in a round, or 0 for all
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     star(STAR, globals())

@@ -1,26 +1,27 @@
 """STaR and its controls in one table.
 
-All have the same training tokens, under several seeds.
-Question: does it need the filter, the rationalised traces, fresh samples? Do unsound traces hurt it?
-Expected: training on the first round's traces again catches up if they teach all there is to learn. Without a filter, a
-model only confirms its habits. The embedded model has not learnt to follow a hint, so a rationalised sample is only one
-more try.
+An arm is STaR or one of its controls. All arms train on the same number of tokens, with several seeds.
+
+Question: does STaR need its filter, its rationalised traces and fresh samples? Do unsound traces harm it?
+Expected: training on the first round's traces again reaches STaR's accuracy if those traces teach all that later rounds
+teach. Without a filter, a model only confirms its habits. The embedded model has not learnt to follow a hint, so a
+rationalised sample is only one more try.
 Command: bash scripts/run.sh 22_star_controls
 """
 
 from labs.star.controls import Controls, arm, control
 
-ROUNDS = 3  # of sampling, training and evaluating; enough for the embedded model
-DATA = "auto"  # problems to train on: the model's own; or openr1, a name, hub:owner/name, or the path of a file
-TRAIN_PROBLEMS = 300  # of each round, drawn by SEED
-TRIES = 4  # samples of a problem until one is right
-TEMPERATURE = 0.7  # for sampling, and for evaluation with SEEDS
-EPOCHS = 3  # epochs of a round of the first arm; the others train on as many tokens
+ROUNDS = 3  # number of rounds (3 are enough for the embedded model)
+DATA = "auto"  # training problems: "auto" (the model's own), "openr1", a name, hub:owner/name, or a file's path
+TRAIN_PROBLEMS = 300  # number of training problems in each round
+TRIES = 4  # largest number of samples of a problem until one is right
+TEMPERATURE = 0.7  # temperature of sampling and of evaluation with SEEDS
+EPOCHS = 3  # number of training epochs in a round of the first arm (other arms: as many tokens)
 RATE = 2e-4  # peak learning rate
-SEEDS = "63"  # for evaluation at TEMPERATURE
-PATIENCE = 0  # 0: never ends early
-LIMIT = 0  # first held-out problems only, and as many training problems a round; 0 is all
-SEED = 0  # added to each of the seeds
+SEEDS = "63"  # seeds of evaluation at TEMPERATURE: one, or first-last
+PATIENCE = 0  # number of rounds without a gain after which an arm ends, or 0 for all ROUNDS
+LIMIT = 0  # number of held-out problems, and of training problems in a round, or 0 for all
+SEED = 0  # added to each of `seeds`
 
 arms = [
     arm("star"),

@@ -1,31 +1,34 @@
 """Expert iteration: train the policy on found proofs.
 
-Question: how far does the rate on held-out theorems rise, iteration by iteration, at equal nodes, paired?
-Expected: the tiny policy has learnt proofs of up to three tactics. Search and EXPLORE find longer ones. Training on
-those lets it prove more.
-Command: bash scripts/run.sh 24_lean_iteration; the next: ITERATION=1; all of them: 25_lean_all
+Each iteration searches for proofs, trains the policy (the model that proposes tactics) on them, and evaluates the
+policy on held-out theorems.
+
+Question: how many more held-out theorems does each iteration prove, with the same number of tactics sent to Lean?
+Expected: the tiny policy has learnt proofs of up to three tactics. The search finds longer proofs, with more tactics
+from EXPLORE. After training on these proofs, the policy proves more theorems.
+Command: bash scripts/run.sh 24_lean_iteration (next, add ITERATION=1, or run 25_lean_all for all iterations)
 """
 
 from labs.lean.experiments import ITERATION as ITERATIONS
 from labs.lean.experiments import iterate
 
-ITERATION = 0  # the iteration to run; -1: all from 0 up to MAX_ITERATION
-MAX_ITERATION = 2  # the last, counted from 0
-TRAIN_THEOREMS = "auto"  # searched for training: a file, or the training lemmas of data/lean
-THEOREMS = "auto"  # for evaluation: a file, minif2f, or the held-out lemmas
-MAX_NODES = 30  # tactics sent to Lean in one search of a held-out theorem, at most
-TRAIN_NODES = 150  # the same for a training theorem
-EXPLORE = "lemmas"  # tactics tried in every state of training theorems: none, lemmas, or your own
-CANDIDATES = 8  # tactics requested from the model in a state
-BATCH = 1  # states expanded together
-TEMPERATURE = 1.0  # for sampling tactics
-GUISES = 8  # copies of each pair under other names, for lemmas like data/lean's; 0: no renaming
-EPOCHS = 2  # epochs of an iteration
+ITERATION = 0  # iteration to run, or -1 for all from 0 to MAX_ITERATION
+MAX_ITERATION = 2  # last iteration, counted from 0
+TRAIN_THEOREMS = "auto"  # theorems to search for training: a file, or "auto" (training lemmas of data/lean)
+THEOREMS = "auto"  # theorems of the evaluation: a file, "minif2f", or "auto" (held-out lemmas)
+MAX_NODES = 30  # largest number of tactics sent to Lean in the search of a held-out theorem
+TRAIN_NODES = 150  # largest number of tactics sent to Lean in the search of a training theorem
+EXPLORE = "lemmas"  # tactics to try in every state of training theorems: "none", "lemmas", or your own
+CANDIDATES = 8  # number of tactics requested from the model for each state
+BATCH = 1  # number of states expanded together
+TEMPERATURE = 1.0  # sampling temperature of tactics
+GUISES = 8  # number of renamed copies of each training pair, or 0 for no renaming
+EPOCHS = 2  # number of training epochs in an iteration
 RATE = 2e-3  # peak learning rate
-NUM_WORKERS = 2  # processes of Lean
-MAX_TOKENS = 64  # cap of one tactic
+NUM_WORKERS = 2  # number of Lean processes
+MAX_TOKENS = 64  # token cap of one tactic
 GO = 0  # 1: continue even if the last iteration did not improve
-SEED = 0  # run seed: all randomness follows from it
+SEED = 0  # seed of the run, from which all randomness follows
 
 if __name__ == "__main__":
     iterate(ITERATIONS, globals())

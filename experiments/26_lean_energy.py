@@ -1,26 +1,28 @@
-"""One policy's searches in four orders at equal nodes.
+"""Proof search in four orders at equal nodes.
 
-The orders are log probability, the energy, both, and random.
-Question: given one policy and its energy, does the energy order the frontier better than log probability does?
-Expected: with few proposed tactics, the frontier empties and no order matters. EXPLORE adds more of them. Try
-LENGTH_NORMALISED=1 too: mean log probabilities may gain as much over their sum as an energy does.
-Command: bash scripts/run.sh 26_lean_energy ITERATION=2, after 25_lean_all
+The search orders the open states by log probability, by energy, by both, or at random. The energy is a learnt number
+for each state, low if a proof is near. All searches use the same policy, which proposes the tactics.
+
+Question: does the energy order the open states better than log probability does?
+Expected: if the policy proposes few tactics, no open states are left and the order does not matter. EXPLORE adds
+tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much over summed ones as the energy does.
+Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
 """
 
 from labs.lean.experiments import ABLATION, ablate
 
-ITERATION = 0  # of the policy and the energy
-THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean
-MAX_NODES = 60  # tactics sent to Lean in one search, at most
-EXPLORE = "lemmas"  # tactics tried in every state besides the model's: none, lemmas, or your own
+ITERATION = 0  # iteration whose policy and energy are used
+THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or "auto" (held-out lemmas of data/lean)
+MAX_NODES = 60  # largest number of tactics sent to Lean in one search
+EXPLORE = "lemmas"  # more tactics to try in every state: "none", "lemmas", or your own
 ALPHA = 0.5  # weight of log probability against energy in "both"
-CANDIDATES = 8  # tactics requested from the model in a state
-BATCH = 1  # states expanded together; 1 is exact best-first search
-TEMPERATURE = 1.0  # for sampling tactics
-SEEDS = 3  # searches of each theorem in each order
-NUM_WORKERS = 2  # processes of Lean
-MAX_TOKENS = 64  # cap of one tactic
-SEED = 0  # of the first search
+CANDIDATES = 8  # number of tactics requested from the model for each state
+BATCH = 1  # number of states expanded together (1: exact best-first search)
+TEMPERATURE = 1.0  # sampling temperature of tactics
+SEEDS = 3  # number of searches of each theorem in each order
+NUM_WORKERS = 2  # number of Lean processes
+MAX_TOKENS = 64  # token cap of one tactic
+SEED = 0  # seed of the first search
 
 if __name__ == "__main__":
     ablate(ABLATION, globals())

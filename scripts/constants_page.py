@@ -1,4 +1,4 @@
-"""Write docs/constants.md from the declarations and the experiments: python -m scripts.constants_page."""
+"""Write docs/constants.md from the constants of all experiments: python -m scripts.constants_page."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -15,21 +15,21 @@ LIKE = {"22_star_controls": "21_star", "24_lean_iteration": "23_lean_baseline", 
         "26_lean_energy": "23_lean_baseline"}  # fmt: skip
 HEAD = """# Constants
 
-Set them at the top of an experiment's file, or for one run: `bash scripts/run.sh 02_rsa_basic N=16`. Tokens are
-the server's, seconds wall-clock. `python -m scripts.constants_page` generates this page.
+Set constants at the top of an experiment's file, or for one run: `bash scripts/run.sh 02_rsa_basic N=16`. The server
+counts tokens. Seconds are wall-clock time. `python -m scripts.constants_page` generates this page.
 """
 
 Row = tuple[Any, Rule]
 
 
 def settings(kind: type[Part], namespace: dict[str, Any]) -> dict[str, Row]:
-    """Return value and rule of each constant: an experiment's file sets some, the others have their defaults."""
+    """Return the value and the rule of each constant. Constants that `namespace` does not set have their defaults."""
     defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
     return {name: (namespace.get(name, defaults.get(name)), rule) for name, rule in rules(kind).items()}
 
 
 def table(rows: dict[str, Row]) -> str:
-    """Format constants as a Markdown table."""
+    """Format constants as the rows of a Markdown table."""
     lines = ["| constant | value | range | meaning |", "|---|---|---|---|"]
     for name, (value, rule) in rows.items():
         span = "" if rule.span() == "text" else " ".join(f"`{each}`" for each in rule.choices) or rule.span()
@@ -40,7 +40,7 @@ def table(rows: dict[str, Row]) -> str:
 
 
 def section(name: str, rows: dict[str, Row], base: dict[str, Row], like: str) -> str:
-    """Format the section of an experiment: the constants that differ from `base`, and the missing ones."""
+    """Format an experiment's section: the constants that differ from the section `like`, and the ones that it lacks."""
     own = {each: row for each, row in rows.items() if base.get(each) != row}
     lacks = ", ".join(f"`{each}`" for each in base if each not in rows)
     words = f"Like {like}" + (f", without {lacks}" if lacks else "") + (", and with:" if own else ".")
@@ -48,13 +48,13 @@ def section(name: str, rows: dict[str, Row], base: dict[str, Row], like: str) ->
 
 
 def page() -> str:
-    """Return the whole page."""
+    """Return the whole page as Markdown."""
     common = settings(Constants, {})
     return "".join([HEAD, f"\n## Every experiment\n{table(common)}\n", *sections(common)])
 
 
 def sections(common: dict[str, Row]) -> Iterator[str]:
-    """Yield a section for each experiment, then for the commands that grade and curate."""
+    """Yield a section for each experiment, then the sections of the commands that grade and curate."""
     known: dict[str, dict[str, Row]] = {}
     for path in experiment_file.paths():
         found = experiment_file.load(path.stem)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Let a model find faults in problems: bash scripts/filter.sh FILE GRADER=card [PROMPT=file] [LIMIT=20]
 # FILE (.json, .jsonl, .csv, .parquet) has the fields problem and solution, and optionally candidates and path (AI-MO/aops).
-# FILE.filter.jsonl in the same folder also gets incomplete, difficulty, gaps, wrong, disagreement, computational.
+# The output FILE.filter.jsonl adds the fields incomplete, difficulty, gaps, wrong, disagreement and computational.
 set -euo pipefail
 module=labs.proofs.curate.filter
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,4 +1,4 @@
-"""Train a model with torch. scripts/finetune.sh finds its Python and runs this."""
+"""Train a model with torch. scripts/finetune.sh runs this file with a Python that has torch."""
 
 from labs.training.finetune import main
 

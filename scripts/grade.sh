@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Grade proofs with a model: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card [PROMPT=file] [GRADES=1]
-# NAME names results. Each line of FILE.jsonl has the fields problem, guidelines or grading_scheme, and model_solution.
+# NAME is the name of results, such as 18_proofs. Each line of FILE.jsonl is a JSON object with the fields problem,
+# model_solution, and guidelines or grading_scheme.
 set -euo pipefail
 module=labs.proofs.grade.cli
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

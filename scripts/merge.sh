@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Merge runs of one experiment that differ in SEED: bash scripts/merge.sh mean|max|min A B …
+# Merge runs of one experiment that differ only in SEED: bash scripts/merge.sh mean|max|min A B …
 set -euo pipefail
 module=core.report.merged
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

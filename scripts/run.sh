@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without a name, it lists all. NAME --help gives details.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without NAME, it lists all experiments.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
-  "Samples without aggregation, to compare with:01 12 13 14 17"
+  "Baselines without aggregation:01 12 13 14 17"
   "RSA:02 03 04 05 16"
   "Scaffolds of other projects:06 07 08 09 10 11"
-  "Any scaffold on any problems, and all of them at equal compute:18 19 15"
+  "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15"
   "Graders of proofs:20"
   "Training on own solutions (STaR):21 22"
   "Proof search in Lean:23 24 25 26"
@@ -14,7 +14,8 @@ groups=(
 names=("$root"/experiments/[0-9]*.py)
 names=("${names[@]##*/}") names=("${names[@]%.py}")
 
-# rows TITLE NAME…: prints a group with one row per experiment: the first sentence of its file, cut to the terminal's width.
+# rows TITLE NAME…: prints TITLE and a row for each experiment. The row has the first line of the experiment's docstring,
+# cut to the terminal's width.
 rows() {
   local name row columns=${COLUMNS:-$(width 1)}
   printf '\n%s\n' "$1"; shift
@@ -42,11 +43,11 @@ list() {
 }
 
 settings() {
-  printf '\n%s\n' "Settings, before the command: MODEL=openai bash scripts/run.sh NAME
+  printf '\n%s\n' "Settings go before the command, such as MODEL=openai bash scripts/run.sh NAME
   MODEL     a model card (data/models), a folder of weights or a .gguf file
   BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
   ENGINE    engine to start: sglang, vllm, llamacpp or embedded
-  PORT      port on which to look for a server, or to start it (30000)
+  PORT      port of a running server, or of the server to start (30000)
 docs/engines.md explains these and other settings."
 }
 
@@ -61,16 +62,16 @@ else
   close=$(printf '%s\n' "${names[@]}" | grep -F -- "$name" | paste -s -d ' ' - | sed 's/ /, /g') || true
   match='import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.5))'
   [ -n "$close" ] || close=$(python3 -c "$match" "$name" "${names[@]}" 2>/dev/null) || true
-  fail "no experiment '$name'. ${close:+Did you mean $close? }List them: bash scripts/run.sh"
+  fail "no experiment '$name'. ${close:+Did you mean $close? }List all experiments: bash scripts/run.sh"
 fi
 if grep -q '^from labs\.' "$file" && [ ! -d "$root/labs" ]; then
-  fail "$(basename "$file" .py) belongs to a lab, and the folder labs is missing"
+  fail "$(basename "$file" .py) needs the folder labs, which is missing"
 fi
 case " $* " in
   *" --help "* | *" -h "*)
     if [ -x "$root/.venv/bin/python" ]; then
       PYTHONPATH=$root "$root/.venv/bin/python" "$file" "$@"
-    else  # ranges and defaults need the harness, so print only the text of the file
+    else  # only the harness knows ranges and defaults, so print the text of the file
       sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"
     fi
     settings; exit 0 ;;

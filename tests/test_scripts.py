@@ -44,7 +44,7 @@ def test_every_script_helps_before_any_set_up(clone: Path, script: str) -> None:
 def test_an_experiment_is_explained_before_any_set_up(clone: Path) -> None:
     done = bash(clone, "scripts/run.sh", "07", "--help")
     assert done.returncode == 0 and done.stdout.startswith("The harness of Nomos")
-    assert "\nN = 16  # solutions to begin with" in done.stdout and "import" not in done.stdout
+    assert "\nN = 16  # number of solutions before the first wave" in done.stdout and "import" not in done.stdout
     assert all(f"\n  {name}" in done.stdout for name in ("MODEL", "BASE_URL", "ENGINE", "PORT"))
 
 

@@ -1,6 +1,6 @@
-"""Ways to spend test-time compute: one file each, RSA first. A scaffold depends on no server, journal or file.
+"""Scaffolds: methods that spend test-time compute on a problem. They need no server, journal or file.
 
-A new scaffold takes two files: its own, and an experiment. Its own file, at its shortest:
+A new scaffold needs two files: one for the scaffold and one for an experiment. This is a complete scaffold:
 
     import asyncio
     from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ A new scaffold takes two files: its own, and an experiment. Its own file, at its
 
     @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
-        N: int = constant(4, "solutions to choose from", 1, 1024)
+        N: int = constant(4, "number of solutions to choose from", 1, 1024)
 
     async def longest(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
         samples = await asyncio.gather(*(ask(prompts.solve(problem), 0, i) for i in range(config.N)))
@@ -28,22 +28,22 @@ A new scaffold takes two files: its own, and an experiment. Its own file, at its
         texts_shown=lambda config: 0,
     )
 
-The experiment imports it, sets constants and calls run(LONGEST, globals()). Its docstring has a line each for
-"Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then accept SCAFFOLD=longest.
+The experiment imports LONGEST, sets constants and calls run(LONGEST, globals()). Its docstring has lines that begin
+with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then accept SCAFFOLD=longest.
 
-- After each stage it yields its answer so far, as a budget may end it there: a list of Members that is not empty, or
-  Stage("reviews", members) with a name. Each completion belongs to a yielded member, as its `completion` or among its
-  `side_calls`.
-- `ask(messages, *names, **changes)` returns a Completion, also if the request fails: `text` is the answer. Names are
-  unique in the problem, such as (step, member) or ("verify", step, member): the seed follows from them, and the first
-  number is the priority. `changes` are fields of Sampling. Draw at random from seeds.rng with names, never by the order
-  of replies.
-- `Member.parents` are positions in the population before. `carried_over` marks a member of an earlier population.
-- Handle empty, truncated and unreadable replies, and note them in `Member.notes` in the words of common.py.
-- `prompts` are all its prompts; results record their hash. If proofs need other words than answers, a prompt is a
-  Wording. A scaffold that compares answers names one for proofs in `for_proofs`, and in `roles` a request that the
-  embedded model has not learnt.
-- `max_completions` and `texts_shown` bound the completions of a problem and the texts in one prompt.
-- core/session/contract.py checks most of this in each run, and tests/scaffolds test every scaffold with an experiment.
-  `python -m tests.scaffolds.test_wording` pins the prompts of a new one.
+- After each stage, yield the answer so far, because a budget may end the scaffold there. The answer is a non-empty list
+  of Members, or Stage("reviews", members) if the stage has a name. Give each completion to a yielded member, as its
+  `completion` or among its `side_calls`.
+- `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is the answer. Names
+  like ("verify", step, member) must be unique within a problem. The names determine the seed. The first number among
+  them determines the priority. `changes` are fields of Sampling.
+- Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
+- `Member.parents` are indices in the previous population. `carried_over` marks members that an earlier population has.
+- Handle empty, truncated and unreadable replies. Record each case in `Member.notes` with a constant of common.py.
+- `prompts` contains all prompts of the scaffold, because results record their hash. A Wording is a prompt with one text
+  for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs. If
+  the embedded model has not learnt one of the scaffold's requests, `roles` describes that request.
+- `max_completions` bounds the completions of a problem. `texts_shown` bounds the candidates and reports in one prompt.
+- core/session/contract.py checks most of these rules in each run. tests/scaffolds test every scaffold that has an
+  experiment. `python -m tests.scaffolds.test_wording` records the prompts of a new scaffold.
 """

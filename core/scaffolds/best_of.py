@@ -1,6 +1,6 @@
-"""Best of N by self-verification: the model verifies N independent solutions, and the best score wins.
+"""Best of N by self-verification: the model scores N independent solutions, and the solution with the best score wins.
 
-verification.py has the prompts and scores. With N = 8 and 4 verdicts each: 8 + 32 = 40 completions.
+verification.py requests the verdicts and computes the scores. N = 8 and 4 verdicts each take 8 + 32 = 40 completions.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Verifying):
-    N: int = constant(8, "solutions to choose from", 1, 1024)
-    VERIFY_SAMPLES: int = constant(4, "verdicts per candidate, averaged", 1, 64)
+    N: int = constant(8, "number of solutions to choose from", 1, 1024)
+    VERIFY_SAMPLES: int = constant(4, "number of verdicts per solution (the score is their mean)", 1, 64)
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Choose the solution that the model scores best. One without an answer wins only if none has any.
+    """Choose the solution that the model scores best. A solution without an answer wins only if no solution has one.
 
     Yields:
-        N samples, the same with their scores, the best one."""
+        The N solutions, the N solutions with their scores, and the best solution."""
     messages = prompts.solve(problem)
     samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield Stage("solutions", [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples])
@@ -42,7 +42,7 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """Return the position of a highest score, drawn among equals. None counts as the mean of the known scores."""
+    """Return the index of the highest score. Ties are broken at random. None counts as the mean of the other scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

@@ -1,4 +1,4 @@
-"""Functions of several scaffolds: note faults of a candidate, read a score, choose between two, eliminate."""
+"""Functions that several scaffolds share: notes on faults, scores, a choice between two candidates, and a knock-out."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ more of what is asked; where both prove all of it, which leaves less unsaid. End
 
 BETTER = "Better:"
 
-# Notes on faults that a scaffold has handled. Results count them by these words.
+# Notes on faults that a scaffold has handled. Results contain each text and how often it occurred.
 EMPTY = "empty candidate"
 CUT = "truncated candidate"
 UNREADABLE = "unreadable verdict"
@@ -58,7 +58,7 @@ NO_CALLS_LEFT = "tool call beyond the last"
 EMPTY_SUBMISSION = "empty submission"
 BY_RULE = "submitted by rule"
 
-# Nothing may follow that makes two numbers of one: no "1 or 2", no "5-6". (In lower case: it is no prompt.)
+# A number must not begin a range or a choice, such as "5-6" or "1 or 2". (Upper-case names are for prompts.)
 single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 
 _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
@@ -66,7 +66,7 @@ _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Carrying):
-    SELECT_TOKENS: int = constant(8192, "cap of one selection between candidates, thinking included", 1, 1_000_000)
+    SELECT_TOKENS: int = constant(8192, "token cap of one selection, thinking included", 1, 1_000_000)
 
 
 def has_text(member: Member, config: Carrying) -> bool:
@@ -74,7 +74,7 @@ def has_text(member: Member, config: Carrying) -> bool:
 
 
 def notes_on(completion: Completion, config: Carrying) -> list[str]:
-    """Return the notes on a new candidate: empty (or failed), truncated."""
+    """Return the notes on a new candidate: EMPTY if it has no text, CUT if it is truncated, else none."""
     if not carried(completion, config).strip():
         return [EMPTY]
     return [CUT] if completion.truncated else []
@@ -83,14 +83,14 @@ def notes_on(completion: Completion, config: Carrying) -> list[str]:
 async def candidate(
     ask: Ask, config: Carrying, messages: list[Message], *names: str | int, parents: Sequence[int] = ()
 ) -> Member:
-    """Ask for a candidate, and return it with its notes."""
+    """Request a candidate under these `names`, and return it as a member with its notes."""
     completion = await ask(messages, *names)
     return Member(completion, list(parents), notes=notes_on(completion, config))
 
 
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
-    """Return the member that a chain continues with: `new`, or `before` (at `place` in its population) if only that
-    has an answer. Then the completions of `new` count as its side calls."""
+    """Return the member that continues a chain: `new`, or `before` if only `before` has an answer. `place` is the index
+    of `before` in its population. If `before` continues the chain, its side calls are the completions of `new`."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
@@ -99,8 +99,8 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
-    """Return the number after the last "`word`:" of `text` if it is `allowed`, else None. A fraction is a share of the
-    largest allowed number: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
+    """Return the number after the last "`word`:" in `text`, or None if the number is missing or not `allowed`.
+    A fraction is multiplied by the largest allowed number: if this number is 7, "7/7" is read as 7."""
     number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
@@ -113,19 +113,19 @@ def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None
 
 
 def select(problem: Problem, first: str, second: str) -> list[Message]:
-    """Ask which of two candidates is better: a last line "Better: 1" or "Better: 2"."""
+    """Build a request to choose the better of two candidates. The reply ends with "Better: 1" or "Better: 2"."""
     return request(SELECT, problem, first=first.strip(), second=second.strip())
 
 
 def read_selection(text: str) -> int | None:
-    """Return 0 or 1 for the last "Better: 1" or "Better: 2" of `text`, else None."""
+    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", or None if it is missing."""
     stated = _BETTER.findall(text)
     return int(stated[-1]) - 1 if stated else None
 
 
 @dataclass
 class Choice:
-    """The winning position, the completions spent on the choice, and notes."""
+    """A choice between texts: the winner's index, the completions of its requests, and notes on faults."""
 
     winner: int
     side_calls: list[Completion] = field(default_factory=list)
@@ -133,8 +133,8 @@ class Choice:
 
 
 async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str, str], *names: str | int) -> Choice:
-    """Choose the better of two texts. Their order in the prompt is drawn, as models prefer a place. An empty text loses
-    without a request. Between two empty ones, or after an unreadable answer, the winner is drawn and noted."""
+    """Choose the better of two texts. Their order in the prompt is random, because models prefer certain positions.
+    An empty text loses without a request. If both texts are empty or the reply is unreadable, the winner is random."""
     rng = seeds.rng(config.SEED, problem.id, "choose", *names)
     swapped, coin = bool(rng.integers(2)), int(rng.integers(2))
     spoken = [bool(text.strip()) for text in texts]
@@ -151,8 +151,8 @@ async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str
 async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
-    """Yield the remaining `members` after each round of a pairwise knock-out. An odd one advances unopposed.
-    The first round pairs neighbours; the winners are shuffled for the next one, as in QED-Nano's code."""
+    """Yield the remaining `members` after each round of a pairwise knock-out. If their number is odd, the last member
+    advances without a pair. Round 1 pairs neighbours. Later rounds shuffle the members first, as in QED-Nano's code."""
     number = 0
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]

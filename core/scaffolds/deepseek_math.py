@@ -1,11 +1,12 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
-Each of N proofs assesses itself and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. In each of ROUNDS rounds,
-the KEEP best by mean score are refined REFINEMENTS times, each time with another REVIEWS of their reviews, the harshest
-first. The new proofs are reviewed and join the pool. The search ends when all reviews of a proof score 1. The best mean
-wins; ties are broken by self-assessment, then by chance. At most N + ROUNDS * KEEP * REFINEMENTS proofs of
-1 + VERIFY_SAMPLES completions each: 60 as in QED-Nano's evaluation. The paper has N = KEEP = VERIFY_SAMPLES = 64,
-REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16: up to 536,640. Its published code begins with N = 128.
+Each of N proofs ends with a self-assessment and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. Each round
+refines the KEEP proofs with the best mean scores, REFINEMENTS times each. A refinement sees REVIEWS reviews of its
+proof, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
+when all reviews of a proof score 1. The proof with the best mean score wins. Self-assessments break ties. At most
+N + ROUNDS * KEEP * REFINEMENTS proofs take 1 + VERIFY_SAMPLES completions each. The defaults take 60 completions, as in
+QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
+REVIEWS = 1 and ROUNDS = 16.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ SCALE = Wording(
 wrong in an essential step, unfinished, or no proof of what is asked.""",
 )
 
-# The score is outside of any box, as the last box is the answer.
+# The prompt keeps the score out of \boxed{}, because the last box is the answer.
 PROVE = Wording(
     answer="""{problem}
 
@@ -80,23 +81,21 @@ _ASSESSMENT = re.compile(r"^[ \t#*_]*+self[- ]?assessment\b", re.IGNORECASE | re
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    N: int = constant(4, "proofs to begin with", 1, 1024)
-    VERIFY_SAMPLES: int = constant(4, "reviews of each proof", 1, 64)
-    ROUNDS: int = constant(2, "rounds of refinement, at most", 0, 1000)
-    KEEP: int = constant(4, "best proofs that a round refines", 1, 1024)
-    REVIEWS: int = constant(2, "reviews of a proof that its refinement is shown, the harshest first", 1, 64)
-    REFINEMENTS: int = constant(1, "refinements of each of the best proofs, with other reviews each", 1, 64)
-    VERIFY_TOKENS: int = constant(8192, "cap of one review, thinking included", 1, 1_000_000)
+    N: int = constant(4, "number of proofs before the first round", 1, 1024)
+    VERIFY_SAMPLES: int = constant(4, "number of reviews of each proof", 1, 64)
+    ROUNDS: int = constant(2, "largest number of refinement rounds", 0, 1000)
+    KEEP: int = constant(4, "number of best proofs that each round refines", 1, 1024)
+    REVIEWS: int = constant(2, "number of a proof's reviews that a refinement sees, the harshest first", 1, 64)
+    REFINEMENTS: int = constant(1, "number of times that a round refines each of the best proofs", 1, 64)
+    VERIFY_TOKENS: int = constant(8192, "token cap of one review, thinking included", 1, 1_000_000)
 
     def check(self) -> None:
         if self.REVIEWS > self.VERIFY_SAMPLES:
-            raise UserError(
-                f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower it or raise VERIFY_SAMPLES"
-            )
+            raise UserError(f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower REVIEWS")
 
 
 def prove(problem: Problem) -> list[Message]:
-    """Ask for a proof with a self-assessment: a last line "Score: 0", "Score: 0.5" or "Score: 1"."""
+    """Build a request for a proof and a self-assessment, which ends with "Score: 0", "Score: 0.5" or "Score: 1"."""
     return request(PROVE, problem, scale=SCALE.of(problem.is_proof))
 
 
@@ -110,17 +109,17 @@ def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Mess
 
 
 def read_proof(text: str) -> tuple[str, float | None]:
-    """Return the proof without its self-assessment, and the score stated there, or None."""
+    """Return the proof without its self-assessment, and the score in the self-assessment (None if it has no score)."""
     begins = [found.start() for found in _ASSESSMENT.finditer(text)]
     if not begins:
         return text.strip(), None
-    # If there is no text before the assessment, the proof is somewhere below it.
+    # If no text precedes the self-assessment, the proof must follow it, so return the whole text as the proof.
     return text[: begins[-1]].strip() or text.strip(), stated_score(text[begins[-1] :], "Score", SCORES)
 
 
 @dataclass
 class _Proof:
-    """A proof of the pool: `text` without its self-assessment `claim`, and its readable reviews, the harshest first."""
+    """A proof. `text` excludes the self-assessment, and `claim` is its score. `reviews` start with the lowest score."""
 
     member: Member
     text: str
@@ -129,12 +128,12 @@ class _Proof:
 
     @property
     def passed(self) -> bool:
-        """True if all reviews score it 1. An unreadable review is no pass."""
+        """True if all reviews are readable and score 1."""
         return self.member.verdicts is not None and all(verdict == 1.0 for verdict in self.member.verdicts)
 
     @property
     def worth(self) -> tuple[float, bool, float]:
-        """The key of the ranking. Proofs without a readable review come last, after them those without text."""
+        """The proof's sort key. Proofs without a readable review rank below scored proofs, and empty proofs last."""
         unknown = -1.0 if self.text else -2.0
         return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
 
@@ -142,11 +141,12 @@ class _Proof:
 async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Search for a proof that passes all its reviews.
 
-    An empty proof is not reviewed. One without a readable review is not refined: the others are refined more often. If
-    no proof can be refined, the round writes new ones.
+    Empty proofs are not reviewed. Proofs without a readable review are not refined, and the other chosen proofs are
+    refined more often instead. If no proof can be refined, the round writes new proofs.
 
     Yields:
-        The N proofs, the same with scores, the best one. Of each round: the chosen, the refined and the best."""
+        The N proofs, the N proofs with scores, and the best proof. Then each round yields the proofs it chose, their
+        refinements, and the best proof so far."""
 
     async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
         member = await candidate(ask, config, messages, t, i, parents=parents)
@@ -187,7 +187,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     yield Stage("reviews", [proof.member for proof in newest])
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # each proof keeps its number
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a proof in all rounds
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
         yield Stage("best score", [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)])

@@ -1,4 +1,4 @@
-"""Load scaffolds and constants from experiment files."""
+"""Load scaffolds and constants from the files in experiments/."""
 
 import difflib
 import re
@@ -16,13 +16,13 @@ from core.types import Planned, Scaffold
 
 FOLDER = ROOT / "experiments"
 
-# Finds the name of the scaffold that a file imports and runs, such as RSA.
+# Matches the name of the scaffold that an experiment imports and runs, such as RSA.
 _RUN = re.compile(r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)", re.M | re.S)
 
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """An experiment: its scaffold or comparison as `planned`, and the globals of its file."""
+    """An experiment. `planned` is its scaffold or comparison, and `namespace` contains the globals of its file."""
 
     name: str
     planned: Planned
@@ -34,29 +34,29 @@ def paths() -> list[Path]:
 
 
 def load(name: str) -> ExperimentFile:
-    """Load the experiment `name`, or the only one whose name begins so. Raises UserError if there is none."""
+    """Load the experiment `name`, or the only one that starts with `name`. Raises UserError if there is none."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
         close = difflib.get_close_matches(stem, [each for path in known for each in (path.stem, path.stem[3:])], 1)
         meant = next((f"Did you mean {path.stem}? " for path in known if close and path.stem.endswith(close[0])), "")
-        raise UserError(f"no experiment {name!r:.60}. {meant}List them: bash scripts/run.sh")
+        raise UserError(f"no experiment {name!r:.60}. {meant}List all experiments: bash scripts/run.sh")
     try:
         namespace = runpy.run_path(str(found[0]))
     except ModuleNotFoundError as error:
         if error.name != "labs":
             raise
-        raise UserError(f"{found[0].stem} belongs to a lab, and the folder labs is missing") from None
+        raise UserError(f"{found[0].stem} needs the folder labs, which is missing") from None
     planned = [value for value in namespace.values() if isinstance(value, Planned) and not isinstance(value, type)]
     if not planned:
-        raise UserError(f"{found[0].stem} names no scaffold (see core/scaffolds/__init__.py)")
+        raise UserError(f"{found[0].stem} has no scaffold to run. core/scaffolds/__init__.py explains how to add one")
     return ExperimentFile(found[0].stem, planned[-1], namespace)
 
 
 @cache
 def of_scaffolds() -> dict[str, str]:
-    """Return the first experiment of each scaffold, by the scaffold's name in lower case. The files are not run."""
+    """Return each scaffold's first experiment, by the scaffold's name in lower case. The experiments do not run."""
     found: dict[str, str] = {}
     for path in paths():
         if runs := _RUN.search(path.read_text(encoding="utf-8")):
@@ -65,15 +65,14 @@ def of_scaffolds() -> dict[str, str]:
 
 
 def chosen(default: str) -> Scaffold[Any]:
-    """Return the scaffold that the command line names by SCAFFOLD=…, else `default`. Its own constants default to its
-    experiment's. If there is no such scaffold, the process ends with status 2."""
-    with command():  # an experiment chooses before it runs
+    """Return the scaffold of SCAFFOLD=… on the command line, else of `default`. An unknown name ends the process."""
+    with command():  # the experiment has not entered run() yet, which handles errors
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
         return scaffold_named((named or [default])[-1])
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:
-    """Return the scaffold `name`, with the constants of its experiment as defaults. Raises UserError."""
+    """Return the scaffold `name`, with its experiment's constants as defaults. Raises UserError for an unknown name."""
     known = of_scaffolds()
     experiment = known.get(name, name)
     if experiment not in known.values():
@@ -82,7 +81,7 @@ def scaffold_named(name: str) -> Scaffold[Any]:
     scaffold = cast(Scaffold[Any], found.planned)
     own = [each for each in fields(scaffold.constants) if each.name not in rules(Constants)]
     set_there = [(each, found.namespace[each.name]) for each in own if each.name in found.namespace]
-    about, names = "the scaffold that writes and improves the solutions", (*known, *known.values())
+    about, names = "name of the scaffold that writes the solutions", (*known, *known.values())
     constants = make_dataclass(
         "Constants",
         [("SCAFFOLD", str, constant(name, about, choices=names))]

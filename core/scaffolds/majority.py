@@ -1,7 +1,7 @@
-"""Majority voting over independent samples (self-consistency, Wang et al. 2022, arXiv 2203.11171).
+"""Majority voting over independent samples (self-consistency, arXiv 2203.11171).
 
-Its populations are the first 1, 2, 4, 8 … N samples, so that one run gives the curve of accuracy against samples. The
-results count the votes, and ties score their mean. N completions.
+The populations are the first 1, 2, 4, 8 … N samples. One run therefore gives the accuracy for each of these numbers.
+The grader counts the votes. If answers tie, the score is the mean of their grades. A problem takes N completions.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from core.types import Ask, Completion, Member, Population, Problem, Scaffold, S
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(constants.Constants):
-    N: int = constant(64, "samples", 1, 1024)
-    STAGE: int = constant(0, "most samples that a population adds to the one before; 0 doubles", 0, 1024)
+    N: int = constant(64, "number of samples", 1, 1024)
+    STAGE: int = constant(0, "most samples that one population adds, or 0 to double the population", 0, 1024)
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Sample N solutions in doublings, so that a budget that stops it has paid for few unused samples.
+    """Sample N solutions in batches that double in size. A budget that ends the run has paid for few unused samples.
 
     Yields:
-        The first 1, 2, 4, 8 … N samples. With STAGE = 4: 1, 2, 4, 8, 12, 16 … N, though still sampled in doublings."""
+        The first 1, 2, 4, 8 … N samples. With STAGE = 4, the numbers are 1, 2, 4, 8, 12, 16 … N."""
     messages = prompts.solve(problem)
     samples: list[Completion] = []
-    there, size = 0, 1  # members of the last population and of the next
+    there, size = 0, 1  # sizes of the last population and of the next one
     while there < config.N:
         size = min(size, config.N)
         if size > len(samples):

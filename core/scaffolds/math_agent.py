@@ -1,14 +1,14 @@
-"""Math agent: the model plans by tool calls, and other requests to the same model execute them.
+"""Math agent: the model plans tool calls, and other requests to the same model execute the calls.
 
-It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/src/imobench/agents/math_agent.py), with its tools and
-numbers. A tool call is one completion. `submit` and the planner's own requests do not count among the CALLS; the latter
-are side calls, at most CALLS + INVALID_CALLS. So 35 completions in all with CALLS = 15.
+The method, its tools and its numbers are from QED-Nano's evaluation (CMU-AIRe/QED-Nano,
+eval/src/imobench/agents/math_agent.py). A tool call takes one completion. CALLS limits the tool calls except `submit`.
+The planner makes at most CALLS + INVALID_CALLS requests of its own. CALLS = 15 takes at most 35 completions.
 
-For servers and models without a format of their own, a call is a line with CALL, the name of a tool, and a JSON object
-with its one argument: `CALL improve {"report": 1}`. An invalid call is counted and reported to the planner, and the
-rest of its reply is skipped; a reply without a call counts as one. After INVALID_CALLS of them, a current solution (one
-that nothing has superseded) is submitted at random; without any, one is requested first. There, such problems stay
-open.
+A tool call is a line with CALL, a tool's name, and a JSON object with one argument: `CALL improve {"report": 1}`. This
+format works with every server and model. If a call is invalid, the planner sees the reason, and the rest of its reply
+is skipped. A reply without a call counts as an invalid call. After INVALID_CALLS invalid calls, a random current
+solution is submitted. A solution is current if no other solution supersedes it. If there is no current solution, one is
+requested first. In QED-Nano's code, such problems get no answer.
 """
 
 import json
@@ -24,17 +24,17 @@ from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Repo
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 CALL = "CALL"
-TOOLS = {  # each with its one argument
+TOOLS = {  # each tool's name and its argument's name
     "approaches": "count",
-    "solve": "approach",  # may be left out
+    "solve": "approach",  # optional
     "verify": "solution",
     "improve": "report",
     "select": "solutions",
     "merge": "solutions",
     "submit": "solution",
 }
-INVALID_CALLS = 5  # after so many, a solution is submitted by rule
-MOST_APPROACHES = 4  # of one call
+INVALID_CALLS = 5  # number of invalid calls after which a random solution is submitted
+MOST_APPROACHES = 4  # largest number of approaches from one call
 
 # The log comes last, so that a server's prefix cache covers all but its newest entry.
 _PLAN = """You direct the work on this problem. Don't solve it yourself: tools do the work when you call them.
@@ -95,20 +95,20 @@ _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
-    CALLS: int = constant(15, "tool calls that the planner may make; its own requests are not counted", 1, 1000)
-    K: int = constant(4, "the most solutions that one merge or selection sees", 1, 1024)
-    PLAN_TOKENS: int = constant(8192, "cap of one request of the planner, thinking included", 1, 1_000_000)
+    CALLS: int = constant(15, "number of tool calls that the planner may make, without its own requests", 1, 1000)
+    K: int = constant(4, "largest number of solutions that one merge or selection sees", 1, 1024)
+    PLAN_TOKENS: int = constant(8192, "token cap of one reply of the planner, thinking included", 1, 1_000_000)
 
     def check(self) -> None:
         if self.K < 2:
-            raise UserError("K=1 leaves the planner nothing to select or merge; raise K")
+            raise UserError("K=1 is too small: a merge or a selection needs two solutions. Raise K")
 
 
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Let the model plan its tool calls, and submit one solution.
 
     Yields:
-        The current solutions after each call, once there are any; at the end the submitted one."""
+        The current solutions after each call, if there are any, and at the end the submitted solution."""
     desk = _Desk(problem, ask, config)
     plans = 0
     while desk.invalid < INVALID_CALLS:
@@ -135,27 +135,27 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
 
 
 def plan(problem: Problem, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:
-    """Ask for the next calls. `left` of `calls` are left, and `log` has an entry for each call so far."""
+    """Build a request for the next calls. `log` has an entry for each call so far. `left` of `calls` calls remain."""
     done = "\n\n".join(log) or "nothing"
     return prompts.request(PLAN, problem, approaches=MOST_APPROACHES, k=most, calls=calls, log=done, left=left)
 
 
 def read_approaches(text: str) -> list[str]:
-    """Return the approaches in `text`, each after a line "Approach 1: …", without empty ones."""
+    """Return the approaches in `text`, which begin with "Approach 1:" and so on. Skips empty approaches."""
     return [approach for part in _APPROACH.split(text)[1:] if (approach := part.strip())]
 
 
 class InvalidCall(Exception):
-    """A call that can't be executed. Its arguments are a note for the results and a reason for the planner."""
+    """An invalid call. The exception's two arguments are a note for the results and a reason for the planner."""
 
 
 def call_lines(text: str) -> list[str]:
-    """Return the lines that start with CALL, without it."""
+    """Return the text after CALL of each line that starts with CALL."""
     return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
 
 
 def read_call(line: str) -> tuple[str, list[int]]:
-    """Return the tool and the numbers of a line from `call_lines`. Raises InvalidCall, also for ""."""
+    """Return the tool and its numbers from a line of `call_lines`. Raises InvalidCall if the line is invalid or ""."""
     words = re.match(r"(\w+)\s*+(.*)", line)
     if not words:
         raise InvalidCall(common.NO_CALL, f"no line starts with {CALL} and a tool")
@@ -179,25 +179,25 @@ def read_call(line: str) -> tuple[str, list[int]]:
 
 
 class _Desk:
-    """The state of the work. Approaches, solutions and reports are numbered from 1."""
+    """The planner's state for one problem. Approaches, solutions and reports have numbers from 1."""
 
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
         self.calls = self.invalid = 0
-        self.submitted: int | None = None  # the solution
+        self.submitted: int | None = None  # number of the submitted solution
         self.approaches: list[str] = []
         self.solutions: list[Completion] = []
-        self.origins: list[list[int]] = []  # of each solution: the solutions that it was made from
-        self.reports: list[tuple[int, str]] = []  # the solution, and the text of the report
-        self.current: list[int] = []  # solutions that nothing has superseded
-        self.shown: list[int] = []  # solutions of the newest population
-        self.seen: set[int] = set()  # solutions of any population
-        self.spent: list[Completion] = []  # completions that no member has yet
+        self.origins: list[list[int]] = []  # for each solution, the numbers of its source solutions
+        self.reports: list[tuple[int, str]] = []  # solution's number, and text of the report
+        self.current: list[int] = []  # solutions that no other solution has superseded
+        self.shown: list[int] = []  # solutions in the newest population
+        self.seen: set[int] = set()  # solutions in any population so far
+        self.spent: list[Completion] = []  # completions that belong to no member yet
         self.notes: list[str] = []
         self.log: list[str] = []
 
     def population(self, solutions: list[int]) -> Population:
-        """Return these solutions. The last one gets the completions since the last population as side calls."""
+        """Return these solutions as members. The last member gets the notes and side calls so far."""
         members = []
         for number in solutions:
             again = number in self.seen
@@ -211,7 +211,7 @@ class _Desk:
         return members
 
     async def call(self, line: str) -> bool:
-        """Execute one call. If it is invalid, note the reason, also for the planner, and return False."""
+        """Execute one call and return True. If the call is invalid, log the reason for the planner and return False."""
         try:
             tool, numbers = read_call(line)
             self._check(tool, numbers)
@@ -230,7 +230,7 @@ class _Desk:
         return True
 
     def _check(self, tool: str, numbers: list[int]) -> None:
-        """Raise InvalidCall if no calls are left, or a number is out of range or names an empty text."""
+        """Raise InvalidCall if no calls remain, if a number is out of range, or if its solution or report is empty."""
         if tool != "submit" and self.calls == self.config.CALLS:
             raise InvalidCall(common.NO_CALLS_LEFT, "no calls are left; submit a solution")
         name, note = TOOLS[tool], common.EMPTY_SUBMISSION if tool == "submit" else common.BAD_ARGUMENTS
@@ -252,7 +252,7 @@ class _Desk:
         return carried(self.solutions[number - 1], self.config).strip()
 
     async def _outcome(self, tool: str, numbers: list[int], names: tuple[str, int]) -> str:
-        """Execute a valid call, and describe its outcome to the planner."""
+        """Execute a valid call, and return a description of its outcome for the planner."""
         problem, ask, config = self.problem, self.ask, self.config
         texts = [self._text(number) for number in numbers] if TOOLS[tool].startswith("solution") else []
         if tool == "approaches":
@@ -291,7 +291,7 @@ class _Desk:
         return self._add(await ask(messages, *names), origins)
 
     def _add(self, solution: Completion, origins: list[int]) -> str:
-        """Add a solution, which supersedes its origins. An empty one is current only if no other is."""
+        """Add a solution, which supersedes `origins`. An empty solution is current only if no other solution is."""
         self.solutions.append(solution)
         self.origins.append(origins)
         self.notes += common.notes_on(solution, self.config)
@@ -313,6 +313,6 @@ MATH_AGENT = Scaffold(
         *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT),
         *(PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE, SELECT, BEST),
     ),
-    max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,  # if each plan makes one call
-    texts_shown=lambda config: config.CALLS,  # to the planner
+    max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,  # if each reply of the planner has one call
+    texts_shown=lambda config: config.CALLS,  # the planner sees the outcome of each call
 )

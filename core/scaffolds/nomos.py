@@ -1,13 +1,14 @@
 """The harness of Nomos (Nous Research, github.com/NousResearch/nomos): judge many solutions, group them, knock out.
 
-Each of N solutions is judged once with 0 to 7 points. If at least PERFECT of them have 7, those are kept, else the
-best; at most K. One call groups the kept ones by their conclusion (proofs: by their argument) and picks the right
-group. A knock-out leaves one. Its pairs are drawn anew for each round, as in QED-Nano's evaluation; Nous's code draws
-one bracket. With 16 solutions and 12 kept: at most 32 + 1 + 11 = 44 completions.
+The model judges each of N solutions once, with 0 to 7 points. The K best solutions are kept. If at least PERFECT
+solutions have 7 points, only those are kept. One request groups the kept solutions by their conclusion (proofs by their
+argument) and picks the right group. A knock-out then selects one solution of that group. Each round draws new pairs, as
+in QED-Nano's evaluation. Nous's code draws all pairs at the start. With N = 16 and K = 12, a problem takes at most
+32 + 1 + 11 = 44 completions.
 
-Time box: in each of at most ROUNDS waves, a problem gets as many new solutions as it lacks perfect scores, which takes
-up to 2 * PERFECT completions more. No wave begins after MINUTES (0: no clock). Only the clock is not decided by the
-seed: a resumed run has its MINUTES anew.
+If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many solutions as are
+missing, which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the problem's start (0: no
+limit). If a run resumes, the minutes start again from 0.
 """
 
 import asyncio
@@ -67,35 +68,35 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(common.Selecting):
-    N: int = constant(16, "solutions to begin with", 1, 1024)
-    K: int = constant(12, "best solutions that are kept, and shown to the grouping", 1, 1024)
-    PERFECT: int = constant(8, "perfect scores that suffice", 1, 1024)
+    N: int = constant(16, "number of solutions before the first wave", 1, 1024)
+    K: int = constant(12, "number of best solutions that are kept and grouped", 1, 1024)
+    PERFECT: int = constant(8, "number of solutions with 7 points at which the waves end", 1, 1024)
     ROUNDS: int = constant(
-        0, "time box: waves at most, each with as many solutions as perfect scores are missing; 0 is off", 0, 1000
+        0, "largest number of waves, which add solutions until PERFECT of them have 7 points", 0, 1000
     )
-    MINUTES: float = constant(0.0, "time box: no wave begins later than this; 0 is no clock", 0, 1_000_000)
-    VERIFY_TOKENS: int = constant(8192, "cap of one judgement, thinking included", 1, 1_000_000)
+    MINUTES: float = constant(0.0, "minutes per problem after which no wave begins, or 0 for no limit", 0, 1_000_000)
+    VERIFY_TOKENS: int = constant(8192, "token cap of one judgement, thinking included", 1, 1_000_000)
 
     def check(self) -> None:
         check_subset(self.K, self.N)
         if self.MINUTES and self.ROUNDS == 0:
-            raise UserError(f"MINUTES={self.MINUTES:g} needs waves, but ROUNDS=0. Raise ROUNDS or set MINUTES=0")
+            raise UserError(f"MINUTES={self.MINUTES:g} has no effect with ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 
 
 def judge(problem: Problem, solution: str) -> list[Message]:
-    """Ask for the points of `solution`: a last line "Score: 0" to "Score: 7"."""
+    """Build a request to judge `solution`. The reply ends with a line from "Score: 0" to "Score: 7"."""
     return request(JUDGE, problem, solution=solution.strip())
 
 
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
-    """Ask which of `solutions` form the right group: a last line like "Keep: 1, 3"."""
+    """Build a request to pick the right group of `solutions`. The reply ends with a line like "Keep: 1, 3"."""
     both = enumerate(zip(solutions, judgements, strict=True), 1)
     shown = "\n\n".join(f"Solution {i}:\n{a.strip()}\n\nJudgement of solution {i}:\n{b.strip()}" for i, (a, b) in both)
     return request(GROUP, problem, count=len(solutions), solutions=shown)
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Return the positions in the last "Keep: 1, 3" of `text`, [] if it is unreadable or one is not in 0..count-1."""
+    """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if the line is invalid."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
@@ -105,12 +106,13 @@ def read_group(text: str, count: int) -> list[int]:
 async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Choose one of many solutions by judgement, grouping and knock-out.
 
-    An empty solution is not judged and never kept. One without readable points ranks last. If the grouping can't be
-    read, all kept ones enter the knock-out.
+    Empty solutions are neither judged nor kept. A solution without readable points ranks below all solutions with
+    points. If the reply to the grouping is unreadable, all kept solutions enter the knock-out.
 
     Yields:
-        The N solutions, the same with scores (points / 7), the best one. Of each wave: the new solutions, the best one.
-        Then the kept ones, the best one of the right group, that group, the winners of each round of the knock-out."""
+        The N solutions, the N solutions with scores (points / 7), and the best solution. Each wave yields its new
+        solutions, then the best solution so far. Next come the kept solutions, the best solution of the right group,
+        and the whole group. Each round of the knock-out yields its winners."""
 
     async def judged(member: Member, t: int, i: int) -> Member:
         if common.has_text(member, config):
@@ -139,7 +141,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     yield Stage("judged", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # each solution keeps its number
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a solution in all waves
         ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
         yield Stage("most points", [again(pool[ranked[0]], *([place] if place >= 0 else []))])
@@ -176,8 +178,8 @@ NOMOS = Scaffold(
     nomos,
     constants=Constants,
     prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, common.SELECT, common.BETTER),
-    # The solutions and their judgements, the grouping, and the knock-out of K.
+    # All solutions with their judgements, the grouping, and the knock-out between K solutions.
     max_completions=lambda config: 2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1),
-    texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # to the grouping, with their judgements
+    texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # for the grouping: K solutions, K judgements
     roles="group solutions by their answers",
 )

@@ -1,7 +1,7 @@
-"""The prompts to solve, aggregate and verify, written from the idea of RSA (arXiv 2509.26626), not its text.
+"""The prompts to solve, aggregate and verify. They follow the idea of RSA (arXiv 2509.26626) in our own words.
 
-Each has two wordings: for boxed answers and for proofs. Functions such as `solve` return the messages of a request. The
-wording is part of an experiment's identity: results record `prompts_sha256()`, and it changes every journal key.
+Each prompt has two texts: one for boxed answers and one for proofs. Functions such as `solve` return the messages of a
+request. Results record the prompts' hash, `prompts_sha256()`. A change to a prompt changes its requests' journal keys.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ hold, repair the others or find new ones, and write one complete and rigorous pr
 candidates.""",
 )
 
-# With K = 1 there is nothing to compare: aggregation becomes self-refinement, the control of the RSA paper.
+# With K = 1 there are no candidates to compare. Aggregation becomes self-refinement, the control of the RSA paper.
 REFINE = Wording(
     answer="""Problem:
 {problem}
@@ -85,7 +85,7 @@ Check every step of the candidate proof and decide whether it proves all that th
 or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
 )
 
-# The beginning of a verdict. It opens the answer when P(True) is read from a single token.
+# The beginning of a verdict. The reply starts with it if P(True) is computed from a single token.
 VERDICT = "Verdict:"
 
 
@@ -100,22 +100,22 @@ def solve(problem: Problem) -> list[Message]:
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Ask for one better solution made from `candidates`, in the order given."""
+    """Build a request for one better solution from `candidates`, which the prompt shows in the given order."""
     return merge(AGGREGATE, REFINE, problem, candidates)
 
 
 def merge(several: Wording, one: Wording, problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Ask for one better solution in the words of `several`, or of `one` if there is one candidate."""
+    """Build a request for one better solution, with the prompt `one` for one candidate and `several` for more."""
     shown = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1))
     return request(one if len(candidates) == 1 else several, problem, count=len(candidates), candidates=shown)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:
-    """Ask whether the answer or proof of `candidate` is correct: a last line "Verdict: True" or "Verdict: False"."""
+    """Build a request to verify `candidate`. The reply ends with "Verdict: True" or "Verdict: False"."""
     return request(VERIFY, problem, candidate=candidate.strip())
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Return the hash of the prompts for this kind of problem."""
+    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the text that forces an answer."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""RSA in the variant of QED-Nano's evaluation: merges over circulant blocks, then a pairwise knock-out to one.
+"""RSA as in QED-Nano's evaluation: merge solutions in blocks of a circle, then select one by a pairwise knock-out.
 
-Each of ROUNDS rounds puts the members of the last one in a circle in random order, and draws K distinct offsets. Member
-i merges the members at i + offset (modulo N), so that every parent is used exactly K times. Then N - 1 selections of
-two leave one. With N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
+Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct offsets. Member i
+merges the members at the positions i + offset (modulo N), so that every member is merged exactly K times. A knock-out
+with N - 1 selections leaves one solution. With N = 8, K = 3 and 3 rounds, a problem takes 8 + 24 + 7 = 39 completions.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carrie
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Selecting):
-    N: int = constant(8, "population: solutions kept in every round", 1, 1024)
-    K: int = constant(3, "block: solutions that one merge sees", 1, 1024)
-    ROUNDS: int = constant(3, "rounds of merges after the first solutions", 0, 1000)
+    N: int = constant(8, "population: number of solutions in every round", 1, 1024)
+    K: int = constant(3, "block: number of solutions that one merge sees", 1, 1024)
+    ROUNDS: int = constant(3, "number of rounds that merge solutions", 0, 1000)
 
     def check(self) -> None:
         check_subset(self.K, self.N)
 
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Merge solutions in circles, then knock out to one.
+    """Merge solutions in circles, then select one by a knock-out.
 
-    A candidate without text is replaced by the one at the next offset. Without any, a member starts afresh.
+    The next candidate replaces a candidate without text. If all candidates lack text, the problem is solved again.
 
     Yields:
-        Populations t = 0..ROUNDS of N members, then the winners of each round of the knock-out."""
+        The populations t = 0..ROUNDS of N members, then the winners of each knock-out round."""
 
     async def member(t: int, i: int, earlier: Population) -> Member:
         rng = seeds.rng(config.SEED, problem.id, "blocks", t)

@@ -1,7 +1,7 @@
-"""Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with the summary alone.
+"""Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with only the summary.
 
-A summary of at most two paragraphs replaces all attempts so far. It is made from the newest attempt, finished or not,
-thinking included (CARRY = "full"), and the summary before. With ROUNDS = 3: 3 solutions + 2 summaries = 5 completions.
+A summary of at most two paragraphs replaces all attempts so far. The model writes the summary from the previous summary
+and the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes 5 completions.
 """
 
 from collections.abc import AsyncIterator
@@ -55,19 +55,19 @@ OPENING = "Summary:"
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    ROUNDS: int = constant(3, "solutions in a row; all but the last are summarised", 0, 1000)
-    CARRY: str = constant("full", "what a summary sees of an attempt", choices=("answer", "tail", "full"))
-    SUMMARY_TOKENS: int = constant(8192, "cap of one summary, thinking included", 1, 1_000_000)
+    ROUNDS: int = constant(3, "number of successive solutions, with a summary between each two", 0, 1000)
+    CARRY: str = constant("full", "part of an attempt that the summary sees", choices=("answer", "tail", "full"))
+    SUMMARY_TOKENS: int = constant(8192, "token cap of one summary, thinking included", 1, 1_000_000)
 
 
 async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Solve ROUNDS times, each time with a summary of the attempts before.
+    """Solve a problem ROUNDS times, each time with a summary of the earlier attempts.
 
-    A round without an answer keeps the answer before. If there is nothing to summarise, or the summary is empty, the
-    one before is kept.
+    If an attempt has no answer, the previous answer remains. If an attempt or its summary is empty, the previous
+    summary remains.
 
     Yields:
-        The answer after each round."""
+        The current answer after each round."""
     member = await candidate(ask, config, prompts.solve(problem), 0, 0)
     attempted = member.completion
     yield Stage("attempt 1", [member])
@@ -89,7 +89,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
 
 
 def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:
-    """Ask for a summary of `attempt`, which was made with `summary` (or "") in view."""
+    """Build a request for a summary of `attempt` and of the previous `summary` ("" if there is none)."""
     return prompts.request(SUMMARISE, problem, summary=summary or "(none)", attempt=attempt)
 
 
@@ -98,7 +98,7 @@ def read_summary(text: str) -> str:
 
 
 def solve_again(problem: Problem, summary: str) -> list[Message]:
-    """Ask for a solution with `summary` in view, or for a first one if it is ""."""
+    """Build a request for a solution that shows `summary`, or for a first solution if `summary` is ""."""
     return prompts.request(SOLVE_AGAIN, problem, summary=summary) if summary else prompts.solve(problem)
 
 
@@ -107,5 +107,5 @@ REASONING_CACHE = Scaffold(
     constants=Constants,
     prompts=(prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN),
     max_completions=lambda config: max(1, 2 * config.ROUNDS - 1),
-    texts_shown=lambda config: 2,  # an attempt and the summary before it
+    texts_shown=lambda config: 2,  # an attempt and the previous summary
 )

@@ -1,7 +1,7 @@
 """Sequential self-refinement: solve, then check and improve the solution ROUNDS times.
 
-It is RSA's control with K = 1 (arXiv 2509.26626): member i of a round refines member i of the last one. N chains run
-independently, and their answers are voted on. With N = 1 and 7 rounds: 8 completions.
+The RSA paper (arXiv 2509.26626) uses it as a control: RSA with K = 1. Member i of a round refines member i of the
+previous round. The N chains are independent, and the majority of their answers wins. N = 1 takes 8 completions.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carrie
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    N: int = constant(1, "parallel chains, whose answers are voted on", 1, 1024)
-    ROUNDS: int = constant(7, "refinements after the first solution", 0, 1000)
+    N: int = constant(1, "number of independent chains (the majority of their answers wins)", 1, 1024)
+    ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)
 
 
 async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Refine N solutions ROUNDS times each.
 
-    A refinement without an answer is discarded. A chain without text to refine starts afresh.
+    If a refinement has no answer, its chain keeps the previous solution. A chain without text solves the problem again.
 
     Yields:
-        Populations t = 0..ROUNDS of N members, one of each chain."""
+        The populations t = 0..ROUNDS, with one member for each of the N chains."""
 
     async def refined(t: int, i: int, before: Member) -> Member:
         text = carried(before.completion, config)

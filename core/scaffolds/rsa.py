@@ -1,8 +1,8 @@
 """Recursive Self-Aggregation (RSA, arXiv 2509.26626).
 
-Step 0 samples N solutions. Each of the T further steps makes N new ones: it draws K members of the last population, and
-the model aggregates them into a better solution. The draw is uniform, as in the paper, or by Boltzmann weights of
-verification scores.
+Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, RSA draws K members
+of the last population, and the model aggregates them into a better solution. The draw is uniform, as in the paper, or
+weighted by verification scores.
 """
 
 import asyncio
@@ -19,26 +19,26 @@ from core.constants import Carrying, Constants, check_subset, constant
 from core.scaffolds import prompts
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
-AHEAD = 8  # steps that may begin before the oldest one is finished
+AHEAD = 8  # number of later steps that may begin before a step is finished
 
 Members = Sequence[asyncio.Task[Member]]  # an unfinished population
 Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
-Rank = Callable[[int], tuple[int, int]]  # of a parent: a lower rank is shown first
+Rank = Callable[[int], tuple[int, int]]  # maps a parent's index to its rank (the prompt shows low ranks first)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleConstants(Constants):
-    N: int = constant(8, "samples per problem", 1, 1024)
+    N: int = constant(8, "number of samples per problem", 1, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RsaConstants(Carrying):
-    N: int = constant(8, "population: solutions kept at every step", 1, 1024)
-    K: int = constant(3, "subset: solutions that one aggregation sees; 1 is self-refinement", 1, 1024)
-    T: int = constant(5, "aggregation steps after step 0", 0, 1000)
+    N: int = constant(8, "population: number of solutions at every step", 1, 1024)
+    K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)
+    T: int = constant(5, "number of aggregation steps after step 0", 0, 1000)
     ORDER: str = constant("random", "order in which aggregation shows candidates", choices=("random", "shared"))
 
     def check(self) -> None:
@@ -47,11 +47,11 @@ class RsaConstants(Carrying):
 
 @dataclass(frozen=True, kw_only=True)
 class BoltzmannConstants(RsaConstants):
-    TAU: float = constant(0.2, "temperature of Boltzmann selection: small is greedy, large uniform", 0.001, 1000)
+    TAU: float = constant(0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000)
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
-    """Return all positions in `scores`: K drawn uniformly, then the others in random order."""
+    """Return all indices of `scores` in random order. The first K are a uniform draw without replacement."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
@@ -59,10 +59,10 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
-    """Draw all positions in `scores` in turn, with weights exp(score / TAU) among the remaining ones.
+    """Draw all indices of `scores` without replacement, each with probability proportional to exp(score / TAU).
 
-    Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). An unknown
-    score counts as the mean of the others."""
+    Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None counts as the mean
+    of the other scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
@@ -70,7 +70,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-    """Yield one population of N independent solutions: the baseline, and step 0 of RSA."""
+    """Yield one population of N independent solutions, which is also step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion) for completion in completions]
@@ -87,17 +87,17 @@ async def rsa(
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
-    A member is requested as soon as its K parents have arrived, up to AHEAD steps early. With `score` or `stop`, each
-    step waits for the whole one before.
+    A member is requested as soon as its K parents have arrived. Up to AHEAD later steps may begin before a step is
+    finished. With `score` or `stop`, a step begins only after the previous step is finished.
 
     Args:
-        problem: the problem to solve.
-        ask: asks the model; called as `ask(messages, t, i)` for member i of step t.
-        config: the constants.
-        select: draws the order in which parents are tried, by their scores.
-        score: fills in the scores of a population before `select` draws from it. The last one is not scored.
-        stop: returns whether to end after a population.
-        aggregate: builds the messages that show the candidates.
+        problem: The problem to solve.
+        ask: The function that asks the model. `ask(messages, t, i)` requests member i of step t.
+        config: The scaffold's constants.
+        select: Returns all indices of a population in random order. The first K members with text become parents.
+        score: Sets the scores of each population except the last, before `select` draws from it.
+        stop: Returns whether to end after a population.
+        aggregate: Builds the messages that show the candidates.
 
     Yields:
         The populations of steps 0 to T, each of N members.
@@ -113,14 +113,14 @@ async def rsa(
 
     async def member(t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members) -> Member:
         texts: dict[int, str] = {}
-        for j in order:  # some parents have no text to carry: they failed, or were cut off too early
+        for j in order:  # skip members without text, which failed or were truncated too early
             if len(texts) == config.K:
                 break
             if text := carried((await earlier[j]).completion, config):
                 texts[j] = text
         if not texts:
             return Member(await ask(prompts.solve(problem), t, i))
-        parents = sorted(texts, key=rank)  # in the order of the prompt, which the report shows again
+        parents = sorted(texts, key=rank)  # the order of the prompt, which the report repeats
         return Member(await ask(aggregate(problem, [texts[j] for j in parents]), t, i), parents)
 
     def begin(t: int, earlier: Members, scores: Sequence[float | None]) -> Members:
@@ -129,21 +129,21 @@ async def rsa(
         uses = Counter(j for order in orders for j in order[: config.K])
 
         def rank(i: int, j: int) -> tuple[int, int]:
-            # "random", as models prefer a place: a candidate that holds it in all prompts takes over the population
-            # (benchmarks/fixation.py). "shared" puts often used (mostly better) parents first, for the prefix cache.
+            # Models prefer certain positions. A candidate with such a position in all prompts takes over the population
+            # (benchmarks/fixation.py), but not with "random". "shared" puts frequent parents first for prefix caches.
             if config.ORDER == "shared":
                 return -uses[j], j
             return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
 
         ranks = [partial(rank, i) for i in range(config.N)]
-        started = {  # prompts that begin alike are sent one after the other
+        started = {  # send prompts with the same beginning one after the other
             i: asyncio.create_task(member(t, i, orders[i], ranks[i], earlier))
             for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
         }
         return [started[i] for i in range(config.N)]
 
     ahead = 0 if score or stop else AHEAD
-    steps: deque[Members] = deque()  # unfinished, the oldest first
+    steps: deque[Members] = deque()  # unfinished steps, the oldest first
     newest: Members = []
     scores: list[float | None] = [None] * config.N
     try:
@@ -156,7 +156,7 @@ async def rsa(
                 await score(problem, population, t, ask, config)
                 scores = [each.self_score for each in population]
             yield population
-            # In a thread, as comparing answers may take seconds.
+            # Use a thread, because comparing answers may take seconds.
             if stop and t < config.T and await asyncio.to_thread(stop, problem, population, config):
                 return
             steps.popleft()

@@ -1,8 +1,8 @@
 """RSA with the settings of its paper's code (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
-Unlike 02_rsa_basic, that code tells the model to try another approach if all candidates are wrong. It samples at
-temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9), and carries whole responses, thinking included. Our
-wording differs, and a candidate without text is skipped (there it is shown empty). 16 + 9 * 16 = 160 completions.
+Unlike 02_rsa_basic, the paper's code tells the model to try another approach if all candidates are wrong. It samples at
+temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts show whole responses with thinking. Our
+prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions.
 """
 
 from collections.abc import Sequence
@@ -61,17 +61,17 @@ give a reason for every step that is not well known.""",
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(RsaConstants):
-    N: int = constant(16, "population: solutions kept at every step", 1, 1024)
-    K: int = constant(4, "subset: solutions that one aggregation sees", 1, 1024)
-    T: int = constant(9, "aggregation steps after step 0", 0, 1000)
-    CARRY: str = constant("full", "what aggregation sees of a candidate", choices=("answer", "tail", "full"))
+    N: int = constant(16, "population: number of solutions at every step", 1, 1024)
+    K: int = constant(4, "subset: number of solutions that one aggregation sees", 1, 1024)
+    T: int = constant(9, "number of aggregation steps after step 0", 0, 1000)
+    CARRY: str = constant("full", "part of a candidate that aggregation sees", choices=("answer", "tail", "full"))
     MAX_TOKENS: int = constant(8192, "cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature", 0, 5)
-    ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
+    ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Ask for one better solution made from `candidates`, or by another approach."""
+    """Build a request for one better solution, from `candidates` or by another approach."""
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 

@@ -1,4 +1,4 @@
-"""RSA with self-verification: each population is scored by the model, and better candidates are drawn more often."""
+"""RSA with self-verification: the model scores each population, and RSA prefers candidates with high scores."""
 
 from dataclasses import dataclass
 from functools import partial

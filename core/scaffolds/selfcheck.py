@@ -1,11 +1,11 @@
 """Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, improve, then review and correct until reviews pass.
 
-The loop is from QED-Nano's evaluation. Each round reviews the solution once. A second request, which sees only the
-review, says whether the review accepts the solution. Without a clear yes, the solution is corrected from the review's
-list of flaws. PASSES in a row accept the solution. After FAILURES in a row, or ROUNDS, the newest solution is the
-answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), at most 92.
-
-With CLASSIFY = 0, which is ours, the review's last line is its verdict: 7 completions, 22, at most 62.
+The loop follows QED-Nano's evaluation. Each round reviews the solution once. A second request, which sees only the
+review, asks whether the review accepts the solution. If the reply is not "yes", the model corrects the solution from
+the review's list of flaws. The loop ends after PASSES accepting reviews in a row, FAILURES rejecting reviews in a row,
+or ROUNDS rounds. The newest solution is the answer. With the defaults 5, 10 and 30, a problem takes 12 completions if
+no review rejects, 32 if no review accepts, and at most 92. CLASSIFY = 0 is our own variant: the review's last line is
+its verdict. In the same cases, it takes 7, 22 and at most 62 completions.
 """
 
 import re
@@ -61,7 +61,7 @@ The reviewer may be mistaken. Where the report is right, repair the proof; where
 nobody can misread it. Write the complete improved proof, which can be read without the report.""",
 )
 
-# The beginning of a classification whose thinking was cut off.
+# The beginning of the forced answer if the thinking of a classification is cut off.
 ANSWER = "Answer:"
 
 _DETAILS = re.compile(r"^[ \t>*_#`+\-]*+details[ \t*_`]*+(?::|$)", re.IGNORECASE | re.MULTILINE)
@@ -73,22 +73,22 @@ _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     CLASSIFY: int = constant(
-        1, "1: a second request says whether a review accepts; 0: the review's last line does", 0, 1
+        1, "1: a second request decides whether a review accepts, 0: the review's last line decides", 0, 1
     )
-    ROUNDS: int = constant(30, "reviews at most, each followed by a correction if it fails", 0, 1000)
-    PASSES: int = constant(5, "reviews passed in a row that accept a solution", 1, 1000)
-    FAILURES: int = constant(10, "reviews failed in a row that end the attempt", 1, 1000)
-    VERIFY_TOKENS: int = constant(8192, "cap of one review, and of its classification, thinking included", 1, 1_000_000)
+    ROUNDS: int = constant(30, "largest number of reviews, each with a correction if it rejects the solution", 0, 1000)
+    PASSES: int = constant(5, "number of accepting reviews in a row that end the loop", 1, 1000)
+    FAILURES: int = constant(10, "number of rejecting reviews in a row that end the loop", 1, 1000)
+    VERIFY_TOKENS: int = constant(8192, "token cap of one review or classification, thinking included", 1, 1_000_000)
 
 
 async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Correct a solution until its reviews pass.
+    """Correct a solution until its reviews accept it.
 
-    An unreadable verdict or classification counts as a failure. A solution without text fails without a review, and is
-    written anew. An empty review fails the solution, which is then improved without a report.
+    An unreadable verdict or classification counts as a rejection. A solution without text is rejected without a review,
+    and written anew. An empty review rejects the solution, and the model then improves the solution without a report.
 
     Yields:
-        The first solution, the improved one, and the current one after each round."""
+        The first solution, the improved solution, and the current solution after each round."""
 
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
         if not common.has_text(before, config):
@@ -96,7 +96,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
         return common.latest_with_text(before, await common.candidate(ask, config, messages, *names, parents=[0]))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
-        """Review a solution. Return whether the review accepts it, its summary, the completions and notes."""
+        """Review a solution. Return whether the review accepts it, the review's summary, the completions and notes."""
         cap = config.VERIFY_TOKENS
         check = await ask(review(problem, text), "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
         report, checks = check.text.strip(), [check]
@@ -135,12 +135,12 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
 
 
 def review(problem: Problem, solution: str) -> list[Message]:
-    """Ask for a report on `solution`: flaws, "Details:", and a last line "Verdict: True" or "Verdict: False"."""
+    """Build a request for a review: flaws, "Details:", and a last line "Verdict: True" or "Verdict: False"."""
     return prompts.request(REVIEW, problem, solution=solution)
 
 
 def classify(report: str) -> list[Message]:
-    """Ask whether a review accepts its solution, which is not shown: "yes" or "no"."""
+    """Build a request to answer "yes" if a review accepts its solution, else "no". It does not show the solution."""
     return [{"role": "user", "content": ACCEPTED.format(review=report)}]
 
 
@@ -149,12 +149,12 @@ def correct(problem: Problem, solution: str, report: str) -> list[Message]:
 
 
 def summary(report: str) -> str:
-    """Return the part of a review before its details; all of it if that is empty."""
+    """Return the part of a review before its "Details:", or the whole review if that part is empty."""
     return _DETAILS.split(report, maxsplit=1)[0].strip() or report
 
 
 def read_answer(text: str) -> bool | None:
-    """Return True for yes, False for no, else None: the word at an end of `text`, or the only one of both within."""
+    """Return True for "yes", False for "no", else None. Words at the ends of `text` have priority over words inside."""
     text = text.strip()
     ends = [match[1].lower() for match in (_FIRST.match(text), _LAST.search(text)) if match]
     words = set(ends) or {word.lower() for word in _WORDS.findall(text)}
@@ -165,7 +165,7 @@ SELFCHECK = Scaffold(
     selfcheck,
     constants=Constants,
     prompts=(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
-    # A review, its classification and a correction in every round; a few less if ROUNDS is more than FAILURES.
+    # A round takes at most a review, its classification and a correction.
     max_completions=lambda config: 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS,
-    texts_shown=lambda config: 2,  # a solution and the report on it
+    texts_shown=lambda config: 2,  # a solution and its report
 )

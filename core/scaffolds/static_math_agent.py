@@ -1,9 +1,9 @@
-"""Static math agent: verify and improve solutions in slots, merge each slot, and select one merge.
+"""Static math agent: verify and improve solutions, merge each slot of K solutions, and select one merge.
 
-It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml), with its numbers: 4
-slots of 2 solutions, 1 verification with improvement (whatever the report says). With N = 8, K = 2 and ROUNDS = 1: 8
-solutions, 8 reports, 8 improvements, 4 merges and 1 selection, 29 completions. A slot of one is not merged, a single
-slot not selected. The selection shows the merges in random order; an unreadable one is random (there: the last wins).
+The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). N = 8, K = 2
+and ROUNDS = 1 take 29 completions: 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection. Each solution is
+improved, even if its report names no error. A slot with one solution is not merged. The selection shows the merges in
+random order. If its reply is unreadable, a random merge wins. In QED-Nano's code, the last merge wins.
 """
 
 import asyncio
@@ -91,14 +91,14 @@ _BEST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(common.Selecting):
-    VERIFY_TOKENS: int = constant(8192, "cap of one report, thinking included", 1, 1_000_000)
+    VERIFY_TOKENS: int = constant(8192, "token cap of one report, thinking included", 1, 1_000_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
-    N: int = constant(8, "solutions", 1, 1024)
-    K: int = constant(2, "solutions of a slot, which are merged", 1, 1024)
-    ROUNDS: int = constant(1, "times that every solution is verified and improved", 0, 1000)
+    N: int = constant(8, "number of solutions", 1, 1024)
+    K: int = constant(2, "slot: number of solutions that are merged into one", 1, 1024)
+    ROUNDS: int = constant(1, "number of times that every solution is verified and improved", 0, 1000)
 
     def check(self) -> None:
         check_subset(self.K, self.N)
@@ -107,11 +107,11 @@ class Constants(Reporting):
 async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Improve solutions by reports, merge them in slots, and select one.
 
-    A solution without text gets no report, and is written anew. If an improvement or a merge is empty, one of its
-    parents is kept, at random.
+    Solutions without text get no report and are written anew. A random parent replaces an empty improvement or merge.
 
     Yields:
-        N solutions; ROUNDS times the same with reports, then the improved ones; a solution for each slot; the best."""
+        The N solutions. Each round yields the solutions with reports, then the improved solutions. Then come one
+        solution for each slot, and the selected solution."""
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
         spoken = [j for j in origins if texts[j]]
@@ -163,7 +163,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
 
 
 def _slots(config: Constants) -> list[range]:
-    """Return blocks of K neighbours; the last one may be shorter."""
+    """Return the members of each slot: K neighbouring indices, or fewer in the last slot."""
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]
 
 
@@ -174,7 +174,7 @@ def _texts(population: Population, config: Constants) -> list[str]:
 async def report(
     problem: Problem, ask: Ask, config: Reporting, solution: str, *names: str | int
 ) -> tuple[Completion, float | None, list[str]]:
-    """Return a report on a solution, its verdict (1, 0, or None if unreadable) and notes."""
+    """Request a report on a solution. Return the report, its verdict (1, 0, or None if unreadable) and notes."""
     messages = examine(problem, solution)
     check = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
     verdict = read_verdict(check.text)
@@ -183,7 +183,7 @@ async def report(
 
 
 def examine(problem: Problem, solution: str) -> list[Message]:
-    """Ask for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
+    """Build a request for a report on `solution`. The reply ends with "Verdict: True" or "Verdict: False"."""
     return prompts.request(REPORT, problem, solution=solution)
 
 
@@ -192,7 +192,7 @@ def improve(problem: Problem, solution: str, text: str) -> list[Message]:
 
 
 def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
-    """Ask which of `texts` is the best: a last line like "Best: 2"."""
+    """Build a request to select the best of `texts`. The reply ends with a line like "Best: 2"."""
     candidates = "\n\n".join(f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1))
     return prompts.request(SELECT, problem, candidates=candidates, count=len(texts))
 
@@ -200,8 +200,8 @@ def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
 async def select_one(
     problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
 ) -> common.Choice:
-    """Select the best of several texts, in random order, as models prefer a place. A single text wins without a
-    request. Empty texts are left out. After an unreadable answer, the first one of the drawn order wins."""
+    """Select the best of several texts. Their order in the prompt is random, because models prefer certain positions.
+    Empty texts are excluded. A single text wins without a request. If the reply is unreadable, a random text wins."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
     notes = [common.EMPTY] * (len(texts) - len(shown))
@@ -216,7 +216,7 @@ async def select_one(
 
 
 def read_best(text: str, count: int) -> int | None:
-    """Return a position in 0..count - 1 for the last "Best: 1" … of `text`; None if it names no candidate."""
+    """Return the index that the last "Best: …" of `text` names ("Best: 1" gives 0), or None if it is invalid."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 
@@ -232,5 +232,5 @@ STATIC_MATH_AGENT = Scaffold(
     constants=Constants,
     prompts=(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
     max_completions=_most,
-    texts_shown=lambda config: max(2, config.K, len(_slots(config))),  # 2: a solution and its report
+    texts_shown=lambda config: max(2, config.K, len(_slots(config))),  # at least a solution and its report
 )

@@ -1,8 +1,8 @@
-"""Self-verification: the model judges its own candidates, which gives each a score in [0, 1].
+"""Self-verification: the model judges its own candidates, and each candidate gets a score in [0, 1].
 
-With VERIFY_MODE = "verdict", the model thinks, then states "Verdict: True" or "Verdict: False"; the score is the mean
-of VERIFY_SAMPLES verdicts. With "p_true", thinking is closed at once, and P(True) is read from the logprobs of one
-token (Kadavath et al. 2022, arXiv 2207.05221). An unreadable verdict is None: counted, but never as False.
+With VERIFY_MODE = "verdict", the model thinks, then writes "Verdict: True" or "Verdict: False". The score is the mean
+of VERIFY_SAMPLES verdicts. With "p_true", the model does not think, and the score is P(True) from one token's logprobs
+(arXiv 2207.05221). An unreadable verdict is None, and the score ignores it.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from core.constants import Constants, constant
 from core.scaffolds import prompts
 from core.types import Ask, Completion, Population, Problem
 
-TOP_LOGPROBS = 20  # alternatives that are searched for True and False; servers return no more
+TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
-# P(True) needs one token with the model's own probabilities. SGLang reports them as the sampling changes them.
+# P(True) needs the model's own probabilities of one token. SGLang reports them after it applies sampling parameters.
 ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 _STATED = re.compile(
-    # possessive (*+): without backtracking, endless white space takes linear time
+    # *+ never backtracks, so the search takes linear time on long white space
     r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
     re.IGNORECASE,
 )
@@ -31,18 +31,18 @@ _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\
 
 @dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
-    VERIFY_MODE: str = constant("verdict", "how a candidate is verified", choices=("verdict", "p_true"))
-    VERIFY_TOKENS: int = constant(8192, "cap of one verification, thinking included", 1, 1_000_000)
-    VERIFY_SAMPLES: int = constant(1, "verdicts per candidate, averaged", 1, 64)
+    VERIFY_MODE: str = constant("verdict", "method of verifying a candidate", choices=("verdict", "p_true"))
+    VERIFY_TOKENS: int = constant(8192, "token cap of one verification, thinking included", 1, 1_000_000)
+    VERIFY_SAMPLES: int = constant(1, "number of verdicts per candidate (the score is their mean)", 1, 64)
 
 
 def verdicts(config: Verifying) -> int:
-    """Return the verdicts per candidate. P(True) is no sample: a second request would give the same number."""
+    """Return the number of verdicts per candidate: 1 for P(True), because a repeated request gives the same number."""
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
 
 
 async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Verifying) -> None:
-    """Fill in `self_score`, `verdicts` and `side_calls` of every member of step `t` that has an answer."""
+    """Set `self_score`, `verdicts` and `side_calls` of every member of step `t` that has an answer."""
 
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
         messages = prompts.verify(problem, population[i].completion.text)
@@ -64,7 +64,7 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
 
 
 def read_verdict(text: str) -> float | None:
-    """Return 1.0 or 0.0 for the last "Verdict: True" or "…False" of `text`, or a last line of that word; else None."""
+    """Return 1.0 for True or 0.0 for False in the last "Verdict: …" of `text` or in its last line, else None."""
     stated = _STATED.findall(text)
     if not stated:
         lines = text.strip().splitlines()
@@ -76,7 +76,7 @@ def read_verdict(text: str) -> float | None:
 
 
 def p_true(logprobs: Mapping[str, float]) -> float | None:
-    """Return P(True) / (P(True) + P(False)) over all spellings; None if `logprobs` has neither word."""
+    """Return P(True) / (P(True) + P(False)), summed over all spellings, or None if `logprobs` has neither word."""
     mass = {"true": 0.0, "false": 0.0}
     for token, logprob in logprobs.items():
         word = token.strip(" \n\t\"'*_▁Ġ").lower()

@@ -15,13 +15,13 @@ FIGURES: dict[str, dict[str, str]] = {
     "the file": {README: r"embedded@(\w{12})", CARD: r"sha256 `(\w{12})", RESULTS: r"model \(sha256 (\w{12})\)"},
     "best of 29": {
         CARD: rf"best of 29 by one verdict each \| {RATE} \| (.*?) \|",
-        RESULTS: rf"best of 29 by one verdict each, it solves {RATE} of 200 other problems, (.*?) less than RSA's mean",
+        RESULTS: rf"with one verdict each. Then it solves {RATE} of 200 other problems. That is (.*?) less than",
     },
     "stopping at 7 of 8": {
         EXPERIMENTS: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
         CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
     },
-    "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
+    "graded proofs": {CARD: r"graded (157) of .*? gave (153) of them", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
         EXPERIMENTS: r"goes from ([\d.]+) to \[([\d.]+)\]",
         RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",

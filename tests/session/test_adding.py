@@ -13,7 +13,7 @@ from tests.conftest import python
 from tests.fakes.server import ScriptedServer
 
 GUIDE = scaffolds.__doc__ or ""
-SCAFFOLD = textwrap.dedent(GUIDE[GUIDE.index("    import asyncio") : GUIDE.index("\nThe experiment imports it")])
+SCAFFOLD = textwrap.dedent(GUIDE[GUIDE.index("    import asyncio") : GUIDE.index("\nThe experiment imports")])
 GRADER = '''
 """Half a point for a box, and half for what a model says."""
 from core.types import Ask, Grade, Graded, Population, Problem
