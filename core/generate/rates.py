@@ -55,7 +55,7 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests after the refusal of a request that was sent at time `entered`. `wait` is as in `pause`."""
+        """Pause all requests. A request sent at time `entered` was refused with a Retry-After of `wait` seconds."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
         if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave

@@ -192,9 +192,9 @@ def _allow(connections: int, server: Server) -> None:
     room = limits.reserve(ends * connections) // ends
     if room >= connections:
         return
-    less = f"Give CONCURRENCY={room}, or " if room else ""
+    less = f"set CONCURRENCY={room}, or " if room else ""
     raise UserError(
-        f"the system allows too few open files for {connections} requests in flight. {less}"
+        f"the system allows too few open files for {connections} requests in flight: {less}"
         f"{limits.short_of(ends * connections)}"
     )
 
