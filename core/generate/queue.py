@@ -53,7 +53,7 @@ class Slots:
         return self._limit - self._free
 
     def close(self) -> None:
-        """Stop handing out slots. The waiters wait until they are cancelled."""
+        """Close the queue, which hands out no more slots. The waiters wait until they are cancelled."""
         self.is_closed = True
 
     async def empty(self) -> None:

@@ -2,8 +2,8 @@
 
 The first scaffold draws plain samples, and is the reference. Budgets are numbers of its samples: a sample's mean cost
 is in completion tokens, or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed
-until the largest budget is used up. Their results for a smaller budget are those of the last step that it pays for
-completely. So one run covers all budgets. Reviews, selections and plans count too. Proofs are graded afterwards
+until the largest budget is used up. For a smaller budget, the last step that it pays for completely counts. So one run
+covers all budgets. Reviews, selections and plans count too. Proofs are graded afterwards
 (labs/proofs/grade/stored.py). Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
