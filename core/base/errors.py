@@ -20,18 +20,18 @@ class UserError(Exception):
 
 
 class RunFailed(UserError):
-    """An error of a run that can't get usable completions, although the command was right."""
+    """An error that ends a valid command, for example if every completion failed. The exit status is 1."""
 
     status = 1
 
 
 class Elsewhere(UserError):
-    """A redirect to another server. The message shows only origins (scheme, host, port). The rest may be private."""
+    """A redirect to another server. The message shows only origins, because the rest of an address may be private."""
 
     def __init__(self, here: str, there: str) -> None:
         super().__init__(
-            f"the server at {here} redirects to {one_line(there, 200)}. We do not follow, because the other server "
-            "would receive the API key and the prompts. If you trust it, set BASE_URL to its address"
+            f"the server at {here} redirects to {one_line(there, 200)}. This is refused, because the other server "
+            "would receive the API key and the prompts. If you trust that server, set BASE_URL to its address"
         )
 
 
@@ -83,7 +83,7 @@ def _failed(message: str, status: int) -> SystemExit:
 
 
 def _unshown(why: OSError) -> SystemExit:
-    """Return the end of a command whose output was lost. The status is SIGPIPE's for a closed pipe, and else 1."""
+    """Return the SystemExit of a command that lost output. Its status is 141 (SIGPIPE) for a closed pipe, else 1."""
     if isinstance(why, BrokenPipeError):
         return SystemExit(128 + signal.SIGPIPE)
     return _failed(f"cannot write standard output ({why.strerror or why}). All results are saved", 1)

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 
 def fitted(found: Any, model: type[T], wrong: str, fix: str, of: str = "") -> T:
-    """Convert a JSON value to a msgspec model. Raises UserError if it does not fit.
-    The message is `wrong`, the part `of` the file, the invalid field, and the remedy `fix`."""
+    """Convert a JSON value to a msgspec model. Raises UserError if the value does not fit.
+    The message consists of `wrong`, the part `of` the file, the invalid field and the remedy `fix`."""
     try:
         return convert(found, model)
     except ValueError as error:  # raised by msgspec, by a model's own check, or for a lone surrogate

@@ -23,7 +23,7 @@ NOTHING_LOST = "no finished work is lost"
 
 def results_dir() -> Path:
     """Return the results folder, and create it if it is missing. Raises UserError if the folder is not writable.
-    It is $RESULTS_DIR if set. Otherwise it is /workspace/results if /workspace is writable, or else HOME/results."""
+    The folder is $RESULTS_DIR if set, else /workspace/results if /workspace is writable, else HOME/results."""
     named = os.environ.get("RESULTS_DIR")
     folder = Path(os.path.expanduser(named)) if named else (VOLUME if can_write(VOLUME) else HOME) / "results"
     try:
@@ -144,8 +144,8 @@ def trouble(path: Path, error: OSError, kept: str) -> UserError:
 
 
 def storable(text: str) -> str:
-    """Return `text` without surrogates, which files and requests cannot contain. Pairs become one character, and lone
-    surrogates become U+FFFD."""
+    """Return `text` without surrogates, which files and requests cannot contain. Surrogate pairs become one character,
+    and lone surrogates become U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens; None: not counted
+Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens (None: not counted)
 
 PICO = 10**12  # picodollars in a dollar. Sums of integers do not depend on the order, but sums of floats do
 

@@ -39,7 +39,7 @@ class Stop:
 
     @contextmanager
     def cancelling(self) -> Iterator[None]:
-        """Let the first signal cancel the current task during the block. Raises KeyboardInterrupt after a signal."""
+        """Let the first signal cancel the current task. Raises KeyboardInterrupt if a signal came before the block."""
         if self._has_come:
             raise KeyboardInterrupt
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -54,8 +54,8 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back signals until the block ends. A signal mask does not suffice, because another thread (numpy has some)
-    may receive the signal, and then Python raises in the main thread. In other threads, this has no effect."""
+    """Hold back signals until the block ends. Has no effect outside the main thread. A signal mask would not suffice:
+    another thread (numpy starts some) may receive the signal, and Python would raise it in the main thread."""
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread
     before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}

@@ -1,6 +1,6 @@
 """Compute means and paired differences over problems, with confidence intervals. Samples of one problem are not
-independent, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640).
-benchmarks/coverage.py simulates each interval's width, and how often it contains the true value."""
+independent, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640). The script
+benchmarks/coverage.py simulates each interval's width, and how often the interval contains the true value."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -80,9 +80,9 @@ def mean_by_problem(values: Values) -> Estimate:
 def paired(a: Values, b: Values) -> Paired:
     """Compare b with a. Both have one entry per problem, in the same order and in the form of mean_by_problem.
 
-    The test flips the signs of the problems' differences b - a. p is the share of sign patterns whose mean is at least
-    as far from 0 as the observed mean. Up to EXACT_UP_TO problems with a difference, all patterns are tried. Otherwise
-    they are drawn with a fixed seed. The observed pattern is included (Phipson and Smyth 2010), so that p is never 0.
+    The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
+    as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
+    more, patterns are drawn with a fixed seed, and the observed pattern is included (Phipson and Smyth 2010).
 
     The interval contains all shifts that the test does not reject. A shift is tested after subtracting it from the
     differences. A sign pattern splits the problems in two parts. It is at least as extreme as the observed pattern if
@@ -106,9 +106,9 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1 (for example the change in cost), or None if a mean is 0. All numbers are >= 0.
+    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. No number may be negative.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
-    of Mathematical Statistics 29). It is nan if all other problems than one are 0 in `a` or in `b`."""
+    of Mathematical Statistics 29). It is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
     if not sums.all():  # or no problems

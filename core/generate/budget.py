@@ -1,9 +1,9 @@
 """Limit the dollars that an experiment spends (MAX_DOLLARS). The journal adds up the payments.
 
-Before a request is sent, the journal stores its highest possible cost: one token per byte of its prompt, and all tokens
-of its limit. The completion's record gives back the rest. So the payments include all requests in flight, even if the
-run is killed. A reply without usage counts at its highest cost, and so does a failed request that the provider may
-charge. If a request exceeds the budget, it waits until other requests give money back.
+Before a request is sent, the journal stores its highest possible cost: one token per byte of its prompt, and as many
+completion tokens as the request allows. The completion's record gives back the rest. So the payments include all
+requests in flight, even if the run is killed. A reply without usage counts at its highest cost, and so does a failed
+request that the provider may charge. A request that exceeds the budget waits until other requests give money back.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # dollars
 
 
 def most_read(messages: Sequence[Message], context: int | None, more: int = 0) -> int:
-    """Return the most tokens in a prompt of `messages` (one per byte) and `more` tokens, at most the `context`."""
+    """Return an upper bound on a prompt's tokens: one per byte of `messages`, plus `more`, but at most `context`."""
     texts = [text for message in messages for text in message.values()]
     tokens = OF_A_REQUEST + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts) + more
     return min(tokens, context) if context else tokens
@@ -81,7 +81,7 @@ class Budget:
 
 
 class Hold:
-    """The payments of one completion, as a context manager. `left` is the part paid in advance and not used yet.
+    """The payments of one completion, as a context manager. `left` dollars are paid in advance and not used yet.
     Requests are free without a `budget` or `prices`. If not `may_wait`, a request beyond the budget raises Spent."""
 
     def __init__(self, budget: Budget | None, prices: Prices | None, may_wait: bool = True) -> None:
@@ -98,7 +98,7 @@ class Hold:
             self._budget.leave(self.settled())
 
     def settled(self) -> float:
-        """Return the dollars that are left, and set them to 0. The caller must give them back in the journal."""
+        """Return `left`, and set it to 0. The caller must give this amount back in the journal."""
         left, self.left = self.left, 0.0
         if left and self._budget:
             self._budget.wake()
@@ -109,8 +109,8 @@ class Hold:
         return self._prices.most(read, written) if self._prices else 0.0
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0) -> Reply:
-        """Call `send` and return its reply. It may cost up to `most` dollars. `later` dollars are reserved for a second
-        request. Raises Spent if the budget does not suffice."""
+        """Call `send` and return its reply. The request may cost up to `most` dollars. `later` dollars are reserved for
+        a second request. Raises Spent if the budget does not suffice."""
         if self._budget is None or self._prices is None:
             return await send()
         if (lacking := most + later - self.left) > ROUNDING:

@@ -86,7 +86,7 @@ class Generator:
 
     @property
     def server(self) -> Server:
-        """The server at its last check. A restart during a run may change its version."""
+        """The server, as of its last check. A restart during the run may change the server's version."""
         return self.asker.server
 
     @property
@@ -158,7 +158,7 @@ class Generator:
         return completion
 
     def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
-        """Return the highest cost in dollars of `written` tokens after a prompt of messages, `opening` and `more`."""
+        """Return the highest cost in dollars of a request for `written` tokens. `more` adds tokens to its prompt."""
         read = most_read([*messages, {"role": "assistant", "content": opening}], self.server.context, more)
         return hold.most(read, written)
 
@@ -169,7 +169,7 @@ class Generator:
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Return the completion, and whether to journal it. After a temporary failure, the next run sends it again."""
+        """Return the completion, and whether to journal it. A temporary failure is not journaled, but tried again."""
         began = time.monotonic()
         error, is_final = None, True
         cannot = self.server.cannot_continue
@@ -244,7 +244,7 @@ class Generator:
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Return whether a truncated reply without tags and reasoning is thinking that the chat template opened.
+        """Return whether a truncated reply without tags or reasoning is thinking, because the template opened the tag.
         The server's card, its chat template or a trial request decides this once, whatever the order of replies."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
         if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):
@@ -367,7 +367,7 @@ def _reason(failure: Failure) -> str:
 
 
 def _summed(completion: Completion, reply: Reply) -> Completion:
-    """Add the tokens of a `reply` that continues `completion`. Counts are 0 if the server reported only one of them."""
+    """Add the tokens of a `reply` that continues `completion`. If either count is unknown, the sums are 0."""
     is_counted = bool(completion.prompt_tokens and reply.prompt_tokens)
     return replace(
         completion,

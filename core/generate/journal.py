@@ -4,14 +4,14 @@ Each experiment has one file, with one JSON object per line. A record contains a
 request. Its key is a hash of everything that determines the completion. A run looks up each request before sending it.
 So a stopped run continues, and a run with T=10 reuses the first 5 steps of a run with T=5. A run reads all journals of
 its folder, so RSA reuses the baseline's samples as step 0. If several journals contain a key, the run's own journal
-has priority, then the last by name.
+has priority, then the last file by name.
 
 A line is written when its completion arrives (it survives kill -9), and is on the disk within SYNC_SECONDS. If a line
 is incomplete or has a wrong checksum, its request is sent again. The checksum ends the line and covers all bytes before
 it, so checking a line needs no parsing. Only the offsets of the records are kept in memory.
 
-If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before a request, a line with only
-this field stores its highest possible cost. The completion's record gives back the rest, as a negative amount."""
+If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before each request, a line with
+only this field stores the highest possible cost. The completion's record gives back the rest, as a negative amount."""
 
 import fcntl
 import hashlib
@@ -204,14 +204,14 @@ class Journal(Records):
         self._close()
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
-        """Append a record. `paid` adds dollars to the payments of its request, and a negative amount gives some back.
+        """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
         Raises UserError if the disk is full. Then the journal keeps its earlier records and no part of this one."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place
 
     def pay(self, amount: float) -> None:
-        """Append a payment in dollars. A negative amount is given back. Raises UserError if the disk is full."""
+        """Append a payment in dollars. A negative payment gives money back. Raises UserError if the disk is full."""
         self._append({}, amount)
 
     @property

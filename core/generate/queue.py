@@ -20,7 +20,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
-        """Hold a slot while the block runs. Wait for one if needed: the highest `priority` first, equals by arrival."""
+        """Hold a slot while the block runs. Waiters are served by `priority` (the highest first), then by arrival."""
         if self._free and not self.is_closed:
             self._free -= 1
         else:
@@ -53,7 +53,7 @@ class Slots:
         return self._limit - self._free
 
     def close(self) -> None:
-        """Close the queue, which hands out no more slots. The waiters wait until they are cancelled."""
+        """Close the queue. It hands out no more slots, so its waiters wait until they are cancelled."""
         self.is_closed = True
 
     async def empty(self) -> None:

@@ -17,7 +17,7 @@ class Rates:
     server's Retry-After (or None), and `round` counts the pauses since the last reply, from 0.
 
     Each refusal lowers the limit of requests in flight by one, but one wave of refusals at most halves it. Each reply
-    raises it by one."""
+    raises this limit by one."""
 
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause

@@ -1,4 +1,4 @@
-"""Parse a server's response into a Reply. An error response, or an unusable one, raises a Failure."""
+"""Parse a server's response into a Reply, or raise a Failure if the response is an error or unusable."""
 
 import json
 import math
@@ -46,7 +46,7 @@ class Reply:
 
     @property
     def counted(self) -> Counted:
-        """The prompt, cached and completion tokens. A count of 0 for a prompt or a text means not reported (None)."""
+        """The prompt, cached and completion tokens. A prompt or a text has tokens, so a count of 0 becomes None."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
         completion = self.completion_tokens if self.completion_tokens or is_silent else None
         return self.prompt_tokens or None, self.cached_tokens, completion
@@ -98,7 +98,7 @@ class Overtime(Failure):
 
 
 class Refused(Failure):
-    """An error response. Its text is the server's message on one line, and `wait` the seconds in its Retry-After.
+    """An error response. Its text is the server's message on one line. `wait` is its Retry-After in seconds.
     `body` is text or JSON. `is_within` means that the error ended a reply whose tokens the provider may charge."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> None:
@@ -218,7 +218,7 @@ def reply_from(found: dict[str, Any]) -> Reply:
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
     if not finish or end_of(finish) == BROKEN:  # the beginning of a reply must not count as a whole reply
-        raise Malformed(f"the reply has no end (finish_reason {finish or None})")
+        raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
     if end_of(finish) == CUT:
         finish = CUT
     texts: dict[str, str] = {}
@@ -244,8 +244,8 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server cut these `messages`. If so, it counts fewer prompt tokens than they have words.
-    Tokens rarely span two words or 256 characters. The comparison with 80% of the words allows for exceptions."""
+    """Return whether the server cut these `messages`. Then it counts fewer prompt tokens than 80% of the words, or
+    fewer than one per 256 characters. Tokens of common tokenizers are rarely longer."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
@@ -276,7 +276,7 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 def _usage(usage: Any) -> tuple[int, int, int]:
     """Return the prompt, cached and completion tokens, each 0 if not reported.
-    Some servers (Google's) count thinking only in the total, so the completion's count may come from there."""
+    Some servers (such as Google's) count thinking only in the total, which then determines the completion tokens."""
     if not isinstance(usage, dict):
         return 0, 0, 0
     prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
@@ -292,7 +292,7 @@ def _string(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a text field without lone surrogates, which a request can't contain. Raises Malformed if it is no text."""
+    """Return a text field without lone surrogates, which requests can't contain. Raises Malformed for other types."""
     return "" if value is None else storable(_string(value))
 
 
@@ -320,8 +320,8 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
     """Return the sum of all log-probabilities, or None if fewer `tokens` are listed than the server `counted`.
 
     For a character of several tokens, llama.cpp lists only the last token's probability. It omits the token with the
-    stop text. So the last token may be missing, if the listed tokens end like `text` and the last of them is not "".
-    The token that ends a message is listed as "". `counted` is 0 if unknown."""
+    stop text. So one token may be missing at the end, if the listed tokens end like `text` and the last of them is not
+    "" (the token that ends a message). `counted` is 0 if unknown."""
     try:
         given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
         total = math.fsum(logprob for _, logprob in given)

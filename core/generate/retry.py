@@ -1,8 +1,8 @@
 """Retry failed requests, and end the run if the server no longer answers.
 
-A failed request is retried for about two minutes. The run ends if the server is unreachable for two minutes, or if it
-sends no usable reply for ten. If the server has never sent a usable reply, the run ends sooner. If other prompts still
-succeed, a failed prompt does not end the run. A rate limit pauses all requests.
+A failed request is retried for about two minutes. The run ends if the server is unreachable for two minutes, or sends
+no usable reply for ten minutes. If the server has never sent a usable reply, the run ends sooner. If other prompts
+still succeed, a failed prompt does not end the run. A rate limit pauses all requests.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Asker:
     def trouble(self) -> str:
         """The reason why the server does not answer requests now, in a few words, or "" if it answers."""
         if self._away is not None:
-            return f"server unreachable for {time.monotonic() - self._away:.0f} of {AWAY_SECONDS:.0f} s"
+            return f"server unreachable for {time.monotonic() - self._away:.0f} s (at most {AWAY_SECONDS:.0f} s)"
         if self._rates.waiting:
             return f"rate limit: {self._rates.waiting} requests wait, next in {math.ceil(self._rates.seconds_left)} s"
         return f"retrying {len(self._again)} requests" if self._again else ""
@@ -168,8 +168,8 @@ class Asker:
             self._away = None
         if isinstance(failure, Refused) and failure.is_unpaid:
             raise Over(
-                f"quota or credit at {self.server.base_url} is used up: {failure}. Add some, then run the same command "
-                f"again: {KEPT}"
+                f"quota or credit at {self.server.base_url} is used up: {failure}. Add credit, and run the same "
+                f"command again: {KEPT}"
             ) from None
 
     def _is_throttled(self, failure: Failure) -> bool:
@@ -227,7 +227,7 @@ class Asker:
             try:
                 now = await asyncio.to_thread(ours.look, ours)
             except UserError as error:
-                raise UserError(f"{error} ({KEPT}; this run began with {ours.origin})") from None
+                raise UserError(f"{error} ({KEPT}, and this run began with {ours.origin})") from None
             if now is None:
                 raise Lost("nothing answers")
             self._away = None

@@ -1,7 +1,7 @@
-"""Make a model continue its thinking with a "Wait" (s1, arXiv 2501.19393), if tokens of its limit are left.
+"""Make a model continue its thinking with a "Wait" (s1, arXiv 2501.19393), if its token limit is not used up.
 
-s1 suppresses the token that ends thinking. A chat server shows the end of thinking only together with the answer. So
-this answer is stored as the answer before the wait. A second request contains all thinking so far, which stays open.
+The authors suppress the token that ends thinking. A chat server shows the end of thinking only together with an answer.
+So this answer is stored as the answer before the wait, and a second request contains the thinking without its end.
 """
 
 from core.engines.server import untagged

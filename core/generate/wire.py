@@ -144,8 +144,8 @@ class Wire:
         return words[:-end] + shown if (end := next(ends, 0)) else words
 
     def is_at_work(self, since: float) -> bool:
-        """Return whether the server seems to work: an unfinished reply has data, or a request is as old as `since`.
-        `since` is a time of the event loop."""
+        """Return whether the server is working: it has sent the beginning of a reply that is still unfinished, or holds
+        a request that was sent before `since` (in the event loop's time)."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     @property

@@ -1,6 +1,6 @@
 """Show the progress of a run: a bar on a terminal every second, or a line in a log file every ten seconds.
 
-A timer draws it, because no completion may arrive for an hour, for example if the server is unreachable."""
+A timer draws it, because an hour may pass without a completion, for example if the server is unreachable."""
 
 import asyncio
 import sys

@@ -14,8 +14,8 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
     """Raise UserError if the experiment `name`, whose grader accepts `wanted`, can't use the `chosen` problems."""
     if chosen.asks_for_proofs and wanted == ANSWERS:
         raise UserError(
-            f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs PROBLEMS=… "
-            "with any SCAFFOLD=…"
+            f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs "
+            "PROBLEMS=… SCAFFOLD=…"
         )
     if wanted == PROOFS and not chosen.asks_for_proofs:
         raise UserError(

@@ -1,12 +1,12 @@
-"""Check that a scaffold follows its contract (core/scaffolds/__init__.py), for breaches that no other code notices."""
+"""Check that a scaffold follows the rules in core/scaffolds/__init__.py. No other code detects these errors."""
 
 from core.base.errors import UserError
 from core.types import Completion, Population
 
 
 class Contract:
-    """A check of the requests and populations of the scaffold `name` on one problem. `most` is the scaffold's
-    max_completions. All methods raise UserError for a breach."""
+    """A check of the scaffold `name` on one problem, by its requests and populations. `most` is its max_completions.
+    All methods raise UserError if the scaffold breaks a rule."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
@@ -39,7 +39,7 @@ class Contract:
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """Check that members contain all completions, unless a budget ended the scaffold (`was_cut`)."""
+        """Check that populations exist and contain all completions (unless a budget ended the run: `was_cut`)."""
         if not self._members:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:

@@ -1,10 +1,10 @@
 """Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and over several seeds.
 
-The first scaffold draws plain samples, and is the reference. Budgets are numbers of its samples: a sample's mean cost
-is in completion tokens, or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed
-until the largest budget is used up. For a smaller budget, the last step that it pays for completely counts. So one run
-covers all budgets. Reviews, selections and plans count too. Proofs are graded afterwards
-(labs/proofs/grade/stored.py). Scaffolds that begin with samples share these samples if the seed is the same."""
+The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n reference samples, in
+completion tokens or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed until the
+largest budget is used up. For a smaller budget, the last step that it pays for completely counts. So one run covers all
+budgets. The cost includes reviews, selections and plans. Proofs are graded afterwards (labs/proofs/grade/stored.py).
+Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
 from collections import Counter
@@ -55,7 +55,7 @@ class Constants(RunConstants):
 @dataclass(frozen=True)
 class Entry:
     """A scaffold with its own constants. An entry is left out if the model's card lists its `roles` as not_learnt.
-    `proofs` is the entry's name for proof problems. If it is "", a scaffold that compares answers is left out there."""
+    `proofs` is its name on proof problems. If `proofs` is "", an entry that compares answers is left out on proofs."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -64,7 +64,7 @@ class Entry:
     proofs: str = ""
 
     def config(self, common: RunConstants) -> RunConstants:
-        """Return all constants of the entry's scaffold, in a comparison with the constants `common`."""
+        """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
         shared = {name: getattr(common, name) for name in rules(RunConstants)}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return config
@@ -81,13 +81,13 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Return the most completions of a problem over all entries and seeds. This is an estimate: it assumes
-        completions as long as a sample, and ignores the step in which a scaffold exceeds its budget."""
+        """Estimate the highest number of completions per problem, over all entries and seeds. The estimate is for
+        completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
 
     def allotted(self, entry: Entry, config: Constants) -> int:
-        """Return the estimated most completions of a problem for one entry and one seed."""
+        """Estimate the highest number of completions per problem for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
         return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
 
@@ -104,7 +104,7 @@ class Comparison:
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
         if not budgets or not all(1 <= budget <= most for budget in budgets):
             raise UserError(
-                f"budgets are missing or out of range. Give samples per problem from 1 to {most} ({entries[0].name})"
+                f"budgets are missing or out of range. {entries[0].name} draws {most} samples, so give 1 to {most}"
             )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UserError("seeds are missing or repeated. Give different whole numbers, such as (0, 1)")
@@ -152,7 +152,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run each entry that the model has learnt with each seed, and return the comparison."""
+    """Run each entry with each seed, and return the comparison. Leave out entries that the model or proofs exclude."""
     name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
     for entry in comparison.entries:
         check_context(server, entry.config(common))
@@ -204,7 +204,7 @@ def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
 
 
 def _shape_of(server: Server) -> Shape | None:
-    """Return the shape of the model on `server`, or None if this machine does not have the model's config."""
+    """Return the layers and sizes of the server's model, or None if this machine does not have the model's config."""
     if server.card.engine == "embedded":
         from core.engines.gguf_header import Gguf  # slow to import and rarely needed
 
@@ -223,7 +223,7 @@ def entry(
     proofs: str = "",
     **changes: Any,
 ) -> Entry:
-    """Return an entry with an experiment's constants and `changes`, and with its scaffold unless one is given."""
+    """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the experiment's scaffold."""
     with command():  # the file of a comparison calls this before its own command begins
         found = experiment_file.load(experiment)
         if isinstance(found.planned, Comparison):

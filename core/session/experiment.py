@@ -27,13 +27,13 @@ from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # time between two saves of partial results
-AHEAD = 4  # the populations of the problems in progress have this many times more requests than may be in flight
+AHEAD = 4  # the problems in progress together have AHEAD times as many requests as may be in flight
 
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a run in a longer command. The run is one `stage` of the command. The command's `bar` expects
-    `allotted` completions per problem from this run."""
+    """A run as one `stage` (a name) of a longer command. The command's `bar` expects `allotted` completions per problem
+    from this run."""
 
     bar: Bar
     stage: str
@@ -46,7 +46,7 @@ class Experiment(Generic[A]):
     def __init__(
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
-        """Prepare the run. `part` is set if it belongs to a longer command."""
+        """Prepare the run. `part` is None unless the run belongs to a longer command."""
         server, chosen = session.server, session.problems
         config = server.card.sampled(session.config)
         self.session: Session[A] = session.but(config=config)
@@ -85,7 +85,7 @@ class Experiment(Generic[A]):
         }
 
     def finish(self) -> Path:
-        """Call `run` in a command, and return its path. If a signal stops the run, the process ends with status 130."""
+        """Call `run` in a command, and return the results' path. If a signal stops it, exit with status 130."""
         path = self.session.folder / f"{self.session.name}.partial.json"
         return self.session.asked(self.run(), f"partial results: {path}")
 

@@ -36,7 +36,7 @@ async def _no_model(messages: Sequence[Message], *names: str | int, **changes: A
 
 
 class Kept:
-    """The stored results of one run. `head` is the document without its problems. `rows` are its problems in JSON, and
+    """The stored results of one run. `head` is the document without its problems. `rows` are the problems in JSON, and
     `problems` are the same problems as Problem objects."""
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class Kept:
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
         """Compute new steps and metrics, save them under the same name, and keep the old file under another name.
-        `remade(place, step)` returns the new step of the problem at index `place`. `more` sets fields of the document.
+        `remade(place, step)` returns the new step of the problem at index `place`. `more` are fields for the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
@@ -151,7 +151,7 @@ def _words(answer: str | None, correct: float, doubt: str | None) -> str:
 def main(argv: Sequence[str]) -> None:
     with command():
         if len(argv) != 1 or argv[0].startswith("-"):
-            raise UserError("results are missing. Give a name such as 02_rsa_basic, or the path of a .json file")
+            raise UserError("give one argument: the name of results (such as 02_rsa_basic), or a .json file's path")
         path, before, after, changes = regrade(path_of(argv[0], results_dir()))
         old, new = (tables.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")

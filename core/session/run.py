@@ -119,7 +119,7 @@ def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping
 
 
 def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Convert dicts to problems, with the checks for rows of a file. Problem objects pass as is. Raises UserError."""
+    """Check dicts like the rows of a file, and convert them to Problem objects. A list of Problem objects is kept."""
     if given and all(isinstance(each, Problem) for each in given):
         return tuple(each for each in given if isinstance(each, Problem))
     rows = [

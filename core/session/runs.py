@@ -18,7 +18,7 @@ class Runs(Generic[C]):
     merged results in `folder`."""
 
     def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
-        """Prepare the runs. `say` prints lines around each run. Raises UserError if a seed is out of range."""
+        """Prepare the runs. `say` prints a line before and after a run. Raises UserError if a seed is out of range."""
         self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()

@@ -1,6 +1,6 @@
 """Define the session of a command: its constants, server, problems, journal, budget and signal handler.
 
-`open` yields a session, and `open_on_problems` the session of a run on a problem set. Its method `each` asks the model
+`open` yields a session, and `open_on_problems` the session of a run on a problem set. `Session.each` asks the model
 about many items. The journal stores all completions, so the same command continues after a stop."""
 
 import asyncio
@@ -76,7 +76,7 @@ class Session(Generic[A_co]):
         return replace(self, **changes)
 
     def at(self, server: Server) -> "Session[A_co]":
-        """Return a copy of the session with another `server`. Raises UserError if the constants do not fit it."""
+        """Return a copy for another `server`. Raises UserError if the constants do not fit the server."""
         check_context(server, self.config)
         return replace(self, server=server)
 
@@ -108,8 +108,8 @@ class Session(Generic[A_co]):
 
         At most `places` calls run at the same time. If several items have equal `content`, only the first is processed
         and all get its result. `context` is entered before the calls, and yields `own`. The `bar` shows the text
-        `so_far(results)` and the `stage`. `count` is called with each completion, and whether it is new. If several
-        calls fail, a bug is raised rather than a UserError."""
+        `so_far(results)` and the `stage`. `count(completion, is_new)` is called for each completion. If several calls
+        fail, a bug is raised rather than a UserError."""
 
         def arrived(completion: Completion, is_new: bool) -> None:
             bar.arrived(completion, is_new)
@@ -169,7 +169,7 @@ def stopped(kept: Callable[[], str]) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
         line = kept()
-        with suppress(OSError):  # the terminal may be gone
+        with suppress(OSError):  # the terminal may be closed
             print(f"\nstopped ({line}). Run the same command again to continue.", flush=True)
         raise SystemExit(130) from None
 
@@ -219,7 +219,7 @@ def open_on_problems(
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
     The problems are `named` or the set PROBLEMS. `planned` is a scaffold or a comparison. The `grader` may have its own
-    server. Without a grader, the problems decide how they are graded. Raises UserError."""
+    server. Without a grader, problems of any kind are accepted. Raises UserError."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
     # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
@@ -258,7 +258,7 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
     records that are not completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
-            lines = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
+            lines = f"{len(journal.damaged)} damaged lines (the first is line {journal.damaged[0]})"
             terminal.say(f"note: {journal.path} has {lines}. Their completions are requested again", sys.stderr)
         try:
             yield journal
