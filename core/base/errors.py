@@ -30,7 +30,7 @@ class Elsewhere(UserError):
 
     def __init__(self, here: str, there: str) -> None:
         super().__init__(
-            f"the server at {here} redirects to {one_line(there, 200)}. This is refused, because the other server "
+            f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because the other server "
             "would receive the API key and the prompts. If you trust that server, set BASE_URL to its address"
         )
 

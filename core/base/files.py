@@ -1,4 +1,4 @@
-"""Write files atomically, choose the results folder, and read text and JSON. Errors fit on one line."""
+"""Write files atomically, choose the results folder, and read text and JSON. Errors are reported in one line."""
 
 import errno
 import hashlib
@@ -77,8 +77,8 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
-    """Yield the path of a draft (a file or a folder). It is renamed to `out` after the block, or removed if the block
-    fails. Raises UserError if `out` exists or the disk lacks the `size` bytes that `what` needs."""
+    """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or removed if the
+    block fails. Raises UserError if `out` exists or the disk lacks the `size` bytes that `what` needs."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():

@@ -63,7 +63,7 @@ def mean_by_problem(values: Values) -> Estimate:
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
     Methodology 24). This number is n if each problem is all right or all wrong, and higher if problems are more alike.
     If all samples are right, the interval is one-sided, from 0.05**(1/n) to 1 (rule of three), and likewise if all are
-    wrong. For one problem it is 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
+    wrong. A single problem gives 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
     means = _problem_means(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
@@ -78,17 +78,17 @@ def mean_by_problem(values: Values) -> Estimate:
 
 
 def paired(a: Values, b: Values) -> Paired:
-    """Compare b with a. Both have one entry per problem, in the same order and in the form of mean_by_problem.
+    """Compare b with a. a[i] and b[i] belong to the same problem, and have the form of `values` in mean_by_problem.
 
     The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
     as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
     more, patterns are drawn with a fixed seed, and the observed pattern is included (Phipson and Smyth 2010).
 
-    The interval contains all shifts that the test does not reject. A shift is tested after subtracting it from the
-    differences. A sign pattern splits the problems in two parts. It is at least as extreme as the observed pattern if
-    the shift is between the means of the two parts (Hartigan 1969, JASA 64). But most of a gain may come from a few
-    rare problems, and a sample may contain none of them. So a shift is rejected only if (share of patterns) * (chance
-    that n problems miss such rare problems) is at most LEVEL. With 5 problems or fewer, no shift is rejected.
+    The interval contains all shifts that the test does not reject. To test a shift, it is subtracted from the
+    differences. A sign pattern splits the problems into two parts. The pattern is at least as extreme as the observed
+    one if the shift is between the means of the two parts (Hartigan 1969, JASA 64). But most of a gain may come from
+    rare problems, which a problem set may lack. So a shift is rejected only if (share of patterns) * (chance that n
+    problems contain no rare problem) is at most LEVEL. With 5 problems or fewer, no shift is rejected.
 
     Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
     differences = _differences(a, b)
@@ -127,7 +127,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
 
     `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with nan if undefined.
     The interval is the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, chapter 13), with RESAMPLES fixed draws. It is too narrow for few problems, and nan for one problem."""
+    Bootstrap, chapter 13), with RESAMPLES fixed draws. For few problems it is too narrow, and for one it is nan."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:

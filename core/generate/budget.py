@@ -1,7 +1,7 @@
 """Limit the dollars that an experiment spends (MAX_DOLLARS). The journal adds up the payments.
 
-Before a request is sent, the journal stores its highest possible cost: one token per byte of its prompt, and as many
-completion tokens as the request allows. The completion's record gives back the rest. So the payments include all
+Before a request is sent, the journal stores its highest possible cost. It assumes one token per byte of the prompt, and
+all completion tokens that the request allows. The completion's record gives back the rest. So the payments include the
 requests in flight, even if the run is killed. A reply without usage counts at its highest cost, and so does a failed
 request that the provider may charge. A request that exceeds the budget waits until other requests give money back.
 """

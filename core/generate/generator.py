@@ -1,7 +1,7 @@
 """Return the completion of a chat request from the journal, or else from the server.
 
-The Generator splits a reply into thinking and answer. If thinking hits the token limit, it closes the thinking and asks
-for the answer. A "Wait" makes a model continue thinking. The Generator also decides how to record a failed request.
+The Generator splits a reply into thinking and answer. If thinking hits the token limit, the Generator closes it and
+requests the answer. A "Wait" makes a model continue thinking. The Generator also decides how to store a failed request.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Generator:
         return self.asker.trouble
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
-        """Return a request's journal key. It omits default values, so a new field of Sampling keeps old keys valid."""
+        """Return a request's journal key. The key omits default values, so old keys survive a new field of Sampling."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         fields = [self.server.key_fields] if self.server.key_fields else []
@@ -132,7 +132,7 @@ class Generator:
                         completion = await self._complete(messages, seed, sampling, hold)
                 except (Over, Spent):
                     if not self._slots.is_closed and (others := self._slots.held - 1):
-                        self._say(f"note: {others} requests in flight end first. Press Ctrl-C to end the run now")
+                        self._say(f"note: the run ends after {others} more replies. Press Ctrl-C to end it now")
                     self._slots.close()
                     raise
         except (Over, Spent):
@@ -244,7 +244,7 @@ class Generator:
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Return whether a truncated reply without tags or reasoning is thinking, because the template opened the tag.
+        """Return whether a truncated reply is thinking without tags, because the chat template contains the first tag.
         The server's card, its chat template or a trial request decides this once, whatever the order of replies."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
         if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):

@@ -88,7 +88,7 @@ class _File:
                 self.end += len(line)
 
     def line(self, offset: int) -> bytes:
-        """Read the line at `offset`. It is empty if the file has become shorter since the scan."""
+        """Return the line at `offset`. The line is empty if the file has become shorter since the scan."""
         line = os.pread(self.fd, READ_BYTES, offset)
         while b"\n" not in line and (more := os.pread(self.fd, len(line), offset + len(line))):
             line += more
@@ -106,7 +106,7 @@ class Records:
         return sum(len(file.places) for file in self._files)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the fields of the completion with this `key`, or None without one."""
+        """Return the fields of the completion with this `key`, or None if there is no valid record."""
         found = self.record(key)
         return None if found is None else found.completion
 
@@ -205,7 +205,7 @@ class Journal(Records):
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
         """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
-        Raises UserError if the disk is full. Then the journal keeps its earlier records and no part of this one."""
+        Raises UserError if the disk is full. Then the journal keeps the earlier records only."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place

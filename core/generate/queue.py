@@ -53,7 +53,7 @@ class Slots:
         return self._limit - self._free
 
     def close(self) -> None:
-        """Close the queue. It hands out no more slots, so its waiters wait until they are cancelled."""
+        """Close the queue. Then no more slots are handed out, and waiting requests stay until they are cancelled."""
         self.is_closed = True
 
     async def empty(self) -> None:

@@ -244,8 +244,8 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server cut these `messages`. Then it counts fewer prompt tokens than 80% of the words, or
-    fewer than one per 256 characters. Tokens of common tokenizers are rarely longer."""
+    """Return whether the server cut these `messages`. If it did, it counts fewer prompt tokens than 80% of the words,
+    or fewer than one per 256 characters. Tokens of common tokenizers are rarely longer."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
@@ -320,8 +320,8 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
     """Return the sum of all log-probabilities, or None if fewer `tokens` are listed than the server `counted`.
 
     For a character of several tokens, llama.cpp lists only the last token's probability. It omits the token with the
-    stop text. So one token may be missing at the end, if the listed tokens end like `text` and the last of them is not
-    "" (the token that ends a message). `counted` is 0 if unknown."""
+    stop text. So one token may be missing at the end if the listed tokens end like `text`. But the last listed token
+    must not be "", which ends a message. `counted` is 0 if unknown."""
     try:
         given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
         total = math.fsum(logprob for _, logprob in given)

@@ -153,8 +153,8 @@ class Asker:
             self._has_warned = True
             self._say(
                 f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a prompt "
-                "with more words. It cuts long prompts, or does not count cached tokens. Start it with a longer "
-                "context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+                "with more words. The server cuts long prompts, or does not count cached tokens. Start it with a "
+                "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
     def _heard(self, failure: Failure) -> None:
@@ -241,7 +241,7 @@ class Asker:
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Return the seconds to pause for a rate limit. They are at least `wait`, and grow with each `round`."""
+    """Return the seconds to pause for a rate limit. The pause is at least `wait`, and grows with each `round`."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 

@@ -19,7 +19,7 @@ def may_wait(completion: Completion) -> bool:
 
 
 def opened(thinking: str, word: str) -> str:
-    """Return the thinking so far, with the `word` in a new last paragraph, after which the model continues."""
+    """Return the thinking so far, followed by the `word` in a new paragraph. The model continues after the word."""
     return f"{untagged(thinking)}\n\n{word}"
 
 

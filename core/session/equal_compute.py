@@ -81,7 +81,7 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Estimate the highest number of completions per problem, over all entries and seeds. The estimate is for
+        """Estimate the highest number of completions per problem, over all entries and seeds. The estimate assumes
         completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)

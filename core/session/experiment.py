@@ -32,8 +32,8 @@ AHEAD = 4  # the problems in progress together have AHEAD times as many requests
 
 @dataclass(frozen=True)
 class Part:
-    """A run as one `stage` (a name) of a longer command. The command's `bar` expects `allotted` completions per problem
-    from this run."""
+    """The part of a longer command that a run belongs to. `stage` is the part's name. The command's `bar` expects
+    `allotted` completions per problem from this run."""
 
     bar: Bar
     stage: str
@@ -178,7 +178,7 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy of the newest populations. It is "" before the first population."""
+        """Format the mean accuracy of the newest populations. Return "" before the first population."""
         if (accuracy := self.figures.accuracy) is None:
             return ""
         steps = "-".join(map(str, self.figures.reached))

@@ -30,8 +30,8 @@ Change = tuple[str, str, str]  # place (problem, step, member), old answer and g
 
 async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
     raise UserError(
-        "this grader asks a model, but regrading has no server. Run the experiment again. It reuses the completions in "
-        "the journal"
+        "this grader asks a model, but regrading has no server. Run the experiment again. The new run reuses the "
+        "completions in the journal"
     )
 
 
@@ -44,7 +44,7 @@ class Kept:
         self.path = path
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
-            raise UserError(f"{path.name} contains {len(whole.runs.seeds)} runs. Regrade each run, then merge them")
+            raise UserError(f"{path.name} contains {len(whole.runs.seeds)} runs. Regrade each run, then run merge.sh")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
             self.problems = [
@@ -96,8 +96,8 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
                 f"scripts/grade.sh {path} GRADER=card"
             )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. It reuses the "
-            "completions in the journal"
+            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. The new run reuses "
+            "the completions in the journal"
         )
     with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
 
@@ -151,7 +151,7 @@ def _words(answer: str | None, correct: float, doubt: str | None) -> str:
 def main(argv: Sequence[str]) -> None:
     with command():
         if len(argv) != 1 or argv[0].startswith("-"):
-            raise UserError("give one argument: the name of results (such as 02_rsa_basic), or a .json file's path")
+            raise UserError("give one argument: a name of results (such as 02_rsa_basic) or the path of a .json file")
         path, before, after, changes = regrade(path_of(argv[0], results_dir()))
         old, new = (tables.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")

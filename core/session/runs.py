@@ -26,7 +26,7 @@ class Runs(Generic[C]):
             make_folder(folder / name)
 
     def of(self, session: Session[Any]) -> Iterator[Session[C]]:
-        """Yield the session of each run. It differs from `session` in its name, its constants and its folder."""
+        """Yield the session of each run. These sessions differ from `session` in name, constants and folder."""
         if len(self._all) == 1:
             yield session.but(name=self._name, config=self._all[0], folder=self._folder)
             return

@@ -267,7 +267,7 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
                 key, why = next(iter(doubted.items()))
                 terminal.say(
                     f"note: {len(doubted)} records in {path.parent} are not completions (the first: {key}, "
-                    f"{one_line(why, 200)}). They are requested again",
+                    f"{one_line(why, 200)}). These completions are requested again",
                     sys.stderr,
                 )
 
