@@ -137,7 +137,7 @@ def _draft(path: Path) -> Path:
 
 
 def trouble(path: Path, error: OSError, kept: str) -> UserError:
-    """Return the error for the user if `path` cannot be written. `kept` is a clause about the work that is saved."""
+    """Return the error for the user if `path` cannot be written. `kept` says which work is saved."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Fix that"
     return UserError(f"{path}: {why}, and run the same command again ({kept})")

@@ -169,7 +169,7 @@ class Generator:
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Return the completion, and whether to journal it. A temporary failure is not journaled, but tried again."""
+        """Return the completion, and whether to journal it. Temporary failures are not journaled."""
         began = time.monotonic()
         error, is_final = None, True
         cannot = self.server.cannot_continue

@@ -37,7 +37,7 @@ KEPT = "finished work is kept"
 
 
 class Over(RunFailed):
-    """An error that stops all requests: quota or credit is used up, or a rate limit has refused them for too long."""
+    """An error that stops all requests. Quota or credit is used up, or a rate limit has lasted for too long."""
 
 
 class Asker:
@@ -215,7 +215,7 @@ class Asker:
 
     async def _check(self) -> None:
         """Check, after a lost connection or a pause, that the server is still the same as at the run's beginning.
-        Raises UserError if it serves another model, and Lost if it does not answer."""
+        Raises UserError if the server has another model now, and Lost if the server does not answer."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()
         if not self._doubted:

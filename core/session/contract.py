@@ -39,7 +39,7 @@ class Contract:
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """Check that populations exist and contain all completions (unless a budget ended the run: `was_cut`)."""
+        """Check that there is a population, and that members contain all completions (not checked if `was_cut`)."""
         if not self._members:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:

@@ -72,8 +72,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of `entries` with the first entry. `budgets` are numbers of the first entry's samples per problem.
-    Each run adds one of the `seeds` to SEED."""
+    """A comparison of `entries`. The first entry is the reference. `budgets` are numbers of its samples per problem.
+    Each entry runs once with each of the `seeds`, which are added to SEED."""
 
     entries: Sequence[Entry]
     budgets: Sequence[float]
@@ -140,8 +140,8 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
     The results are saved in a folder with the experiment's name."""
     listed = ", ".join(entry.name for entry in comparison.entries)
-    about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries {listed}"
-    more = terminal.wrapped(f"The file compares {about}. Edit the file to change this.")
+    about = f"the budgets {comparison.budgets}, the seeds {comparison.seeds} and the entries {listed}"
+    more = terminal.wrapped(f"The comparison has {about}. Edit its file to change them.")
     with session.command(Constants, namespace, more_help=more) as (name, common, stop):
         comparison.check()
         folder = results_dir()

@@ -76,7 +76,7 @@ class Session(Generic[A_co]):
         return replace(self, **changes)
 
     def at(self, server: Server) -> "Session[A_co]":
-        """Return a copy for another `server`. Raises UserError if the constants do not fit the server."""
+        """Return a session with another `server`. Raises UserError if the constants do not fit the server."""
         check_context(server, self.config)
         return replace(self, server=server)
 
