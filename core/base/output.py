@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Output:
-    """A text stream that writes to `stream`. After the first error, it drops all text. `lost` is this error or None."""
+    """A text stream that writes to `stream`, and drops all text after its first error. `lost` is this error or None."""
 
     def __init__(self, stream: Any) -> None:
         self.lost: OSError | None = None

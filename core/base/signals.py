@@ -54,8 +54,8 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back signals until the block ends. Has no effect outside the main thread. A signal mask would not suffice:
-    another thread (numpy starts some) may receive the signal, and Python would raise it in the main thread."""
+    """Hold back signals until the block ends. Outside the main thread, this has no effect. A signal mask would not
+    suffice: another thread (numpy starts some) may receive a signal, and Python handles it in the main thread."""
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread
     before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}

@@ -84,11 +84,11 @@ def paired(a: Values, b: Values) -> Paired:
     as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
     more, patterns are drawn with a fixed seed, and the observed pattern is included (Phipson and Smyth 2010).
 
-    The interval contains all shifts that the test does not reject. To test a shift, it is subtracted from the
-    differences. A sign pattern splits the problems into two parts. The pattern is at least as extreme as the observed
-    one if the shift is between the means of the two parts (Hartigan 1969, JASA 64). But most of a gain may come from
-    rare problems, which a problem set may lack. So a shift is rejected only if (share of patterns) * (chance that n
-    problems contain no rare problem) is at most LEVEL. With 5 problems or fewer, no shift is rejected.
+    The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, it is
+    subtracted from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
+    extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
+    gain may come from rare problems, which a problem set may lack. So a shift is rejected only if (share of patterns)
+    * (chance that n problems contain no rare problem) is at most LEVEL. At most 5 problems reject no shift.
 
     Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
     differences = _differences(a, b)
@@ -106,7 +106,7 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. Numbers are not negative.
+    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. Amounts must be >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
     of Mathematical Statistics 29). It is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
@@ -152,7 +152,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
-    """Return the chance that a right candidate scores above a wrong one. Equal scores count as half.
+    """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores count as half.
     The result is None if there are no scores of right candidates, or none of wrong candidates."""
     if not right or not wrong:
         return None
@@ -283,7 +283,7 @@ def _t_quantile(df: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k if `c` of `n` samples are correct (Chen et al. 2021, arXiv 2107.03374).
+    """Return the unbiased estimate of pass@k (arXiv 2107.03374) if `c` of `n` samples are correct.
     Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")

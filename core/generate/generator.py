@@ -303,7 +303,7 @@ class Generator:
     async def _wait(
         self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Continue `before` by one wait. Return the longer completion, and whether to journal it under `key`.
+        """Continue the thinking of `before` with a "Wait". Return the new completion, and whether to journal it.
         If `before` failed or has used up its token limit, it is returned unchanged."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
         if sampling.opening or left < 1 or not may_wait(before):

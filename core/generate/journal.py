@@ -73,7 +73,7 @@ class _File:
         self.scan()
 
     def scan(self) -> None:
-        """Read the lines after `end`. Store their records' offsets, and add up their payments."""
+        """Read the lines after `end`. Store the offsets of their records, and add up their payments."""
         with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
             file.seek(self.end)
             for count, line in enumerate(file, 1):

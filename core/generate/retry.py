@@ -141,7 +141,7 @@ class Asker:
         return reply
 
     async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
-        """Note a usable reply. If it names another model than earlier replies, check the server as `_check` does."""
+        """Note a usable reply. If the reply names another model than earlier replies, check the server again."""
         if reply.model not in self._names:
             if self._names:
                 self._doubted = True

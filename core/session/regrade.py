@@ -44,7 +44,8 @@ class Kept:
         self.path = path
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
-            raise UserError(f"{path.name} contains {len(whole.runs.seeds)} runs. Regrade each run, then run merge.sh")
+            count = len(whole.runs.seeds)
+            raise UserError(f"{path.name} contains {count} runs. Regrade each run, then merge them with merge.sh")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
             self.problems = [
@@ -63,7 +64,7 @@ class Kept:
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
         """Compute new steps and metrics, save them under the same name, and keep the old file under another name.
-        `remade(place, step)` returns the new step of the problem at index `place`. `more` are fields for the document.
+        `remade(place, step)` returns the new step of the problem at index `place`. `more` adds fields to the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
