@@ -82,15 +82,15 @@ def paired(a: Values, b: Values) -> Paired:
 
     The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
     as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
-    more, patterns are drawn with a fixed seed, and the observed pattern is included (Phipson and Smyth 2010).
+    more differences, random patterns are drawn with a fixed seed. The observed pattern is added to them (Phipson and
+    Smyth 2010).
 
     The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, it is
     subtracted from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
     extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
-    gain may come from rare problems, which a problem set may lack. So a shift is rejected only if (share of patterns)
-    * (chance that n problems contain no rare problem) is at most LEVEL. At most 5 problems reject no shift.
-
-    Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
+    gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
+    patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
+    is rejected. Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
     differences = _differences(a, b)
     mean = float(differences.mean())
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
@@ -108,7 +108,7 @@ def paired(a: Values, b: Values) -> Paired:
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
     """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. Amounts must be >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
-    of Mathematical Statistics 29). It is nan if all problems except one are 0 in `a` or in `b`."""
+    of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
     if not sums.all():  # or no problems
