@@ -85,8 +85,8 @@ def paired(a: Values, b: Values) -> Paired:
     more differences, random patterns are drawn with a fixed seed. The observed pattern is added to them (Phipson and
     Smyth 2010).
 
-    The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, it is
-    subtracted from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
+    The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, we
+    subtract it from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
     extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
     gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
     patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
