@@ -22,7 +22,7 @@ def columns(stream: TextIO | None = None) -> int:
 
 
 def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
-    """Wrap lines to `width` columns (default: the terminal's width, 0: no limit). `indent` begins continued lines."""
+    """Wrap text to `width` columns (default: the terminal's width, 0: no limit). Later lines begin with `indent`."""
     width = columns() if width is None else width
     if not width:
         return text

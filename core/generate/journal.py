@@ -205,7 +205,7 @@ class Journal(Records):
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
         """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
-        Raises UserError if the disk is full. Then the journal keeps the earlier records only."""
+        Raises UserError if the disk is full. Then the journal contains only the earlier records."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place
