@@ -22,7 +22,7 @@ BUDGETS = {
     "core/generate": 1_810,
     "core/scaffolds": 2_320,
     "core/results": 1_820,
-    "core/report": 2_490,
+    "core/report": 2_500,
     "core/plan": 980,
     "core/session": 1_320,
     "labs": 11_500,

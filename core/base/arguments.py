@@ -1,4 +1,4 @@
-"""Parse the arguments of a command, and report wrong ones in one line."""
+"""Parse the arguments of a command, and report invalid arguments in one line."""
 
 import argparse
 from typing import NoReturn
@@ -7,7 +7,7 @@ from core.base.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser for scripts/`prog` that raises UserError instead of ending the process. Use it in `errors.command`."""
+    """A parser for the arguments of scripts/`prog`. Unlike argparse, it raises UserError for an invalid argument."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. For help: bash scripts/{self.prog} --help")

@@ -1,4 +1,4 @@
-"""Types of the fields in files of JSON, with their ranges, and the error for a file that does not fit its model."""
+"""Define types with ranges for the fields of JSON files, and convert JSON values to msgspec models."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -11,7 +11,7 @@ Positive = Annotated[int, Meta(ge=1, le=10**15)]
 Amount = Annotated[float, Meta(ge=0, le=1e15)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 _CHANGE = Meta(ge=-1, le=1, description="a difference of shares")
-Change = Annotated[int, _CHANGE] | Annotated[float, _CHANGE]  # msgspec reads an integer too large for a float as -1.0
+Change = Annotated[int, _CHANGE] | Annotated[float, _CHANGE]  # as a float, msgspec reads too large integers as -1.0
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 Filled = Annotated[str, Meta(pattern=r"\S")]  # a text that is not blank
 
@@ -19,8 +19,9 @@ T = TypeVar("T")
 
 
 def fitted(found: Any, model: type[T], wrong: str, fix: str, of: str = "") -> T:
-    """Convert a JSON value to a model. Raises UserError: `wrong`, the field (in the part `of` the file), and `fix`."""
+    """Convert a JSON value to a msgspec model. Raises UserError if the value does not fit.
+    The message consists of `wrong`, the part `of` the file, the invalid field and the remedy `fix`."""
     try:
         return convert(found, model)
-    except ValueError as error:  # from msgspec, from a model, or from half a surrogate pair
+    except ValueError as error:  # raised by msgspec, by a model's own check, or for a lone surrogate
         raise UserError(f"{wrong} ({of}{one_line(str(error), 300)}). {fix}") from None

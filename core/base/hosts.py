@@ -1,4 +1,4 @@
-"""Check the host names in requests to an HTTP server of this project."""
+"""Check the Host header of requests to this project's HTTP servers."""
 
 import ipaddress
 import re
@@ -11,9 +11,9 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Names:
-    """The host names that a server on the address `bound` accepts, which stops DNS rebinding.
-    On a loopback address: localhost and loopback addresses. Else: any address, this machine's name, and `named`. Ports
-    may be forwarded, and are ignored."""
+    """The host names that a server accepts, as a protection against DNS rebinding. The server listens on `bound`.
+    On a loopback address, it accepts localhost, loopback addresses and the names `named`. On other addresses, it also
+    accepts all IP addresses and this machine's name. Ports are ignored, because they may be forwarded."""
 
     def __init__(self, bound: str, named: Sequence[str] = ()) -> None:
         known = address(bound)
@@ -23,7 +23,7 @@ class Names:
         self._names = {_plain(name) for name in ("localhost", *mine, *named) if name}
 
     def hold(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        """Return whether a request with these headers has exactly one Host, and an accepted one."""
+        """Return whether the headers of a request contain exactly one Host, and its name is accepted."""
         hosts = [value.decode("latin-1").strip().lower() for name, value in headers if name == b"host"]
         host = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if not host:

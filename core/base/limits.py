@@ -1,19 +1,19 @@
-"""Raise the limit on open files (connections count too) of this process if it needs more."""
+"""Raise this process's limit on open files if necessary. Network connections count as open files."""
 
 import errno
 import os
 import resource
 
-SPARE = 16  # open files besides the counted ones: a save, the judge's pipes, name look-ups
+SPARE = 16  # additional open files: saved results, the judge's pipes, name look-ups
 
 
 def short_of(files: int = 0) -> str:
-    """Return the advice for the user if `files` more files cannot be opened."""
-    return f"allow more: ulimit -n {max(1024, _open_now() + files + SPARE)} (in a new shell, if this one refuses)"
+    """Return the advice for a user whose process cannot open `files` more files."""
+    return f"run ulimit -n {max(1024, _open_now() + files + SPARE)} first (in a new shell if this one refuses)"
 
 
 def reserve(files: int) -> int:
-    """Raise the limit so that `files` more, and SPARE, can be opened. Return how many of `files` really can."""
+    """Raise the limit so that `files` and SPARE more files can be open. Return how many of the `files` are allowed."""
     wanted = _open_now() + files + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -24,7 +24,7 @@ def reserve(files: int) -> int:
 
 
 def are_short(error: BaseException) -> bool:
-    """Return whether `error`, or the first of a group, means too many open files."""
+    """Return whether `error`, or the first error of a group, means that too many files are open."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

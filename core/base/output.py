@@ -1,5 +1,5 @@
-"""Replace standard output and error by streams that may be lost: a pipe's reader has left, or a disk is full.
-A command's results matter more than its output: if output can't be written, it is dropped and the command continues."""
+"""Keep a command running if its output can't be written, for example to a closed pipe or a full disk.
+The results matter more than the output, so the output is dropped and the command continues."""
 
 import os
 import sys
@@ -9,14 +9,14 @@ from typing import Any
 
 
 class Output:
-    """A text stream in front of `stream`. `lost` is the first error of writing, from which on nothing is written."""
+    """A text stream that writes to `stream`, and drops all text after its first error. `lost` is this error or None."""
 
     def __init__(self, stream: Any) -> None:
         self.lost: OSError | None = None
         self._stream = stream
 
     def write(self, text: str) -> int:
-        encoding = self._stream.encoding or "utf-8"  # not every locale has every character
+        encoding = self._stream.encoding or "utf-8"  # characters that the locale's encoding lacks are escaped
         self._kept(self._stream.write, text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
@@ -26,7 +26,7 @@ class Output:
     def _kept(self, act: Any, *args: str) -> None:
         try:
             act(*args)
-        except OSError as error:  # what follows, and what the stream still buffers, goes to the null device
+        except OSError as error:  # from now on, buffered and new text goes to the null device
             self.lost = self.lost or error
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -38,7 +38,7 @@ class Output:
 
 @contextmanager
 def kept() -> Iterator[Output]:
-    """Replace both streams while the block runs. Yields the one for standard output."""
+    """Replace standard output and error by Output streams during the block. Yields the stream of standard output."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = shown, errors = Output(sys.stdout), Output(sys.stderr)
     try:

@@ -1,4 +1,4 @@
-"""Stop a command by signals: SIGTERM and SIGHUP act like Ctrl-C. Signals that were ignored (nohup) stay ignored."""
+"""Stop a command by signals. SIGTERM and SIGHUP act like Ctrl-C. Signals that are ignored (nohup) stay ignored."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOPPING = b"\nstopping; press Ctrl-C again to quit at once\n"
+STOPPING = b"\nstopping. Press Ctrl-C again to quit at once\n"
 
 
 def _interrupt() -> None:
@@ -17,9 +17,9 @@ def _interrupt() -> None:
 
 
 class Stop:
-    """A handler of signals: the first raises KeyboardInterrupt, or cancels the task in `cancelling`.
-    A second Ctrl-C ends the process with status 130: the journal is whole, and our servers end with us. A second signal
-    of another kind is ignored, because timeout, Slurm and terminals often send two that mean one."""
+    """A signal handler. The first signal raises KeyboardInterrupt, or cancels the task that runs in `cancelling`.
+    A second Ctrl-C ends the process at once with status 130. The journal stays valid, and servers that we started end
+    too. Other second signals are ignored, because timeout, Slurm and terminals often send two signals for one stop."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt
@@ -31,7 +31,7 @@ class Stop:
     def _stop(self, number: int, _: FrameType | None) -> None:
         if not self._has_come:
             self._has_come = True
-            with suppress(OSError):  # the terminal may be gone
+            with suppress(OSError):  # the terminal may be closed
                 os.write(2, STOPPING)
             self._first()
         elif number == signal.SIGINT:
@@ -39,7 +39,7 @@ class Stop:
 
     @contextmanager
     def cancelling(self) -> Iterator[None]:
-        """Let the first signal cancel the current task while the block runs. Raises KeyboardInterrupt if one came."""
+        """Let the first signal cancel the current task. Raises KeyboardInterrupt if a signal came before the block."""
         if self._has_come:
             raise KeyboardInterrupt
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -54,10 +54,10 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back signals until the block ends, in any thread. A signal mask does not suffice: another thread (numpy has
-    some) takes the signal, and Python raises in the main one."""
+    """Hold back signals until the block ends. Outside the main thread, this has no effect. A signal mask would not
+    suffice: another thread (numpy starts some) may receive a signal, and Python handles it in the main thread."""
     caught: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers in this thread only
+    is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread
     before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}
     try:
         yield

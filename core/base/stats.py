@@ -1,6 +1,6 @@
-"""Compute estimates with intervals over problems, and paired comparisons. Samples of one problem are no independent
-evidence, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640).
-benchmarks/coverage.py simulates how wide each interval is and how often it covers the truth."""
+"""Compute means and paired differences over problems, with confidence intervals. Samples of one problem are not
+independent, so problems are the clusters (Miller 2024, "Adding Error Bars to Evals", arXiv 2411.00640). The script
+benchmarks/coverage.py simulates each interval's width, and how often the interval contains the true value."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,20 +12,20 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.05  # significance level of tests; intervals contain the values that are not rejected (reports print 95%)
-EXACT_UP_TO = 18  # problems: up to here all 2**18 sign patterns are tried, beyond that they are drawn
+LEVEL = 0.05  # significance level of the tests. All intervals are 95% confidence intervals
+EXACT_UP_TO = 18  # problems. With more problems, DRAWS random sign patterns replace all 2**n patterns
 DRAWS = 40_000
-RESAMPLES = 10_000  # of problems
+RESAMPLES = 10_000  # bootstrap samples of the problems
 SEED = 2025
-# mean_by_problem adds so many imagined problems (all right or all wrong), and a part of one more, to those seen. They
-# decide if few problems, or problems that hardly differ, were seen. benchmarks/coverage.py chose these and FINE.
+# mean_by_problem adds IMAGINED problems (all right or all wrong) and a PART of one more to the variance. They matter
+# only if there are few problems, or if problems hardly differ. benchmarks/coverage.py chose these numbers and FINE.
 IMAGINED, PART = 2.0, 0.05
-FINE = 0.05  # smaller differences, if few, do not show how large a difference can be
+FINE = 0.05  # a few differences below this size do not show how large other differences can be
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` problems with its 95% interval. With n = 0, `value` is nan and the interval is the full range."""
+    """A mean or another figure over `n` problems, with its 95% interval. If it is undefined, `value` is nan."""
 
     value: float
     low: float
@@ -33,15 +33,15 @@ class Estimate:
     n: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """Return the object for the results JSON, with null for nan."""
+        """Return the fields for the results file, with None (JSON's null) for nan."""
         return {name: None if math.isnan(number) else number for name, number in vars(self).items()}
 
 
 @dataclass(frozen=True)
 class Paired:
-    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval low..high.
-    `p` belongs to the two-sided sign-flip permutation test: 0 is outside the interval exactly if p <= LEVEL. `wins`,
-    `losses` and `ties` count the problems with b above, below and equal to a."""
+    """A paired comparison: the mean `difference` b - a over `n` problems, with its 95% interval from `low` to `high`.
+    `p` is the p-value of the two-sided sign-flip permutation test. If p <= LEVEL, the interval excludes 0, otherwise
+    it contains 0. `wins`, `losses` and `ties` count the problems with b > a, b < a and b = a."""
 
     difference: float
     low: float
@@ -53,23 +53,22 @@ class Paired:
     ties: int
 
 
-Amounts = Sequence[float] | NDArray[np.float64]  # one for each problem
-Values = Sequence[Sequence[float]] | Amounts  # for each problem, the values of its samples or one value
+Amounts = Sequence[float] | NDArray[np.float64]  # one number per problem
+Values = Sequence[Sequence[float]] | Amounts  # for each problem, either its samples' values or a single value
 
 
 def mean_by_problem(values: Values) -> Estimate:
-    """Average the problems' means, with a 95% interval. Values are in [0, 1]; problems may differ in samples.
+    """Average the problems' means, with a 95% interval. Problems may have different numbers of samples.
 
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
-    Methodology 24): n if every problem is all right or all wrong, and more if problems are more alike. If all are
-    right, or all wrong, the interval is one-sided: 0.05**(1/n) to 1, the rule of three. For one problem it is 0 to 1.
-
-    Raises ValueError for a value outside [0, 1], nan, or a problem without values."""
+    Methodology 24). This number is n if each problem is all right or all wrong, and higher if problems are more alike.
+    If all samples are right, the interval is one-sided, from 0.05**(1/n) to 1 (rule of three), and likewise if all are
+    wrong. A single problem gives 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
     means = _problem_means(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
-    most = mean * (1 - mean)  # the variance of problems that are all right or all wrong
+    most = mean * (1 - mean)  # the variance if each problem is all right or all wrong
     alike = IMAGINED * most + PART
     worth = n * (n * most + alike) / (float(((means - mean) ** 2).sum()) + alike)
     right, wrong = mean * worth, (1 - mean) * worth
@@ -79,20 +78,19 @@ def mean_by_problem(values: Values) -> Estimate:
 
 
 def paired(a: Values, b: Values) -> Paired:
-    """Compare b with a, problem by problem; a[i] and b[i] belong to one problem, shaped as in mean_by_problem.
+    """Compare b with a. a[i] and b[i] belong to the same problem, and have the form of `values` in mean_by_problem.
 
-    p is the share of sign patterns of the differences whose mean is as far from 0: an exact test of no difference. Up
-    to EXACT_UP_TO differing problems all patterns are tried. Beyond, patterns are drawn with a fixed seed, and the
-    observed one is included (Phipson and Smyth 2010), so that p is never 0.
+    The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
+    as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
+    more differences, random patterns are drawn with a fixed seed. The observed pattern is added to them (Phipson and
+    Smyth 2010).
 
-    The interval contains the shifts that the same test does not reject, applied to the differences less the shift. A
-    pattern splits the problems in two. It is as extreme as the observed one if the shift is between the means of the
-    two parts (Hartigan 1969, JASA 64: subsample values as typical values). But few problems, all missing in a sample,
-    may hold most of a gain. So a shift is rejected only if (share of patterns) * (chance that n problems miss such a
-    kind, which explains the rest of the shift) is at most LEVEL. 0 is inside exactly if p > LEVEL. With 5 problems or
-    fewer, no shift is rejected.
-
-    Raises ValueError as mean_by_problem does, and for different or zero numbers of problems."""
+    The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, we
+    subtract it from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
+    extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
+    gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
+    patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
+    is rejected. Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
     differences = _differences(a, b)
     mean = float(differences.mean())
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
@@ -108,9 +106,9 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0. a[i] >= 0, b[i] >= 0.
+    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. Amounts must be >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
-    of Mathematical Statistics 29). It is nan if one problem alone has all of a side's amount."""
+    of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
     sums, n = sides.sum(axis=1), sides.shape[1]
     if not sums.all():  # or no problems
@@ -127,9 +125,9 @@ def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
 def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Estimate:
     """Compute a figure from sums over all samples, such as a ratio or Cohen's kappa, with its 95% interval.
 
-    `sums` has shape (problems, sums). `figure` maps an array (…, sums) to (…), with nan if undefined. The interval is
-    the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13),
-    with RESAMPLES fixed draws. It is too narrow for few problems, and nan for one."""
+    `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with nan if undefined.
+    The interval is the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the
+    Bootstrap, chapter 13), with RESAMPLES fixed draws. For few problems it is too narrow, and for one it is nan."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:
@@ -145,7 +143,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Correct p-values for their number, which bounds the family-wise error (Holm 1979, Scand. J. Statistics 6)."""
+    """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of Statistics 6)."""
     corrected, least = [0.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
@@ -154,7 +152,8 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
-    """Return the chance that a right candidate scores above a wrong one, ties count half; None if a side is empty."""
+    """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores count as half.
+    The result is None if there are no scores of right candidates, or none of wrong candidates."""
     if not right or not wrong:
         return None
     ranked, sides = np.sort(np.asarray(wrong, dtype=np.float64)), np.asarray(right, dtype=np.float64)
@@ -168,39 +167,39 @@ def _problem_means(values: Values) -> NDArray[np.float64]:
     samples = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in values]
     for problem, sample in enumerate(samples):
         if sample.size == 0:
-            raise ValueError(f"problem {problem} has no values")
+            raise ValueError(f"the problem at index {problem} has no values")
         if not bool(np.all((sample >= 0) & (sample <= 1))):  # false for nan too
-            raise ValueError(f"problem {problem} has a value outside [0, 1]: {sample.tolist()}")
+            raise ValueError(f"the problem at index {problem} has a value outside [0, 1]: {sample.tolist()}")
     return np.array([sample.mean() for sample in samples], dtype=np.float64)
 
 
 def _differences(a: Values, b: Values) -> NDArray[np.float64]:
     means_a, means_b = _problem_means(a), _problem_means(b)
     if means_a.size != means_b.size or means_a.size == 0:
-        raise ValueError(f"paired needs the same problems on both sides, not {means_a.size} and {means_b.size}")
+        raise ValueError(f"a and b must belong to the same problems, but cover {means_a.size} and {means_b.size}")
     differences = means_b - means_a
-    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is not a win
+    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
     return differences
 
 
 def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return p, and the lowest and highest shift that is not rejected, as explained in `paired`."""
+    """Return p, and the lowest and the highest shift that the test in `paired` does not reject."""
     n, total = differences.size, float(differences.sum())
     differing = differences[differences != 0]
     sums, sizes, counted_in = _parts(differences)
     flipped, _, also = _parts(differing) if differing.size <= EXACT_UP_TO < n else (sums, sizes, counted_in)
-    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9  # sums that differ by rounding only are equal
+    as_far = np.abs(2 * flipped - total) >= abs(total) - 1e-9  # sums that differ only by rounding are equal
     p = float((also + as_far.sum()) / (also + flipped.size))
     patterns, splits = counted_in + sums.size, (sizes > 0) & (sizes < n)
-    whole = patterns - int(splits.sum())  # with no or every sign flipped: as extreme as observed, at any shift
+    whole = patterns - int(splits.sum())  # patterns that flip no sign or all signs are as extreme at any shift
     if whole > LEVEL * patterns:
         return p, -1.0, 1.0
     one = sums[splits] / sizes[splits]
     other = (total - sums[splits]) / (n - sizes[splits])
-    share = (whole + 1.0 + np.arange(one.size)) / patterns  # of patterns as extreme, from the farthest mean inwards
+    share = (whole + 1.0 + np.arange(one.size)) / patterns  # share of patterns as extreme, farthest mean first
     stays = share > LEVEL
     seen, largest = float((differences**2).sum()), float(np.abs(differences).max())
-    unseen = (largest * seen + FINE**2) / (seen + FINE**2)  # 1 if nothing differs
+    unseen = (largest * seen + FINE**2) / (seen + FINE**2)  # the possible difference of a rare problem, at most 1
     missing = unseen * (1 - (LEVEL / share[stays]) ** (1 / n))
     low = np.sort(np.minimum(one, other))[stays] - missing
     high = -np.sort(-np.maximum(one, other))[stays] + missing
@@ -208,14 +207,14 @@ def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Return sums and sizes of one of the two parts of each sign pattern, and 1 if patterns are drawn, else 0."""
+    """Return the sum and the size of one part of each sign pattern, and 1 if patterns are drawn at random, else 0."""
     if not differences.size:
         return np.zeros(1), np.zeros(1), 0
     if differences.size <= EXACT_UP_TO:
-        sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts: take those with the first
+        sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts, so take those with problem 0
         return sums + differences[0], sizes + 1, 0
     rng, sums, sizes = np.random.default_rng(SEED), np.zeros(DRAWS), np.zeros(DRAWS)
-    for begin in range(0, differences.size, 10):  # one look-up decides for ten problems which are in the part
+    for begin in range(0, differences.size, 10):  # one random number selects which of ten problems are in the part
         sums_of, sizes_of = _subsets(differences[begin : begin + 10])
         drawn = rng.integers(0, sums_of.size, DRAWS)
         sums, sizes = sums + sums_of[drawn], sizes + sizes_of[drawn]
@@ -223,7 +222,7 @@ def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
 
 
 def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return sums and sizes of all subsets."""
+    """Return the sum and the size of each subset of `values`."""
     sums, sizes = np.zeros(1), np.zeros(1)
     for value in values:
         sums, sizes = np.concatenate([sums, sums + value]), np.concatenate([sizes, sizes + 1])
@@ -232,7 +231,7 @@ def _subsets(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 
 @lru_cache(maxsize=4096)
 def _beta_quantile(share: float, a: float, b: float) -> float:
-    """Return the quantile of Beta(a, b), by Newton's method with bisection."""
+    """Return the quantile of the distribution Beta(a, b) at `share`, by Newton's method with bisection."""
     low, high, x = 0.0, 1.0, a / (a + b)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     for _ in range(100):
@@ -254,7 +253,7 @@ def _beta_quantile(share: float, a: float, b: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), as Lentz does."""
+    """Evaluate the incomplete beta function's continued fraction by Lentz's method (Abramowitz and Stegun 26.5.8)."""
     tiny = 1e-300
     top, bottom = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     value = bottom
@@ -271,7 +270,8 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _t_quantile(df: int) -> float:
-    """Return the 1 - LEVEL / 2 quantile of Student's t (Abramowitz and Stegun 26.7.5), to 1% at df = 2, else 0.1%."""
+    """Return the 1 - LEVEL / 2 quantile of Student's t (Abramowitz and Stegun 26.7.5).
+    The relative error is at most 1% for df = 2, and otherwise at most 0.1%."""
     if df == 1:
         return math.tan((1 - LEVEL) / 2 * math.pi)
     z = NormalDist().inv_cdf(1 - LEVEL / 2)
@@ -283,10 +283,10 @@ def _t_quantile(df: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374) if `c` of `n` samples are correct.
-    It is exact. Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
+    """Return the unbiased estimate of pass@k (arXiv 2107.03374) if `c` of `n` samples are correct.
+    Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and cheaper in this order
+    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and cheaper if k is smaller
     everything = comb(n, few)
     return (everything - comb(n - many, few)) / everything

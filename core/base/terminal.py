@@ -1,4 +1,4 @@
-"""Print for people: the width of the terminal, wrapped messages, tables, and short numbers."""
+"""Format text for a terminal: wrapped messages, tables and short numbers."""
 
 import os
 import sys
@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-LEAST = 40  # columns: no wrapping below this width
+LEAST = 40  # columns. Text is never wrapped to a smaller width
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """Return the width of the terminal `stream` (default: standard output, or $COLUMNS); 0 for a file or a pipe."""
+    """Return the width of `stream` in columns, or 0 for a file or a pipe (default: $COLUMNS, else standard output)."""
     given = "" if stream else os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given):
         return max(LEAST, int(given))
@@ -22,7 +22,7 @@ def columns(stream: TextIO | None = None) -> int:
 
 
 def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
-    """Wrap each line of `text` at words to `width` (default: the terminal's; 0: no limit); indent continued lines."""
+    """Wrap text to `width` columns (default: the terminal's width, 0: no limit). Later lines begin with `indent`."""
     width = columns() if width is None else width
     if not width:
         return text
@@ -34,12 +34,12 @@ def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
 
 
 def say(line: str, stream: TextIO | None = None) -> None:
-    """Print a message to `stream` (default: standard output) at once, wrapped to its width."""
+    """Print a message to `stream` (default: standard output) without buffering, wrapped to the terminal's width."""
     print(wrapped(line, "  ", columns(stream)), file=stream, flush=True)
 
 
 def cut(text: str, most: int) -> str:
-    """Shorten `text` to `most` characters, with an ellipsis at its end."""
+    """Shorten `text` to `most` characters. Shortened text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -54,13 +54,13 @@ def short(number: float) -> str:
 
 
 def labelled(rows: Sequence[tuple[str, str]]) -> str:
-    """Format rows of a label and a text. A text wider than the terminal continues below its own beginning."""
-    width = max(len(label) for label, _ in rows) + 2
+    """Format rows of a label and a text in two columns. Long texts are wrapped within their column."""
+    width = max((len(label) for label, _ in rows), default=0) + 2
     return "\n".join(wrapped(f"{label:<{width}}{text}", " " * width) for label, text in rows)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table as text, with its head in the first of `rows`. A first column of names is aligned to the left."""
+    """Format a table as text, with its head in the first row. Only a first column of names is aligned to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     aligns = ["<" if any(not row[0].isdigit() for row in rows[1:]) else ">", *">" * len(widths[1:])]
     specs = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]

@@ -146,6 +146,11 @@ class Server:
         return self.base_url.removesuffix("/v1")
 
     @property
+    def choice(self) -> str:
+        """The server's kind and address, and the reason for its choice, for people."""
+        return f"{self.kind} at {self.base_url}, because {self.why}"
+
+    @property
     def identity(self) -> str:
         """The model's name in journal keys. A server of an unknown kind may use any name, so its address is added."""
         is_unknown = not (self.dialect.is_known or self.weights)

@@ -1,7 +1,7 @@
-"""Turn messages and a seed into a Completion, through the journal and the server.
+"""Return the completion of a chat request from the journal, or else from the server.
 
-The Generator splits a reply into thinking and answer, forces an answer at the cap, continues thinking after a "Wait",
-and decides how a failed request is recorded.
+The Generator splits a reply into thinking and answer. If thinking hits the token limit, the Generator closes it and
+requests the answer. A "Wait" makes a model continue thinking. The Generator also decides how to store a failed request.
 """
 
 import asyncio
@@ -22,27 +22,27 @@ from core.generate.retry import Asker, Over
 from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, Completion, Message, Sampling
 
-STALL_SECONDS = 300.0  # default limit on a request's silence
-TRY_TOKENS = 4096  # the cap of a question that shows whether a server's model thinks before it answers
-KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling
-REASON = 100  # characters kept of the reason why an answer was not forced; a longer one would quote the thinking
-NEW_TURN = "the server began a new turn instead of continuing the answer that was opened"
-UNKNOWN = "unknown whether this server can continue a message (a card with continues = true says that it can)"
+STALL_SECONDS = 300.0  # by default, a request without any data for this long is ended
+TRY_TOKENS = 4096  # the token limit of the question that shows whether a server's model thinks before it answers
+KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
+REASON = 100  # characters. The journal keeps a short reason for an answer that was not forced, and no thinking
+NEW_TURN = "the server began a new message instead of continuing the opened answer"
+UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
 
-DEFAULTS = vars(Sampling())  # keys leave these out
+DEFAULTS = vars(Sampling())  # a journal key omits the fields that have these values
 
 
 def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
-    """Return (thinking, answer) of a message.
+    """Return the thinking and the answer of a message.
 
-    `reasoning` is the server's reasoning field. A server without a parser leaves tags in `content`, and one with a
-    parser may still leak the end of thinking into it. With `cut_while_thinking`, content without any tag is thinking:
-    the template opened the tag in the prompt, and the cap stopped the model."""
+    `reasoning` is the server's reasoning field. A server that does not separate thinking leaves the tags in `content`.
+    Other servers may leak the end of the thinking into `content`. If `cut_while_thinking`, content without tags is
+    thinking, because the chat template opened the tag in the prompt and the token limit stopped the model."""
     thinking = reasoning or ""
     if "</think>" in content:
         head, content = content.split("</think>", 1)
         head = head.replace("<think>", "", 1)
-        if head.strip() != thinking.strip():  # some servers send it in both places
+        if head.strip() != thinking.strip():  # some servers send the thinking in both fields
             thinking += head
         return thinking.strip(), content.strip()
     if content.lstrip().startswith("<think>"):
@@ -53,11 +53,11 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
 
 
 class Generator:
-    """A client of one server and its journal; use it as a context manager.
+    """A client of one server, with a journal. Use it as a context manager.
 
-    At most `limit` requests are in flight. Each may take `timeout` seconds and be silent for `stall` seconds.
-    `on_completion(completion, is_new)` is called for every completion in order of arrival, `say(line)` for a warning.
-    If the server's card has prices, requests are paid from the `budget`."""
+    At most `limit` requests are in flight. A request fails after `timeout` seconds, or after `stall` seconds without
+    data. The generator calls `on_completion(completion, is_new)` for each completion when it arrives, and `say(line)`
+    for each warning. If the server's card has prices, the `budget` pays for the requests."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Generator:
         self._budget = budget if server.card.price else None
         self._slots = Slots(limit)
         self.asker = Asker(server, limit, timeout, stall, say)
-        self._opens: bool | None = None  # whether the chat template opens thinking; None: not asked yet
+        self._opens: bool | None = None  # whether the chat template opens thinking (None: not checked yet)
         self._finding_out = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
@@ -86,18 +86,18 @@ class Generator:
 
     @property
     def server(self) -> Server:
-        """The server as last seen. Its version may change during a run."""
+        """The server, as of its last check. A restart during the run may change the server's version."""
         return self.asker.server
 
     @property
     def trouble(self) -> str:
-        """The reason why requests are not answered now, in a few words; "" if they are."""
+        """The reason why the server does not answer requests now, in a few words, or "" if it answers."""
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
-        """Return the journal key. Sampling enters as differences from the defaults: a new field orphans no journal."""
+        """Return a request's journal key. The key omits default values, so old keys survive a new field of Sampling."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         fields = [self.server.key_fields] if self.server.key_fields else []
@@ -116,15 +116,15 @@ class Generator:
     async def __call__(
         self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
     ) -> Completion:
-        """Return the completion of `messages`. The waiting request of the highest `priority` is sent first.
-        Raises UserError if the server is lost or refuses all requests."""
+        """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
+        first. Raises UserError if the server no longer answers or refuses all requests."""
         key = self.key(messages, seed, sampling)
         if found := self._kept(key):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
             field = " (continues = false)" if why == CANNOT else ""
-            raise UserError(f"this request opens the answer for the model, and {why}{field}")
+            raise UserError(f"this request sends the beginning of the answer, but {why}{field}")
         try:
             async with self._slots.slot(priority):
                 try:
@@ -132,19 +132,19 @@ class Generator:
                         completion = await self._complete(messages, seed, sampling, hold)
                 except (Over, Spent):
                     if not self._slots.is_closed and (others := self._slots.held - 1):
-                        self._say(f"note: the run ends when {others} requests in flight end; Ctrl-C ends it now")
+                        self._say(f"note: the run ends after {others} more replies. Press Ctrl-C to end it now")
                     self._slots.close()
                     raise
         except (Over, Spent):
-            await self._slots.empty()  # requests in flight are paid for
+            await self._slots.empty()  # the requests in flight are paid already, so keep their replies
             raise
         self.on_completion(completion, not completion.reused)
         return completion
 
     async def _complete(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """Return the completion from the journal or the server.
-        A completion with waits continues the one with one wait less. Each is journaled, so that a run with more waits
-        begins where one with fewer ended."""
+        A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
+        with more waits continues the completions of this run."""
         key = self.key(messages, seed, sampling)
         if found := self._kept(key):
             return found
@@ -158,18 +158,18 @@ class Generator:
         return completion
 
     def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
-        """Return the highest cost of a request with these messages, `opening` and `more` tokens, in dollars."""
+        """Return the highest cost in dollars of a request for `written` tokens. `more` adds tokens to its prompt."""
         read = most_read([*messages, {"role": "assistant", "content": opening}], self.server.context, more)
         return hold.most(read, written)
 
     def _forced_most(self, hold: Hold, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return the highest cost of forcing an answer after a completion of these messages, in dollars."""
+        """Return the highest possible cost in dollars of the request that forces an answer."""
         return self._most(hold, messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Return the completion, and whether it is final. A passing failure is not: the next run asks again."""
+        """Return the completion, and whether to journal it. Temporary failures are not journaled."""
         began = time.monotonic()
         error, is_final = None, True
         cannot = self.server.cannot_continue
@@ -204,29 +204,29 @@ class Generator:
             "max_tokens": sampling.max_tokens,
         }
         if self.server.dialect.has_top_k or sampling.top_k or sampling.min_p:
-            # Sent even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
-            # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
+            # Both are sent even if off, because llama.cpp's defaults (top_k 40, min_p 0.05) sharpen the distribution.
+            # For top_k, -1 means off. SGLang and its gateway refuse 0, and llama.cpp and vLLM accept both.
             body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
             body |= self.server.dialect.closed(self.server, messages, "", sampling.opening)
         if sampling.stop:
             body["stop"] = [sampling.stop]
         if sampling.top_logprobs or sampling.sum_logprobs:
-            # At least one alternative: without any, llama.cpp returns no probabilities at all.
+            # Ask for at least one alternative. Otherwise llama.cpp returns no probabilities at all.
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs or 1}
-        if self.server.card.streams:  # only a stream shows that a request is not lost
+        if self.server.card.streams:  # only a stream shows that the server still works on a request
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.server.card.body(body)
 
     def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
         thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         is_new_turn = False
-        if sampling.opening:  # the request closed the thinking: all text is answer
+        if sampling.opening:  # the request closed the thinking, so all text belongs to the answer
             rest = self.server.dialect.continuation(reply.content, reply.reasoning, sampling.opening)
             thinking, answer = "", f"{sampling.opening}{rest}"
             if is_new_turn := rest is None:
                 thinking, answer = reply.reasoning or reply.content, ""
-        # A request for one token and its probabilities is not truncated.
+        # A reply of one token for its probabilities is complete, although the token limit ended it.
         finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
         return Completion(
             key,
@@ -244,8 +244,8 @@ class Generator:
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Return whether a truncated reply without tags and reasoning is thinking that the chat template has opened.
-        This is decided once for a server, by its card, its chat template or a trial, never by the order of replies."""
+        """Return whether a truncated reply is thinking without tags, because the chat template contains the first tag.
+        The server's card, its chat template or a trial request decides this once, whatever the order of replies."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
         if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):
             return False
@@ -257,15 +257,15 @@ class Generator:
         return self._opens
 
     async def _is_seen_thinking(self) -> bool:
-        """Return whether the server closes thinking that it did not open, in its reply to an easy question.
-        The raw reply is journaled, so that a resumed run decides the same."""
+        """Return whether the reply to an easy question closes thinking without opening it.
+        The journal stores the raw reply, so that a resumed run decides in the same way."""
         messages: list[Message] = [{"role": "user", "content": MARK}]
         sampling = Sampling(max_tokens=min(TRY_TOKENS, (self.server.context or 2 * TRY_TOKENS) // 2))
         key = content_key([self.key(messages, 0, sampling), "as it came"])
         trial = self._kept(key)
         if trial is None:
             body = self._body(messages, 0, sampling)
-            # Not `may_wait`, as requests that hold money may wait for this result.
+            # Do not wait for budget here, because requests that hold some may wait for this result.
             with Hold(self._budget, self.server.card.price, may_wait=False) as hold:
                 try:
                     reply = await self.asker(body, "", hold, self._most(hold, messages, sampling.max_tokens))
@@ -277,8 +277,8 @@ class Generator:
         return bool(closing) and "<think>" not in thinking
 
     async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
-        """Close the thinking that hit the cap and ask for the answer (budget forcing, s1, arXiv 2501.19393).
-        If the server's context would overflow, only the end of the thinking is sent."""
+        """Close the thinking that hit the token limit, and request the answer (budget forcing, s1, arXiv 2501.19393).
+        If all of the thinking does not fit the server's context, only its end is sent."""
         thinking = cut.thinking
         if self.server.context:
             characters = sum(len(message["content"]) for message in messages)
@@ -290,7 +290,7 @@ class Generator:
         body |= self.server.dialect.closed(self.server, messages, thinking, sampling.answer_opening)
         try:
             reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
-        except Failure as failure:  # the unforced answer is kept, with the doubt "truncated"
+        except Failure as failure:  # keep the completion without a forced answer, with the doubt "truncated"
             return replace(cut, not_forced=_reason(failure))
         opening = sampling.answer_opening
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
@@ -303,8 +303,8 @@ class Generator:
     async def _wait(
         self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Return `before` continued by one wait, and whether to journal that under `key`.
-        `before` is returned as it is if it failed or has no tokens left under the cap."""
+        """Continue the thinking of `before` with a "Wait". Return the new completion, and whether to journal it.
+        If `before` failed or has used up its token limit, it is returned unchanged."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
         if sampling.opening or left < 1 or not may_wait(before):
             return before, False
@@ -321,7 +321,7 @@ class Generator:
             return noted(before, why, is_final=why != UNKNOWN)
         thinking = opened(before.thinking, sampling.wait_word)
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
-        # In a thread, as it asks for the server's template.
+        # In a thread, because it may request the server's template.
         body |= await asyncio.to_thread(server.dialect.left_open, server, messages, thinking)
         forced = self._forced_most(hold, messages, sampling) if sampling.answer_tokens else 0.0
         try:
@@ -347,7 +347,7 @@ class Generator:
         return replace(completion, seconds=round(before.seconds + time.monotonic() - began, 3)), True
 
     def _refusal(self, error: Refused) -> str:
-        """Return the error to record for a refused request. Raises UserError if all requests would be refused."""
+        """Return the error to record for a refused request. Raises UserError if every request would be refused."""
         if error.status in (401, 403):
             raise UserError(f"the server at {self.server.base_url} refuses the key. {self.server.key.remedy}")
         if error.status == 404:
@@ -356,7 +356,7 @@ class Generator:
         is_overflow = any(words in str(error).lower() for words in overflows)
         if not (error.may_pass or is_overflow or error.is_filtered or self.asker.is_answered):
             remedy = self.server.card.remedy(error.names)
-            raise UserError(f"the server at {self.server.base_url} refuses our requests: {error}{remedy}")
+            raise UserError(f"the server at {self.server.base_url} refuses every request: {error}{remedy}")
         if is_overflow:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words
@@ -367,13 +367,13 @@ def _reason(failure: Failure) -> str:
 
 
 def _summed(completion: Completion, reply: Reply) -> Completion:
-    """Add the tokens of a `reply` that continues `completion`; 0 if the server counted only one of them."""
+    """Add the tokens of a `reply` that continues `completion`. If either count is unknown, the sums are 0."""
     is_counted = bool(completion.prompt_tokens and reply.prompt_tokens)
     return replace(
         completion,
         prompt_tokens=is_counted * (completion.prompt_tokens + reply.prompt_tokens),
         cached_tokens=is_counted * (completion.cached_tokens + reply.cached_tokens),
         completion_tokens=is_counted * (completion.completion_tokens + reply.completion_tokens),
-        logprob=None,  # the text between the two is not the model's
+        logprob=None,  # the model did not write the text between the completion and the reply
         model=reply.model or completion.model,
     )

@@ -1,17 +1,17 @@
-"""An append-only journal of completions, which makes every experiment resumable.
+"""Store completions in an append-only journal, which makes every experiment resumable.
 
-One file per experiment, one JSON object a line, keyed by a hash of all that determines a completion. A record holds the
-completion and the messages of its request. A run looks up each request before it asks the server, so a stopped run
-continues, and T raised from 5 to 10 reuses the earlier steps. It reads the other journals in the folder too: step 0 of
-an RSA run is the baseline's samples. If two journals hold a key, the run's own counts, else the last by name.
+Each experiment has one file, with one JSON object per line. A record contains a completion and the messages of its
+request. Its key is a hash of everything that determines the completion. A run looks up each request before sending it.
+So a stopped run continues, and a run with T=10 reuses the first 5 steps of a run with T=5. A run reads all journals of
+its folder, so RSA reuses the baseline's samples as step 0. If several journals contain a key, the run's own journal
+has priority, then the last file by name.
 
-A line is written when its completion arrives (it survives kill -9), and is on the disk within SYNC_SECONDS. If the last
-line is torn, or the checksum of a line is wrong, its request is sent again. The checksum comes last in a line and
-covers all bytes before it, so that a line is checked without parsing. Memory holds the offsets of records, and no text.
+A line is written when its completion arrives (it survives kill -9), and is on the disk within SYNC_SECONDS. If a line
+is incomplete or has a wrong checksum, its request is sent again. The checksum ends the line and covers all bytes before
+it, so checking a line needs no parsing. Only the offsets of the records are kept in memory.
 
-If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before a request, a line with that
-field alone notes its highest possible cost. The record of its completion gives back the rest as a negative amount.
-"""
+If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before each request, a line with
+only this field stores the highest possible cost. The completion's record gives back the rest, as a negative amount."""
 
 import fcntl
 import hashlib
@@ -35,17 +35,17 @@ from core.base.files import trouble
 from core.types import Completion, Message, are_messages
 
 SYNC_SECONDS = 1.0
-READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
+READ_BYTES = 8192  # size of one read when a record is looked up. Most records are shorter
 
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
 _PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
-_PAID_BYTES = 80  # the end of a line, which is searched for it
+_PAID_BYTES = 80  # only so many bytes at a line's end are searched for _PAID
 
 
 def content_key(content: Any) -> str:
-    """Return 128 bits of the SHA-256 of `content` as canonical JSON."""
+    """Return 128 bits of the SHA-256 of `content` as canonical JSON, in 32 hexadecimal digits."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -63,17 +63,17 @@ class _File:
 
     def __init__(self, path: Path, fd: int | None = None) -> None:
         try:
-            self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # kept open: records are read one by one
+            self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # stays open, to read single records later
         except OSError as error:
-            raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix that, or move it away") from None
-        self.places: dict[int, int] = {}  # the offset of each record by its key
-        self.end = 0  # the offset after the last whole line
+            raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix or move the file") from None
+        self.places: dict[int, int] = {}  # key -> offset of its record
+        self.end = 0  # the offset after the last complete line
         self.damaged: list[int] = []  # numbers of unreadable lines
         self.paid = 0.0  # dollars
         self.scan()
 
     def scan(self) -> None:
-        """Note the records and payments after `end`."""
+        """Read the lines after `end`. Store the offsets of their records, and add up their payments."""
         with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
             file.seek(self.end)
             for count, line in enumerate(file, 1):
@@ -88,7 +88,7 @@ class _File:
                 self.end += len(line)
 
     def line(self, offset: int) -> bytes:
-        """Read the line at `offset`; it is empty if the file has become shorter."""
+        """Return the line at `offset`. The line is empty if the file has become shorter since the scan."""
         line = os.pread(self.fd, READ_BYTES, offset)
         while b"\n" not in line and (more := os.pread(self.fd, len(line), offset + len(line))):
             line += more
@@ -96,27 +96,27 @@ class _File:
 
 
 class Records:
-    """Records of journals by their keys."""
+    """The records of one or more journals, by key."""
 
     def __init__(self) -> None:
-        self._files: list[_File] = []  # the last one that holds a key counts
-        self.doubted: dict[str, str] = {}  # by key: the fault of a record with the right checksum
+        self._files: list[_File] = []  # if several contain a key, the last file has priority
+        self.doubted: dict[str, str] = {}  # key -> error, for records that have a valid checksum but are no completions
 
     def __len__(self) -> int:
         return sum(len(file.places) for file in self._files)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """Return the fields of the completion under `key`, or None."""
+        """Return the fields of the completion with this `key`, or None if there is no valid record."""
         found = self.record(key)
         return None if found is None else found.completion
 
     def record(self, key: str) -> Record | None:
-        """Return the record under `key`, or None."""
+        """Return the record with this `key`, or None if there is none or it is damaged."""
         number = int(key, 16)
         for file in reversed(self._files):
             if (offset := file.places.get(number)) is not None:
                 line = file.line(offset)
-                if _key(line) != number:  # changed since it was scanned
+                if _key(line) != number:  # the line has changed since the scan
                     return None
                 try:
                     return _record(line)
@@ -131,8 +131,8 @@ class Records:
 
 
 class Archive(Records):
-    """All journals of a folder, read-only; use it as a context manager. A run may write to them meanwhile.
-    If two hold a key, the one named `first` counts."""
+    """All journals of a folder, read-only. Use it as a context manager. Runs may write to the journals meanwhile.
+    If several journals contain a key, the journal named `first` has priority."""
 
     def __init__(self, folder: Path, first: str = "") -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Archive(Records):
         self._close()
 
     def refresh(self) -> None:
-        """Read the new lines and files. Raises UserError if a journal can't be read."""
+        """Read the lines and files that are new since the last call. Raises UserError if a journal can't be read."""
         for path in filter(Path.is_file, self.folder.glob("*.jsonl")):
             if path in self._known:
                 self._known[path].scan()
@@ -158,14 +158,14 @@ class Archive(Records):
 
 
 class Journal(Records):
-    """The journal in `path`; use it as a context manager. One process may write it at a time. If `is_private`, only its
-    owner may read it."""
+    """The journal in the file `path`. Use it as a context manager. Only one process at a time may write to it.
+    If `is_private`, only the file's owner may read it."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__()
         self.path, self._mode = path, 0o600 if is_private else 0o644
-        self.damaged: list[int] = []  # numbers of unreadable lines; their requests are sent again
-        self._refused: OSError | None = None  # the error of the last sync
+        self.damaged: list[int] = []  # numbers of unreadable lines, whose requests are sent again
+        self._refused: OSError | None = None  # the last error of fsync
         self._dirty = threading.Event()
         self._stop = threading.Event()
 
@@ -175,22 +175,22 @@ class Journal(Records):
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
         except OSError as error:
             raise UserError(
-                f"the journal {self.path} can't be written ({error.strerror}). Set RESULTS_DIR to a folder you own"
+                f"cannot write the journal {self.path} ({error.strerror}). Set RESULTS_DIR to a writable folder"
             ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._fd)
             raise UserError(
-                f"another run is writing {self.path}. Wait for it, stop it, or give this one a RESULTS_DIR of its "
-                "own (in Python, a name)"
+                f"another run is writing {self.path}. Wait for that run, stop it, or set another RESULTS_DIR for this "
+                "run (in Python: another name)"
             ) from None
         others = sorted(self.path.parent.glob("*.jsonl"))
         self._files = [_File(other) for other in others if other != self.path and other.is_file()]
         self._own = _File(self.path, self._fd)
         self._files.append(self._own)
         self.damaged, self._first = self._own.damaged, self._own.end
-        os.ftruncate(self._fd, self._own.end)  # cut off a torn last line: the next record must start a line
+        os.ftruncate(self._fd, self._own.end)  # drop an incomplete last line, because a record must start a new line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
         self._syncer.start()
         return self
@@ -204,14 +204,14 @@ class Journal(Records):
         self._close()
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
-        """Append a record, and the dollars `paid` for it since its last line.
-        Raises UserError if the disk is full, and leaves the journal whole."""
+        """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
+        Raises UserError if the disk is full. Then the journal contains only the earlier records."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place
 
     def pay(self, amount: float) -> None:
-        """Note a payment in dollars; a negative amount is given back. Raises UserError if the disk is full."""
+        """Append a payment in dollars. A negative payment gives money back. Raises UserError if the disk is full."""
         self._append({}, amount)
 
     @property
@@ -231,17 +231,17 @@ class Journal(Records):
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
-            raise trouble(self.path, error, f"the {len(self)} completions kept so far are safe") from None
+            raise trouble(self.path, error, f"the {len(self)} completions so far are saved") from None
         self._own.end += len(line)
         self._own.paid += paid
         self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
-        """Return whether the record of `key` precedes the opening of this journal."""
+        """Return whether the record of `key` existed before this journal was opened."""
         return self._own.places.get(int(key, 16), -1) < self._first
 
     def _put_back(self) -> None:
-        """Restore the file from its open descriptor if someone removed it during the run."""
+        """Restore the file from its open descriptor, after it was removed during the run."""
         with suppress(OSError), open(self._fd, "rb", closefd=False) as held:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "xb") as file:
@@ -262,7 +262,7 @@ class Journal(Records):
 
 
 def _record(line: bytes) -> Record:
-    """Parse a line. Raises ValueError if it holds no completion with its messages."""
+    """Parse a line. Raises ValueError if it contains no completion, or no messages of its request."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -274,7 +274,7 @@ def _record(line: bytes) -> Record:
 
 
 def _key(line: bytes) -> int | None:
-    """Return the key of a record; None if the line is damaged or no record."""
+    """Return the key of the record in a line, or None if the line is damaged or contains no record."""
     found = _BEGINNING.match(line) if _is_whole(line) else None
     return int(found[1], 16) if found else None
 
@@ -284,7 +284,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def from_record(key: str, record: Mapping[str, Any]) -> Completion:
-    """Return the completion under `key`. Raises ValueError if a field has the wrong name, type or range."""
+    """Build the completion with this `key` from its record. Raises ValueError for an unknown field or a wrong value."""
     convert(record, _KEPT)
     return Completion(key=key, reused=True, **record)
 
@@ -294,7 +294,7 @@ def to_record(completion: Completion) -> dict[str, Any]:
 
 
 def _model() -> type[Struct]:
-    """Build the msgspec model of a record: the fields of a completion with the ranges of their numbers."""
+    """Build the msgspec model of a completion's fields, with the valid range of each number."""
     count = Annotated[int, Meta(ge=0)]
     finite = Annotated[float, Meta(ge=-1e15, le=1e15)] | None
     ranged: Any = {int: count, list[int]: list[count], float: Amount, float | None: finite}

@@ -1,4 +1,4 @@
-"""Limit the requests in flight; the most urgent waiting request is sent next."""
+"""Limit the requests in flight, and send waiting requests in the order of their priority."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,19 +8,19 @@ from itertools import count
 
 
 class Slots:
-    """An asyncio.Semaphore whose waiters have priorities."""
+    """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._free = limit  # above 0 only if no request waits
+        self._free = limit  # while requests wait, this is 0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._turns = count()
         self.is_closed = False
-        self._empty = asyncio.Event()  # set when the last slot is given back after closing
+        self._empty = asyncio.Event()  # set after `close`, when the last slot is released
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
-        """Hold a slot. The highest priority is served first, and equals in order of arrival."""
+        """Hold a slot while the block runs. Waiters are served by `priority` (the highest first), then by arrival."""
         if self._free and not self.is_closed:
             self._free -= 1
         else:
@@ -29,7 +29,7 @@ class Slots:
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it had just been given the slot
+                if not turn.cancelled():  # the slot was handed over just before the cancellation
                     self._release()
                 raise
         try:
@@ -38,7 +38,7 @@ class Slots:
             self._release()
 
     def _release(self) -> None:
-        """Hand the slot to the next waiter that was not cancelled."""
+        """Hand the slot to the next waiter that was not cancelled, or count it as free."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():
@@ -53,10 +53,10 @@ class Slots:
         return self._limit - self._free
 
     def close(self) -> None:
-        """Hand out no further slot: a waiter waits until it is cancelled."""
+        """Close the queue. Then no more slots are handed out, and waiting requests stay until they are cancelled."""
         self.is_closed = True
 
     async def empty(self) -> None:
-        """Wait until the last slot of a closed queue is given back."""
+        """Wait until all slots are released. Call `close` first."""
         if self.held:
             await self._empty.wait()

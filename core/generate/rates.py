@@ -1,7 +1,7 @@
-"""Pause all requests to a server that refuses them for the rate (status 429), and keep fewer in flight.
+"""Pause all requests after a rate limit's refusal (status 429), and then keep fewer requests in flight.
 
-A request enters here before it is sent, and waits as long as it must. aiolimiter was measured and not used: its bucket
-lets twice the limit through in the first minute, and it ignores refusals.
+Each request calls `enter` before it is sent, and waits there. We measured aiolimiter and do not use it: it ignores
+refusals, and lets twice the limit through in the first minute.
 """
 
 import asyncio
@@ -9,30 +9,30 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 
-LEAST = 2  # requests that refusals leave in flight: one may take long, another shows whether the limit has passed
+LEAST = 2  # the lowest limit of requests in flight: one may take long, and another shows whether refusals have ended
 
 
 class Rates:
-    """The pauses of one server. `pause(round, wait)` returns the seconds to pause after a refusal: `wait` is the time
-    that the server asks for (or None), `round` counts the pauses since the last reply, from 0.
+    """The rate limit of one server. `pause(round, wait)` returns the seconds to pause after a refusal. `wait` is the
+    server's Retry-After (or None), and `round` counts the pauses since the last reply, from 0.
 
-    Each refusal takes one off the limit of requests in flight, a wave of refusals at most half of it. A reply adds one.
-    """
+    Each refusal lowers the limit of requests in flight by one, but one wave of refusals at most halves it. Each reply
+    raises this limit by one."""
 
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause
         self._in_flight = 0
-        self._most: float = math.inf  # requests in flight
-        self._least = LEAST  # the lowest limit of this wave of refusals
+        self._most: float = math.inf  # the current limit of requests in flight
+        self._least = LEAST  # this wave of refusals may not lower the limit below this number
         self._changed = asyncio.Event()
-        self._line = asyncio.Lock()  # first come, first served
-        self._paused_at, self._until = -math.inf, -math.inf  # the last pause
+        self._line = asyncio.Lock()  # serves requests in order of arrival
+        self._paused_at, self._until = -math.inf, -math.inf  # beginning and end of the last pause
         self._round = 0
-        self.refused_since: float | None = None  # the first refusal since the last reply
-        self.waiting = 0  # requests that have not entered yet
+        self.refused_since: float | None = None  # the time of the first refusal since the last reply
+        self.waiting = 0  # requests that wait in `enter`
 
     async def enter(self) -> float:
-        """Wait until a request may be sent, and return the event loop's time. `leave` must follow."""
+        """Wait until a request may be sent, and return the event loop's time. Call `leave` after the request."""
         self.waiting += 1
         try:
             async with self._line:
@@ -55,10 +55,10 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests: the server has refused one for the rate and asks to `wait`."""
+        """Pause all requests. A request sent at time `entered` was refused with a Retry-After of `wait` seconds."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
-        if entered > self._paused_at:  # else it was sent before that pause began, and belongs to the last wave
+        if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave
             self._round, self._paused_at = self._round + 1, now
             self._most, self._least = min(self._most, self._in_flight), max(LEAST, self._in_flight // 2)
         self._most = max(self._least, self._most - 1)

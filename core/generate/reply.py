@@ -1,4 +1,4 @@
-"""Parse a server's response into a Reply, or raise the Failure that it shows."""
+"""Parse a server's response into a Reply, or raise a Failure if the response is an error or unusable."""
 
 import json
 import math
@@ -14,25 +14,25 @@ from core.base.prices import Counted
 from core.types import BROKEN, CUT, Message, end_of
 
 LONGEST_WORDS = 300  # characters of a server's error message that are shown
-MOST_TOKENS = 10**12  # a higher count in a reply is ignored
-PASSING = (408, 409, 425, 429)  # statuses of temporary errors, besides 5xx
-THROTTLED = 429
-PASSED_ON = (408, 502, 504, 524)  # statuses of a gateway whose model may still work on the request
+MOST_TOKENS = 10**12  # a higher token count in a reply is ignored
+PASSING = (408, 409, 425, 429)  # status codes of temporary errors, besides 5xx
+THROTTLED = 429  # the status code of a rate limit
+PASSED_ON = (408, 502, 504, 524)  # status codes of a gateway. The model may still work on the request
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|payment[ _]required"
     r"|billing_(?:hard_limit|not_active)"
 )
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
-_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields of an error with its message
-_DEEPEST = 5  # levels of an error, or of a message's parts, that are searched
-LEAST_CUT = 200  # tokens; no server cuts a shorter prompt
-_KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # of a message's parts, by type
+_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields that may hold an error's message
+_DEEPEST = 5  # nested levels of an error, or of a message's parts, that are searched
+LEAST_CUT = 200  # tokens. No server cuts a shorter prompt
+_KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # a part's type -> field of its text
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A server's reply. Tokens are 0 if the server does not report them. Lone surrogates are replaced."""
+    """A server's reply. Token counts are 0 if the server does not report them. Texts contain no lone surrogates."""
 
     model: str
     content: str
@@ -42,64 +42,64 @@ class Reply:
     cached_tokens: int
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
-    logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None if one is missing
+    logprob: float | None = None  # the sum of all tokens' natural log-probabilities, or None if one is missing
 
     @property
     def counted(self) -> Counted:
-        """The prompt, cached and completion tokens; None if not reported. A prompt or a text never has 0."""
+        """The prompt, cached and completion tokens. A prompt or a text has tokens, so a count of 0 becomes None."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
         completion = self.completion_tokens if self.completion_tokens or is_silent else None
         return self.prompt_tokens or None, self.cached_tokens, completion
 
 
 class Failure(Exception):
-    """A request without a usable reply; the text is the reason."""
+    """A request without a usable reply. The error's text is the reason."""
 
-    is_free = False  # it can't be charged: it was refused before any token, or never arrived
+    is_free = False  # the provider can't charge for it: it was refused before any token, or never arrived
     may_pass = True  # a retry may help
-    tries = math.inf  # the most tries that fail in this way
-    is_final = False  # this request can never succeed: the journal keeps that
+    tries = math.inf  # after so many failures of this kind, the request is given up
+    is_final = False  # this request can never succeed, so the journal stores its failure
     what = ""  # the beginning of `words`
 
     @property
     def words(self) -> str:
-        """The error that a completion records."""
+        """The error message that the completion stores."""
         return f"{self.what}{self}"
 
 
 class Lost(Failure):
-    """The connection was refused, or ended before the reply did."""
+    """A connection that was refused, or that ended before the reply was complete."""
 
     what = "no connection: "
 
 
 class Malformed(Failure):
-    """The response is no chat completion, though its status is 200."""
+    """A response with status 200 that is not a complete chat completion."""
 
-    what = "the server's answer could not be read: "
+    what = "the server's response is not a chat completion: "
 
 
 class Oversized(Failure):
-    """The reply is larger than its cap allows, and was cut off."""
+    """A reply with more bytes than its token limit allows. The rest was not read."""
 
     may_pass = False
 
 
 class Stalled(Failure):
-    """No byte came for too long. The patience doubles with each try."""
+    """A request that received no data for too long. Each retry waits twice as long."""
 
     tries = 3
 
 
 class Overtime(Failure):
-    """The reply took longer than the time limit of a request."""
+    """A reply that took longer than the time limit of a request."""
 
     tries = 2
 
 
 class Refused(Failure):
-    """An error response; the text is the server's message on one line. `wait`: the seconds that the server asks for.
-    `body` is text or JSON. `is_within`: the error came within a reply, whose tokens may be charged."""
+    """An error response. Its text is the server's message on one line. `wait` is its Retry-After in seconds.
+    `body` is text or JSON. `is_within` means that the error ended a reply whose tokens the provider may charge."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> None:
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
@@ -108,31 +108,31 @@ class Refused(Failure):
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
         self.is_final = status in (400, 413, 422)
-        is_too_large = "request too large" in self._all  # for the limit of tokens a minute
+        is_too_large = "request too large" in self._all  # one request exceeds the limit of tokens per minute
         self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
 
     def names(self, field: str) -> bool:
-        """Return whether the error names this `field` of a request."""
+        """Return whether the error message mentions this `field` of a request."""
         return bool(re.search(rf"\b{field}\b", self._all))
 
     @property
     def is_unpaid(self) -> bool:
-        """True if quota or credit is used up. Unlike a rate limit, that does not pass by itself."""
+        """True if the account's quota or credit is used up. Unlike a rate limit, this error does not pass by itself."""
         return self.status == 402 or (self.status in (400, 403, 429) and bool(_UNPAID.search(self._all)))
 
     @property
     def is_filtered(self) -> bool:
-        """True if a content filter refuses this prompt."""
+        """True if the server's content filter refuses the prompt."""
         return bool(_FILTERED.search(self._all))
 
 
 @dataclass
 class _Message:
-    """A streamed message so far."""
+    """The part of a streamed message that has arrived."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
-    tokens: list[Any] = field(default_factory=list)  # with their probabilities
+    tokens: list[Any] = field(default_factory=list)  # each with its probability
     usage: Any = None
     model: Any = None
 
@@ -143,7 +143,7 @@ class _Message:
         if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
             raise Malformed(f"a chunk without choices: {chunk!r:.80}")
         if (choice := _first(choices)) is None:
-            return  # other choices were not requested
+            return  # this chunk belongs to another choice, which was not requested
         delta = choice.get("delta") or {}
         if not isinstance(delta, dict):
             raise Malformed(f"a chunk without text: {chunk!r:.80}")
@@ -153,20 +153,20 @@ class _Message:
         self.tokens += _listed(choice.get("logprobs"))
 
     def whole(self) -> dict[str, Any]:
-        """Return the JSON object of the same reply without streaming."""
+        """Return the JSON object that the server would send for this message without streaming."""
         message = {name: "".join(parts) for name, parts in self.texts.items()}
         choice = {"message": message, "finish_reason": self.finish_reason, "logprobs": {"content": self.tokens}}
         return {"model": self.model, "choices": [choice], "usage": self.usage}
 
 
 async def read(parts: AsyncIterator[bytes]) -> Reply:
-    """Read a chat completion from server-sent events or one JSON object, whatever its content type.
-    Raises Malformed if it is none or a stream was cut off, and Refused if it is an error."""
+    """Read a chat completion from a stream of server-sent events or a JSON object, whatever the content type.
+    Raises Refused for an error. Raises Malformed if the stream was cut off or there is no chat completion."""
     message, others = _Message(), list[bytes]()
     is_stream = is_done = False
     async for line in _lines(parts):
         if not line.startswith(b"data:"):
-            others.append(line)  # a comment, an event's name or a blank line of a stream; or a part of JSON
+            others.append(line)  # a part of JSON, or a stream's comment, event name or blank line
             continue
         is_stream, data = True, line[5:].strip()
         if data == b"[DONE]":
@@ -176,12 +176,12 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
     if not is_stream:
         return reply_from(_object(b"\n".join(others)))
     if not is_done and not (message.finish_reason and message.usage):
-        raise Malformed("the stream ended before the reply did")
+        raise Malformed("the stream ended before the reply was complete")
     return reply_from(message.whole())
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    open_line: list[bytes] = []  # pieces of the line that has not ended; joined once, however long it is
+    open_line: list[bytes] = []  # pieces of the unfinished line. Joining them only once keeps long lines cheap
     async for part in parts:
         *ended, last = part.split(b"\n")
         for piece in ended:
@@ -192,7 +192,7 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises Refused if it is an error, else Malformed if it is no object."""
+    """Parse a JSON object. Raises Refused if it contains an error, and Malformed if the data is no JSON object."""
     found = _json(data.decode("utf-8", "replace"))
     if not isinstance(found, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
@@ -210,15 +210,15 @@ def _json(text: str) -> Any:
 
 
 def reply_from(found: dict[str, Any]) -> Reply:
-    """Return the reply in a chat completion's JSON object. Raises Malformed if it is none."""
+    """Return the reply in the JSON object of a chat completion. Raises Malformed if the object contains no reply."""
     choices = found.get("choices")
     choice = _first(choices) or choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
-    if not finish or end_of(finish) == BROKEN:  # a part must not count as the whole
-        raise Malformed(f"the reply has no end (finish_reason {finish or None})")
+    if not finish or end_of(finish) == BROKEN:  # the beginning of a reply must not count as a whole reply
+        raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
     if end_of(finish) == CUT:
         finish = CUT
     texts: dict[str, str] = {}
@@ -244,20 +244,20 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server cut these `messages`: it counts fewer prompt tokens than they have words. Usual
-    tokenizers make no token of two words or of more than 256 characters; a fifth is subtracted for exceptions."""
+    """Return whether the server cut these `messages`. If it did, it counts fewer prompt tokens than 80% of the words,
+    or fewer than one per 256 characters. Tokens of common tokenizers are rarely longer."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
 
 
 def _first(choices: list[Any]) -> dict[str, Any] | None:
-    """Find the choice of index 0, or one without an index."""
+    """Return the first choice that has index 0 or no index, or None if there is none."""
     return next((each for each in choices if isinstance(each, dict) and not each.get("index")), None)
 
 
 def _texts(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a message or chunk, each with its kind. A field may be a list of parts, each with a type."""
+    """Yield the kind and text of each part of a message or chunk. A field is a text or a list of typed parts."""
     for name in ("content", "reasoning_content", "reasoning", "refusal"):
         yield from _parts(name, message.get(name))
 
@@ -275,7 +275,8 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
-    """Read prompt, cached and completion tokens. Some servers count thinking only in the total, such as Google's."""
+    """Return the prompt, cached and completion tokens, each 0 if not reported.
+    Some servers (such as Google's) count thinking only in the total, which then determines the completion tokens."""
     if not isinstance(usage, dict):
         return 0, 0, 0
     prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
@@ -291,23 +292,23 @@ def _string(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a text field without lone surrogates, which can't be sent again. Raises Malformed if it is no text."""
+    """Return a text field without lone surrogates, which requests can't contain. Raises Malformed for other types."""
     return "" if value is None else storable(_string(value))
 
 
 def _count(value: Any) -> int:
-    """Return a number of tokens; 0 if the value can't be one."""
+    """Return the value if it can be a number of tokens, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST_TOKENS else 0
 
 
 def _listed(logprobs: Any) -> list[Any]:
-    """Return the list of tokens in a field "logprobs"; it may hold anything."""
+    """Return the list of tokens in the field "logprobs", or [] if there is no such list."""
     listed = logprobs.get("content") if isinstance(logprobs, dict) else None
     return listed if isinstance(listed, list) else []
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:
-    """Return the alternatives for the first token."""
+    """Return the natural log-probability of each alternative for the first token, or {} if they can't be read."""
     try:
         given = {_text(t["token"]): float(t["logprob"]) for t in tokens[0]["top_logprobs"]}
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
@@ -316,11 +317,11 @@ def _logprobs(tokens: list[Any]) -> dict[str, float]:
 
 
 def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
-    """Return the sum over all `tokens`; None if fewer are listed than the server `counted` (0: unknown).
+    """Return the sum of all log-probabilities, or None if fewer `tokens` are listed than the server `counted`.
 
-    llama.cpp lists a character of several tokens with the probability of the last one only, and lists neither the stop
-    text nor the token that contains it. So one token may be missing at the end, if the listed ones end like `text` and
-    the last one is not "", the token that ends a turn."""
+    For a character of several tokens, llama.cpp lists only the last token's probability. It omits the token with the
+    stop text. So one token may be missing at the end if the listed tokens end like `text`. But the last listed token
+    must not be "", which ends a message. `counted` is 0 if unknown."""
     try:
         given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
         total = math.fsum(logprob for _, logprob in given)
@@ -331,14 +332,14 @@ def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float |
     missing = counted - len(given)
     if missing > 0:
         listed, text = "".join(token for token, _ in given).strip(), text.strip()
-        is_whole = listed.endswith(text) or text.endswith(listed)  # one may begin earlier: with thinking or an opening
+        is_whole = listed.endswith(text) or text.endswith(listed)  # thinking or an opening may precede the text
         if missing > 1 or finish != "stop" or not given[-1][0] or not is_whole:
             return None
     return total
 
 
 def _words(error: Any, depth: int = 0) -> str:
-    """Return the message in an error object: OpenAI's {"error": {"message"}}, plainer forms, or a validator's list."""
+    """Return the message in a server's error (in OpenAI's form, a simpler form, or a validator's list), or ""."""
     if isinstance(error, str):
         return error.strip()
     if depth > _DEEPEST or not isinstance(error, dict | list):
@@ -351,7 +352,7 @@ def _words(error: Any, depth: int = 0) -> str:
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait; None without a number. A date is ignored: our own pauses do."""
+    """Return the seconds of a Retry-After header, or None. A date is ignored, because our own pauses suffice."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             seconds = float(headers.get(name, "")) * unit

@@ -1,8 +1,8 @@
-"""Retry requests, and end the run if the server is lost.
+"""Retry failed requests, and end the run if the server no longer answers.
 
-A failed request is retried for about two minutes. The run ends if the server is away for as long, or if it sends
-nothing usable: sooner if it never did. A prompt that fails while others succeed ends nothing. A rate limit pauses all
-requests.
+A failed request is retried for about two minutes. The run ends if the server is unreachable for two minutes, or sends
+no usable reply for ten minutes. If the server has never sent a usable reply, the run ends sooner. If other prompts
+still succeed, a failed prompt does not end the run. A rate limit pauses all requests.
 """
 
 import asyncio
@@ -24,43 +24,43 @@ from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Rep
 if TYPE_CHECKING:
     from core.generate.wire import Wire
 
-RETRIES = 8  # waits of 0.5, 1, 2 … 64 s
-AWAY_SECONDS = 128.0  # the longest that a server may be away
-LONGEST_WAIT = 600.0  # seconds; a longer Retry-After is shortened to this
-THROTTLED_SECONDS = 3600.0  # the longest that a server may refuse all requests for the rate
-IDLE_SECONDS = 60.0  # after a pause as long, another server may answer at the address
-# If a request fails for good, the server is given up if no reply was usable for so many seconds. Before the first
-# reply, it is given up if so many different prompts fail for good.
+RETRIES = 8  # after pauses of 0.5, 1, 2 … 64 s
+AWAY_SECONDS = 128.0  # a server that is unreachable for longer ends the run
+LONGEST_WAIT = 600.0  # seconds. A longer Retry-After is shortened to this
+THROTTLED_SECONDS = 3600.0  # a rate limit that refuses all requests for longer ends the run
+IDLE_SECONDS = 60.0  # after a pause this long, the next request first checks that the server is still the same
+# A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the first usable reply,
+# the run ends when PROMPTS_NEVER different prompts have failed for good.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
-REASON = 60  # characters of a failure that the bar shows
+REASON = 60  # the progress bar shows so many characters of a failure
 KEPT = "finished work is kept"
 
 
 class Over(RunFailed):
-    """Quota or credit is used up, or the rate limit refuses all requests without end: nothing more is sent."""
+    """An error that stops all requests. Quota or credit is used up, or a rate limit has lasted for too long."""
 
 
 class Asker:
-    """A client that retries, with at most `limit` requests in flight; use it as a context manager. A request may take
-    `timeout` seconds and be silent for `stall` seconds. `say` shows a line to the user."""
+    """A client that retries requests, with at most `limit` in flight. Use it as a context manager. A try fails after
+    `timeout` seconds, or after `stall` seconds without data. `say` shows a line to the user."""
 
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
-        self._wire: Wire  # since it was entered
+        self._wire: Wire  # set by __aenter__
         self._rates = Rates(_pause_for)
-        self._again: dict[object, str] = {}  # the requests that are retried, and why
-        self._away: float | None = None  # since when no connection succeeds; monotonic, like all times here
-        self._usable_at: float | None = None  # when the last usable reply came
-        self._failed: set[str] = set()  # prompts that have failed for good since then
-        self._asked = time.monotonic()  # when the last request was sent
-        self._names: set[str] = set()  # of the model in its replies
-        self._doubted = False  # whether another server may answer now
+        self._again: dict[object, str] = {}  # request that is being retried -> its last failure
+        self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
+        self._usable_at: float | None = None  # the time of the last usable reply
+        self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
+        self._asked = time.monotonic()  # the time of the last request
+        self._names: set[str] = set()  # names of the model in the server's replies
+        self._doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
         self._has_warned = False
 
     async def __aenter__(self) -> "Asker":
-        from core.generate.wire import Wire  # takes a while to load
+        from core.generate.wire import Wire  # slow to import
 
         self._wire = await Wire(self.server, self._limit).__aenter__()
         return self
@@ -74,31 +74,31 @@ class Asker:
 
     @property
     def streamed(self) -> int:
-        """An estimate of the tokens in unfinished replies; 0 if the server does not stream."""
+        """An estimate of the tokens received in unfinished replies, or 0 if the server does not stream."""
         return self._wire.streamed
 
     @property
     def trouble(self) -> str:
-        """The reason why requests are not answered now, in a few words; "" if they are."""
+        """The reason why the server does not answer requests now, in a few words, or "" if it answers."""
         if self._away is not None:
-            return f"server away {time.monotonic() - self._away:.0f} of {AWAY_SECONDS:.0f} s"
+            return f"server unreachable for {time.monotonic() - self._away:.0f} s (at most {AWAY_SECONDS:.0f} s)"
         if self._rates.waiting:
-            return f"rate limit: {self._rates.waiting} wait, next in {math.ceil(self._rates.seconds_left)} s"
-        return f"retrying {len(self._again)}" if self._again else ""
+            return f"rate limit: {self._rates.waiting} requests wait, next in {math.ceil(self._rates.seconds_left)} s"
+        return f"retrying {len(self._again)} requests" if self._again else ""
 
     @property
     def reason(self) -> str:
-        """The newest failure among the requests that are retried; "" without any."""
+        """The newest failure of the requests that are being retried, or "" if there are none."""
         return next(reversed(self._again.values())) if self._again else ""
 
     @property
     def is_answered(self) -> bool:
-        """True once a reply was usable."""
+        """True if the server has sent a usable reply."""
         return self._usable_at is not None
 
     async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
-        """Return the reply to a request, paid from `hold`. `prompt` identifies its messages.
-        Raises Failure after the last try; Over, RunFailed or UserError if no request would succeed."""
+        """Send a request, retry it if it fails, and return the reply. `prompt` identifies its messages, and `hold` pays
+        for it (see Hold.pay). Raises Failure after the last try, and Over, RunFailed or UserError to end the run."""
         mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
         since = asyncio.get_running_loop().time()
         try:
@@ -114,7 +114,7 @@ class Asker:
                     if not failure.may_pass:
                         raise
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
-                        continue  # it waits with all others, and this was no try
+                        continue  # it waits like all requests, and this refusal does not count as a try
                     tried[type(failure)] += 1
                     self._again[mine] = one_line(failure.words, REASON)
                     is_silent = (self._usable_at or -math.inf) < began
@@ -127,7 +127,7 @@ class Asker:
             self._again.pop(mine, None)
 
     async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
-        """Send a request when the rates allow."""
+        """Wait until the rate limit allows a request, then send it. Raises Failure."""
         entered = await self._rates.enter()
         try:
             reply = await self._wire.exchange(body, patience, self._timeout)
@@ -141,7 +141,7 @@ class Asker:
         return reply
 
     async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
-        """Note a usable reply. Raises as `_check` does if it names another model than earlier replies."""
+        """Note a usable reply. If the reply names another model than earlier replies, check the server again."""
         if reply.model not in self._names:
             if self._names:
                 self._doubted = True
@@ -152,13 +152,13 @@ class Asker:
         if not self._has_warned and is_cut(reply, body["messages"]):
             self._has_warned = True
             self._say(
-                f"warning: the server at {self.server.base_url} counts {reply.prompt_tokens} tokens in a prompt with "
-                "more words: it cuts long prompts silently, or does not count cached tokens. Give it a longer context "
-                "(Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+                f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a prompt "
+                "with more words. The server cuts long prompts, or does not count cached tokens. Start it with a "
+                "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
     def _heard(self, failure: Failure) -> None:
-        """Note a failure. Raises Over if quota is used up, and UserError if a server started here has ended."""
+        """Note a failure. Raises Over if quota is used up, and UserError if a server that we started has ended."""
         if isinstance(failure, Lost):
             self._doubted = True
             if why := self.server.failure():
@@ -168,12 +168,12 @@ class Asker:
             self._away = None
         if isinstance(failure, Refused) and failure.is_unpaid:
             raise Over(
-                f"quota or credit at {self.server.base_url} is used up: {failure}. Add some, then run the same command "
-                f"again: {KEPT}"
+                f"quota or credit at {self.server.base_url} is used up: {failure}. Add credit, and run the same "
+                f"command again: {KEPT}"
             ) from None
 
     def _is_throttled(self, failure: Failure) -> bool:
-        """Return whether a rate limit refused the request. Raises Over if it has refused all for too long."""
+        """Return whether a rate limit refused the request. Raises Over if it has refused all requests for too long."""
         if not (isinstance(failure, Refused) and failure.status == THROTTLED):
             return False
         since = self._rates.refused_since
@@ -185,23 +185,23 @@ class Asker:
         return True
 
     def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
-        """Return the seconds before the next try. `is_silent`: no usable reply has come since the first try.
-        Raises UserError if the server was away for too long."""
-        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # a population should not return all at once
+        """Return the seconds before the next try. `is_silent` is true if no usable reply has come since the first try.
+        Raises UserError if the server was unreachable for too long."""
+        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # spreads the requests that failed at the same time
         if isinstance(failure, Refused):
             return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))
         if isinstance(failure, Lost) and self._away is not None:
             left = self._away + AWAY_SECONDS - time.monotonic()
             if left <= 0 or (is_silent and tries > RETRIES):
                 raise UserError(
-                    f"the server at {self.server.base_url} does not answer any more ({failure}). Start it again "
-                    f"and run the same command: {KEPT}"
+                    f"the server at {self.server.base_url} no longer answers ({failure}). Start it again, and run the "
+                    f"same command again: {KEPT}"
                 ) from None
             return min(wait, left)
         return wait
 
     def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
-        """Note that a request has failed for good. Raises RunFailed if the server is given up."""
+        """Note that a request has failed for good. Raises RunFailed if the server sends no usable replies."""
         self._failed.add(prompt)
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
@@ -209,39 +209,39 @@ class Asker:
             is_enough = time.monotonic() - self._usable_at > SECONDS_SINCE
         if is_enough and not self._wire.is_at_work(since):
             raise RunFailed(
-                f"the server at {self.server.base_url} sends nothing usable (last failure: "
-                f"{failure.words.rstrip('.')}). Fix that and run the same command again: {KEPT}"
+                f"the server at {self.server.base_url} sends no usable replies (last failure: "
+                f"{failure.words.rstrip('.')}). Fix the server, and run the same command again: {KEPT}"
             )
 
     async def _check(self) -> None:
-        """Check, after a lost connection or a pause, that the server is still the one that the run began with.
-        Raises UserError if it serves another model, and Lost if it does not answer."""
+        """Check, after a lost connection or a pause, that the server is still the same as at the run's beginning.
+        Raises UserError if the server has another model now, and Lost if the server does not answer."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()
         if not self._doubted:
             return
         async with self._checking:
             if not self._doubted:
-                return  # another request has checked
+                return  # another request has checked the server meanwhile
             ours = self.server
             try:
                 now = await asyncio.to_thread(ours.look, ours)
             except UserError as error:
-                raise UserError(f"{error} ({KEPT}; this run began with {ours.origin})") from None
+                raise UserError(f"{error} ({KEPT}, and this run began with {ours.origin})") from None
             if now is None:
                 raise Lost("nothing answers")
             self._away = None
             if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
                 raise UserError(
                     f"the server at {ours.base_url} is now {now.origin}, but this run began with {ours.origin}. Start "
-                    f"that one again, or run the same command to begin anew with this one: {KEPT}"
+                    f"the old server again, or run the same command again to use the new one: {KEPT}"
                 )
             self.server = replace(ours, version=now.version)
             self._doubted = False
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Return the seconds to pause for a rate limit: at least `wait`, and longer in each round."""
+    """Return the seconds to pause for a rate limit. The pause is at least `wait`, and grows with each `round`."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 

@@ -1,8 +1,8 @@
 """Send chat requests over HTTP, read the replies, and end requests that stall.
 
-It uses aiohttp alone: the openai client needs twice its CPU time (benchmarks/client_cost.py). Replies are streamed,
-because only a stream shows that the server works on a request. A watchdog ends requests that are silent for too long.
-Waiting in the server's queue is not a stall, unless the server serves requests that were sent much later.
+This module uses aiohttp, because the openai client needs twice the CPU time (benchmarks/client_cost.py). Replies are
+streamed, because only a stream shows that the server works on a request. A watchdog ends requests that receive no data
+for too long. A request may wait in the server's queue, unless the server answers requests that were sent much later.
 """
 
 import asyncio
@@ -27,45 +27,45 @@ from core.engines.server import Server, is_local
 from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
 
 CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s): none is reused as it closes
-BYTES, ROOM = 4096, 2**20  # the most bytes of a reply: for each token of its cap, and in addition
-ERROR_BYTES = 2**16  # read of an error response
+KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (llama.cpp: after 5 s), so that no request is lost
+BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its limit, and ROOM bytes more
+ERROR_BYTES = 2**16  # the most bytes to read of an error response
 REDIRECTS = 3
-SHORTEST_KEY = 8  # characters; a shorter key may be any word
-_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # the request has reached no server
+SHORTEST_KEY = 8  # characters. A shorter key is not hidden in messages, because it may be an ordinary word
+_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # errors before the request reached a server
 
 
 @dataclass(eq=False)
 class _Flight:
-    """A request in flight to the server at `address`. Times are the event loop's, in seconds."""
+    """A request in flight to the server at `address`. Times are in seconds of the event loop's clock."""
 
     sent: float
     patience: float
     deadline: asyncio.Timeout
     address: str
-    heard: float | None = None  # when its last byte came
-    events: int = 0  # of its stream so far; most servers send one for each token
+    heard: float | None = None  # when its last data came
+    events: int = 0  # events of its stream so far. Most servers send one event per token
     stalled: bool = False
 
 
 class Wire:
-    """Up to `limit` connections to `server`; use it as a context manager. A request goes to the least busy replica.
-    Raises UserError if the system does not allow so many connections."""
+    """Up to `limit` connections to a server and its replicas. Use it as a context manager. Each request goes to the
+    least busy replica. Raises UserError if the system does not allow so many connections."""
 
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
         self._addresses = (server.base_url, *server.replicas)
         self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
-        self._heard = 0.0  # when the last byte of any reply came
-        self._served = 0.0  # when the newest request with a byte of reply was sent
+        self._heard = 0.0  # when the last data of any reply came
+        self._served = 0.0  # when the newest request that has received data was sent
 
     async def __aenter__(self) -> "Wire":
         headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEPALIVE_SECONDS),
             headers=headers | (dict([self._key.sent]) if self._key else {}),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),  # the others are ours
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),  # the watchdog does the rest
             proxy=_proxy(self._addresses[0]),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -77,11 +77,11 @@ class Wire:
         await self._session.close()
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
-        """Return the reply to `body`, the JSON object of a chat request. It may be silent for `patience` seconds and
-        take `limit` seconds. Raises Failure, and Elsewhere if the server redirects to another one."""
+        """Send `body`, the JSON object of a chat request, and return the reply. The request fails after `limit`
+        seconds, or `patience` seconds without data. Raises Failure, and Elsewhere for a redirect to another server."""
         content = json.dumps(body).encode()
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
-        most = ROOM + len(content) + BYTES * cap  # some servers repeat the request
+        most = ROOM + len(content) + BYTES * cap  # some servers repeat the request in the reply
 
         now = asyncio.get_running_loop().time()
         address = min(self._addresses, key=Counter(flight.address for flight in self._flights).__getitem__)
@@ -106,7 +106,7 @@ class Wire:
 
     @asynccontextmanager
     async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and follow redirects within the server. Raises Refused if the response is an error."""
+        """Send a request, follow redirects to the same server, and yield the response. Raises Refused for an error."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(REDIRECTS):
             async with self._session.post(url, data=content, allow_redirects=False) as response:
@@ -115,7 +115,7 @@ class Wire:
                         url = url.join(URL(location))
                         there = url.origin()
                     except ValueError:
-                        raise Malformed("it redirects to no address") from None
+                        raise Malformed("it redirects to an invalid address") from None
                     if there != home.origin():
                         raise Elsewhere(str(home.origin()), str(there))
                     continue
@@ -123,10 +123,10 @@ class Wire:
                     raise Refused(response.status, await self._words(response), response.headers)
                 yield response
                 return
-        raise Malformed("it redirects without end")
+        raise Malformed("it redirects too often")
 
     async def _words(self, response: aiohttp.ClientResponse) -> str:
-        """Read the beginning of an error response."""
+        """Return the first ERROR_BYTES of an error response as text."""
         found = b""
         async for part in response.content.iter_any():
             found += part
@@ -135,7 +135,7 @@ class Wire:
         return found[:ERROR_BYTES].decode("utf-8", "replace").strip()
 
     def _without_key(self, words: str) -> str:
-        """Hide the key in a server's message, even if the message ends within the key."""
+        """Replace our API key in a server's message by its variable's name, even if the message ends within the key."""
         if len(self._key) < SHORTEST_KEY:
             return words
         shown = f"({self._key.variable})"
@@ -144,8 +144,8 @@ class Wire:
         return words[:-end] + shown if (end := next(ends, 0)) else words
 
     def is_at_work(self, since: float) -> bool:
-        """Return whether the server works on a request: it has sent a part of a reply, or holds a request that was sent
-        before `since`, a time of the event loop."""
+        """Return whether the server is working: it has sent the beginning of a reply that is still unfinished, or holds
+        a request that was sent before `since` (in the event loop's time)."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     @property
@@ -154,21 +154,21 @@ class Wire:
 
     @property
     def streamed(self) -> int:
-        """An estimate of the tokens in unfinished replies."""
+        """An estimate of the tokens received in unfinished replies."""
         return sum(flight.events for flight in self._flights)
 
     async def _received(self, response: aiohttp.ClientResponse, flight: _Flight, most: float) -> AsyncIterator[bytes]:
-        """Yield the parts of the body and note them for the watchdog. Raises Oversized after `most` bytes."""
+        """Yield the parts of a response's body, and note their times. Raises Oversized after `most` bytes."""
         async for part in response.content.iter_any():
             if (most := most - len(part)) < 0:
-                raise Oversized("the reply is larger than its cap allows, and was cut off")
+                raise Oversized("the reply is larger than its token limit allows, and was cut off")
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")
             yield part
 
     async def _watch(self) -> None:
-        """End the requests that are silent for too long."""
+        """End each request that receives no data for too long."""
         loop = asyncio.get_running_loop()
         while True:
             shortest = min((flight.patience for flight in self._flights), default=1.0)
@@ -187,20 +187,20 @@ class Wire:
 
 
 def _allow(connections: int, server: Server) -> None:
-    """Raise UserError if the system does not allow so many open connections."""
-    ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1  # both ends are in this process
+    """Raise the limit on open files for so many `connections`. Raises UserError if the system does not allow it."""
+    ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1  # 2: this process is also the server
     room = limits.reserve(ends * connections) // ends
     if room >= connections:
         return
-    less = f"Give CONCURRENCY={room}, or " if room else ""
+    less = f"set CONCURRENCY={room}, or " if room else ""
     raise UserError(
-        f"the system allows too few open files for {connections} requests in flight. {less}"
+        f"the system allows too few open files for {connections} requests in flight: {less}"
         f"{limits.short_of(ends * connections)}"
     )
 
 
 def _proxy(address: str) -> str | None:
-    """Return the environment's proxy for this address; None for an address on this machine."""
+    """Return the proxy that the environment sets for this address, or None. Addresses on this machine need no proxy."""
     parts = urllib.parse.urlsplit(address)
     if is_local(address) or urllib.request.proxy_bypass(parts.hostname or ""):
         return None
@@ -208,7 +208,7 @@ def _proxy(address: str) -> str | None:
 
 
 def _why_lost(error: aiohttp.ClientError) -> str:
-    """Return the system's error message if there is one: aiohttp's mentions TLS even without TLS."""
+    """Return the system's error message if there is one. aiohttp's own message mentions TLS even without TLS."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(abs(error.os_error.errno)).lower()
     return one_line(str(error), LONGEST_WORDS) or type(error).__name__

@@ -84,8 +84,7 @@ class Table:
 
     def legend(self, width: int = 0) -> str:
         """Explain the columns that fit into `width`, a row for each, and all figures in the last row."""
-        rows = [labelled(found)] if (found := meanings(self._fitted(width)[0])) else []
-        return "\n".join([*rows, *([wrapped(self.about)] if self.about else [])])
+        return "\n".join(filter(None, [labelled(meanings(self._fitted(width)[0])), wrapped(self.about)]))
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
         """Choose the columns that fit into `width`, and format them. Columns of zeros are omitted first."""

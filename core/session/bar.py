@@ -1,6 +1,6 @@
-"""The progress of a run: a bar on a terminal, drawn every second, or a line in a log file every ten seconds.
+"""Show the progress of a run: a bar on a terminal every second, or a line in a log file every ten seconds.
 
-A clock draws it, because a completion may take an hour and a server may be gone."""
+A timer draws it, because an hour may pass without a completion, for example if the server is unreachable."""
 
 import asyncio
 import sys
@@ -25,22 +25,22 @@ def clock(seconds: float) -> str:
 
 
 class Bar:
-    """A bar of `done` and `total` completions, to be used as a context manager. Callers may change `total`."""
+    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may change `total`."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
         self._new = self._new_tokens = self._uncounted = self._failed = 0
         self._began = time.monotonic()
         self._parts: Callable[[], Sequence[str]] = list
-        self._drawn: Any = None  # on a terminal, tqdm's
+        self._drawn: Any = None  # the bar of tqdm, only on a terminal
         self._stage = ""
-        self._is_shown = False  # whether the log has the current state
+        self._is_shown = False  # whether the log file shows the current state
         self._is_over = False
 
     def __enter__(self) -> "Bar":
         self._began = time.monotonic()
         if sys.stderr.isatty():
-            from tqdm import tqdm  # slow to import, and a wrong constant should be reported at once
+            from tqdm import tqdm  # slow to import. Errors in constants are reported before this
 
             self._drawn = tqdm(total=self.total, desc=self.name, dynamic_ncols=True, bar_format=FORMAT)
         return self
@@ -70,7 +70,7 @@ class Bar:
 
     @asynccontextmanager
     async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
-        """Draw the bar while the block runs, with the `accuracy` so far and the name of this `stage`."""
+        """Draw the bar while the block runs, with the text `accuracy()` and the name of this `stage`."""
         self._parts, self._stage = lambda: self._so_far(generator, accuracy()), stage
         heart = asyncio.create_task(self._beat())
         try:
@@ -84,7 +84,7 @@ class Bar:
             self._draw()
 
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
-        """Return the parts of the line, the most important first. Tokens from the journal do not count."""
+        """Return the texts after the bar, the most important first. Tokens of reused completions do not count."""
         elapsed = time.monotonic() - self._began
         trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.asker.reason)
         shown = [trouble] if trouble else []
@@ -103,7 +103,7 @@ class Bar:
         return [*shown, accuracy] if accuracy else shown
 
     def _draw(self) -> None:
-        total = max(self.total, self.done)  # a part may exceed its allotment
+        total = max(self.total, self.done)  # the expected total may be too low
         if self._drawn is not None:
             self._drawn.desc, self._drawn.total, self._drawn.n = self._stage or self.name, total, self.done
             self._drawn.set_postfix_str(", ".join(self._parts()))

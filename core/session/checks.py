@@ -1,4 +1,4 @@
-"""Checks of a session's constants, problems and server before the first request."""
+"""Check a session's constants, problems and server before the first request."""
 
 from core.base.errors import UserError
 from core.constants import Asking, Paid, Waiting
@@ -7,15 +7,15 @@ from core.engines.server import Server
 from core.problems.sets import ProblemSet
 from core.types import ANSWERS, PROOFS
 
-ROOM = 1024  # tokens of the context that are kept for the prompt
+ROOM = 1024  # tokens of the context that are reserved for the prompt
 
 
 def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") -> None:
-    """Raise UserError if the experiment `name` does not take these problems."""
+    """Raise UserError if the experiment `name`, whose grader accepts `wanted`, can't use the `chosen` problems."""
     if chosen.asks_for_proofs and wanted == ANSWERS:
         raise UserError(
-            f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs PROBLEMS=… "
-            "with any SCAFFOLD=…"
+            f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs "
+            "PROBLEMS=… SCAFFOLD=…"
         )
     if wanted == PROOFS and not chosen.asks_for_proofs:
         raise UserError(
@@ -25,23 +25,23 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
     if chosen.asks_for_proofs and instead:
         raise UserError(
             f"this scaffold counts equal answers, but {chosen.name} asks for proofs, which have no answers. "
-            f"Give SCAFFOLD={instead}"
+            f"Set SCAFFOLD={instead}"
         )
 
 
 def check_prices(card: Card, model: str, config: Paid) -> None:
-    """Raise UserError if MAX_DOLLARS is set and the price of the `model` is unknown."""
+    """Raise UserError if MAX_DOLLARS is set but the price of the `model` is unknown."""
     if not config.MAX_DOLLARS or card.price:
         return
     where = f"the card {card.name} of {model} has no table [price]" if card.name else f"{model} has no card"
     raise UserError(
-        f"MAX_DOLLARS={config.MAX_DOLLARS:g} needs the price of tokens, but {where}. Add it to a card of this model "
-        "(see data/models/template.toml), or leave out MAX_DOLLARS"
+        f"MAX_DOLLARS={config.MAX_DOLLARS:g} needs the price of tokens, but {where}. Add the price to a card of this "
+        "model (see data/models/template.toml), or leave out MAX_DOLLARS"
     )
 
 
 def check_context(server: Server, config: Asking) -> None:
-    """Raise UserError if the server would refuse the requests of these constants."""
+    """Raise UserError if the server would refuse requests with the constants `config`."""
     card = server.card
     card.sampled(config)
     if isinstance(config, Paid):
@@ -49,18 +49,18 @@ def check_context(server: Server, config: Asking) -> None:
     if isinstance(config, Waiting) and config.WAITS and card.continues is False:
         raise UserError(
             f"WAITS={config.WAITS} needs a server that continues messages, but the card {card.name} says that its "
-            "server can't (continues = false). Give WAITS=0, or choose another server"
+            "server can't (continues = false). Set WAITS=0, or choose another server"
         )
     if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
         lacks = "can't continue a message (continues = false)" if card.continues is False else "has no logprobs (never)"
         raise UserError(
             f"VERIFY_MODE=p_true begins a verdict and reads the next token's probabilities, but the server of the card "
-            f"{card.name} {lacks}. Give VERIFY_MODE=verdict"
+            f"{card.name} {lacks}. Set VERIFY_MODE=verdict"
         )
     if why := server.dialect.refusal(server, config):
         raise UserError(why)
     if server.context and not server.dialect.ends_at_context and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
-            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Give "
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Set "
             f"MAX_TOKENS={max(1, server.context // 2)}, or start the server with a longer context"
         )

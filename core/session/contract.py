@@ -1,25 +1,25 @@
-"""Checks that a scaffold keeps its contract (core/scaffolds/__init__.py), for breaches that nothing else would show."""
+"""Check that a scaffold follows the rules in core/scaffolds/__init__.py. No other code detects these errors."""
 
 from core.base.errors import UserError
 from core.types import Completion, Population
 
 
 class Contract:
-    """The requests and populations of the scaffold `name` on one problem, with at most `most` completions. All methods
-    raise UserError."""
+    """A check of the scaffold `name` on one problem, by its requests and populations. `most` is its max_completions.
+    All methods raise UserError if the scaffold breaks a rule."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._seeds: set[int] = set()
-        self._owed: set[str] = set()  # keys of completions that no member has shown yet
+        self._owed: set[str] = set()  # keys of completions that no member contains yet
         self._members = 0  # size of the newest population
-        self.total = 0  # completions
+        self.total = 0  # number of completions
 
     def asking(self, names: tuple[str | int, ...], seed: int) -> None:
         if seed in self._seeds:
             self._breach(
-                f"asked twice under the names {names}, so both completions are equal. Give each request of a problem "
-                "its own names"
+                f"asked twice with the names {names}, so both completions are equal. Give each request of a problem "
+                "different names"
             )
         self._seeds.add(seed)
 
@@ -27,7 +27,7 @@ class Contract:
         self.total += 1
         self._owed.add(completion.key)
         if self.total > self._most:
-            self._breach(f"asked for more completions of a problem than its max_completions ({self._most})")
+            self._breach(f"asked for more completions per problem than its max_completions ({self._most})")
 
     def yielded(self, population: Population) -> None:
         if not population:
@@ -39,13 +39,13 @@ class Contract:
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """Check the end. If a budget ended the scaffold (`was_cut`), members need not show all completions."""
+        """Check that there is a population, and that members contain all completions (not checked if `was_cut`)."""
         if not self._members:
-            self._breach("ended without a population. It must yield at least one")
+            self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:
             self._breach(
-                f"asked for {self.total} completions of a problem and never showed {len(self._owed)} of them. Give "
-                "each to a member, as its completion or among its side_calls, so that its cost is counted"
+                f"asked for {self.total} completions of a problem, but {len(self._owed)} of them are in no member. Put "
+                "each one into a member, as its completion or in its side_calls, so that its cost is counted"
             )
 
     def _breach(self, text: str) -> None:

@@ -1,12 +1,10 @@
-"""Scaffolds at equal compute: the same problems, the same budgets per problem, several seeds.
+"""Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and over several seeds.
 
-The first scaffold, plain samples, is the reference. A budget is given in samples: one is the mean cost of a sample of
-the reference, in completion tokens or in the unit of BUDGET_IN (core/results/spending.py). Each other scaffold runs
-once per seed until the largest budget is used up. The population after each step is its answer if it stops there. So
-one run shows all smaller budgets: each buys the last step that it pays for completely. Tokens of a partly paid step buy
-nothing. Reviews, selections and plans count too. Proofs are graded afterwards (labs/proofs/grade/stored.py). Under one
-seed, all scaffolds that begin with samples share them.
-"""
+The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n reference samples, in
+completion tokens or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed until the
+largest budget is used up. For a smaller budget, the last step that it pays for completely counts. So one run covers all
+budgets. The cost includes reviews, selections and plans. Proofs are graded afterwards (labs/proofs/grade/stored.py).
+Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
 from collections import Counter
@@ -40,14 +38,14 @@ from core.session.experiment import Experiment, Part
 from core.session.session import Session
 from core.types import Ask, Population, Problem, Scaffold
 
-FEWEST = 8  # completions without any count before the run fails
+FEWEST = 8  # after so many completions without token counts, the run fails
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(RunConstants):
     """The constants of a comparison."""
 
-    BUDGET_IN: str = constant("tokens", "what budgets count", choices=tuple(UNITS))
+    BUDGET_IN: str = constant("tokens", "the unit of the budgets", choices=tuple(UNITS))
 
     def check(self) -> None:
         if self.RUNS > 1:
@@ -56,8 +54,8 @@ class Constants(RunConstants):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its own constants. It is left out if the model's card lists its `roles` as not_learnt.
-    `proofs` is its name on problems that ask for proofs. Without it, a scaffold that compares answers is left out."""
+    """A scaffold with its own constants. An entry is left out if the model's card lists its `roles` as not_learnt.
+    `proofs` is its name on proof problems. If `proofs` is "", an entry that compares answers is left out on proofs."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -66,7 +64,7 @@ class Entry:
     proofs: str = ""
 
     def config(self, common: RunConstants) -> RunConstants:
-        """Return all its constants, in a comparison with the constants `common`."""
+        """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
         shared = {name: getattr(common, name) for name in rules(RunConstants)}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return config
@@ -74,7 +72,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of `entries` with the first one, under `budgets` in its samples. `seeds` are counted from SEED."""
+    """A comparison of `entries`. The first entry is the reference. `budgets` are numbers of its samples per problem.
+    Each entry runs once with each of the `seeds`, which are added to SEED."""
 
     entries: Sequence[Entry]
     budgets: Sequence[float]
@@ -82,13 +81,13 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Return the most completions of a problem over all entries and seeds, if all are as long as a sample.
-        The step in which a scaffold exceeds its budget does not count."""
+        """Estimate the highest number of completions per problem, over all entries and seeds. The estimate assumes
+        completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
 
     def allotted(self, entry: Entry, config: Constants) -> int:
-        """Return the most completions of a problem for one entry and one seed."""
+        """Estimate the highest number of completions per problem for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
         return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
 
@@ -99,13 +98,13 @@ class Comparison:
         """Raise UserError for entries, budgets or seeds that can't be compared."""
         entries, budgets = self.entries, self.budgets
         if not entries or entries[0].roles:
-            raise UserError("the first entry is the reference. Give one of plain samples, which needs no roles")
+            raise UserError("the first entry is the reference, and must draw plain samples (a scaffold without roles)")
         if len({entry.name for entry in entries}) < len(entries):
             raise UserError("two entries have the same name. Give one of them another `name`")
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
         if not budgets or not all(1 <= budget <= most for budget in budgets):
             raise UserError(
-                f"budgets are out of range. Give samples per problem, from 1 to the {most} of {entries[0].name}"
+                f"budgets are missing or out of range. {entries[0].name} draws {most} samples, so give 1 to {most}"
             )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UserError("seeds are missing or repeated. Give different whole numbers, such as (0, 1)")
@@ -113,9 +112,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """The `run` of a scaffold, stopped after the step in which a problem exceeds `most`, counted by `meter`.
-    If a budget is used up exactly, steps without cost (such as the selection of one member) still follow. A step of
-    unknown cost exceeds it. Raises UserError if the server reports no usage at all."""
+    """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
+
+    The run stops after the step that exceeds the budget or has an unknown cost. If a step uses up the budget exactly,
+    free steps may follow (such as the selection of one member). Raises UserError if the server reports no usage."""
 
     run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
     most: float
@@ -130,18 +130,18 @@ class Budgeted:
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)
                 if uncounted >= FEWEST and not spent:
-                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is reported")
+                    raise UserError(f"{UNCOUNTED}. Use a server that reports usage")
                 yield population
                 if spent > self.most or (uncounted and self.most < math.inf):
                     return
 
 
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
-    """Run the comparison in the file with the globals `namespace`, as core.session.run.run does.
-    The results are in a folder of the experiment's name."""
+    """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
+    The results are saved in a folder with the experiment's name."""
     listed = ", ".join(entry.name for entry in comparison.entries)
-    about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries {listed}"
-    more = terminal.wrapped(f"Compared (edit the file to change this): {about}")
+    about = f"the budgets {comparison.budgets}, the seeds {comparison.seeds} and the entries {listed}"
+    more = terminal.wrapped(f"The comparison has {about}. Edit its file to change them.")
     with session.command(Constants, namespace, more_help=more) as (name, common, stop):
         comparison.check()
         folder = results_dir()
@@ -152,7 +152,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run each entry that the model can answer with each seed."""
+    """Run each entry with each seed, and return the comparison. Leave out entries that the model or proofs exclude."""
     name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
     for entry in comparison.entries:
         check_context(server, entry.config(common))
@@ -167,7 +167,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     grader = ungraded if are_proofs else by_answer
     runs: dict[str, list[str]] = {}
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
-    budgets: list[float] = []  # in the unit of the meter, known after the runs of the first entry
+    budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
     total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
     with Bar(name, total) as bar:
         for place, entry in enumerate(kept):
@@ -195,18 +195,18 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
-    """Return why an entry is left out; "" if it is kept."""
+    """Return the reason why an entry is left out of the comparison, or "" if the entry takes part."""
     if entry.roles in server.card.not_learnt:
         return f"the {server.card.name} model has not learnt to {entry.roles}"
     if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
-        return "it counts equal answers, and proofs have no answers"
+        return "it counts equal answers, but proofs have no answers"
     return ""
 
 
 def _shape_of(server: Server) -> Shape | None:
-    """Return the shape of the model that `server` serves, if this machine knows it."""
+    """Return the layers and sizes of the server's model, or None if this machine does not have the model's config."""
     if server.card.engine == "embedded":
-        from core.engines.gguf_header import Gguf  # slow to import, and rarely needed
+        from core.engines.gguf_header import Gguf  # slow to import and rarely needed
 
         return Gguf.read(EMBEDDED_GGUF).shape
     if server.model.partition("@")[0] == weights.REPO:
@@ -223,11 +223,11 @@ def entry(
     proofs: str = "",
     **changes: Any,
 ) -> Entry:
-    """Return the entry of an experiment's file: its constants with `changes`, and its scaffold unless one is given."""
-    with command():  # an experiment lists its entries before it runs
+    """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the experiment's scaffold."""
+    with command():  # the file of a comparison calls this before its own command begins
         found = experiment_file.load(experiment)
         if isinstance(found.planned, Comparison):
-            raise UserError(f"{experiment} is a comparison itself. Give an experiment with a single scaffold")
+            raise UserError(f"the experiment {experiment} is a comparison. Give an experiment with a single scaffold")
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}

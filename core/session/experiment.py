@@ -1,4 +1,4 @@
-"""One run: its requests, its results so far, its files and its printed summary."""
+"""Run a scaffold on a problem set: send the requests, grade and save the results, and print the summary."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ from core.session.contract import Contract
 from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
-SAVE_SECONDS = 30.0  # between partial results files
-AHEAD = 4  # enough problems begin that one population of each gives this many times the requests in flight
+SAVE_SECONDS = 30.0  # time between two saves of partial results
+AHEAD = 4  # the problems in progress together have AHEAD times as many requests as may be in flight
 
 
 @dataclass(frozen=True)
 class Part:
-    """A run that is one `stage` of a longer command. The command's `bar` counts `allotted` completions per problem for
-    this run."""
+    """The part of a longer command that a run belongs to. `stage` is the part's name. The command's `bar` expects
+    `allotted` completions per problem from this run."""
 
     bar: Bar
     stage: str
@@ -41,12 +41,12 @@ class Part:
 
 
 class Experiment(Generic[A]):
-    """A scaffold in a session. Call `finish`, or await `run`. `document` holds the results for `show`."""
+    """The run of a scaffold in a session. Call `finish` or await `run`. Then `document` contains the results."""
 
     def __init__(
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
-        """Prepare a run, which may be a `part` of a longer command."""
+        """Prepare the run. `part` is None unless the run belongs to a longer command."""
         server, chosen = session.server, session.problems
         config = server.card.sampled(session.config)
         self.session: Session[A] = session.but(config=config)
@@ -54,7 +54,7 @@ class Experiment(Generic[A]):
         self.grader, self.config, self.chosen = grader, config, chosen
         prices = server.card.price
         self.figures = RunMetrics(len(chosen.problems), prices=prices)
-        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]  # records in JSON, by problem
+        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]  # for each problem, its steps' records in JSON
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
@@ -77,7 +77,7 @@ class Experiment(Generic[A]):
                 "n": len(chosen.problems),
                 **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
             },
-            # One run of several has the same document as a single run.
+            # RUNS is omitted, so that each of several runs has the same document as a single run.
             "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs),
@@ -85,19 +85,19 @@ class Experiment(Generic[A]):
         }
 
     def finish(self) -> Path:
-        """Call `run` in a command. If it is stopped, the process ends with status 130."""
+        """Call `run` in a command, and return the results' path. If a signal stops it, exit with status 130."""
         path = self.session.folder / f"{self.session.name}.partial.json"
         return self.session.asked(self.run(), f"partial results: {path}")
 
     async def run(self) -> Path:
-        """Run the scaffold on all problems, grade and save, and return the path of the results.
-        If it is stopped or fails, partial results are saved. Raises RunFailed if every completion failed."""
+        """Run the scaffold on all problems, grade and save the results, and return the path of their file.
+        If the run is stopped or fails, partial results are saved. Raises RunFailed if every completion failed."""
         try:
             await self._ask_all()
             if self.figures.is_all_failed:
                 raise RunFailed(
                     f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
-                    "Fix this and run the same command again"
+                    "Fix that, and run the same command again"
                 )
             return write.save(*self._newest(complete=True))
         except BaseException as error:
@@ -109,9 +109,9 @@ class Experiment(Generic[A]):
             raise
 
     async def _ask_all(self) -> None:
-        """Keep enough problems in flight that the server is never idle."""
+        """Run the scaffold on all problems, with enough problems in progress to keep the server busy."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
-        # A time box covers all problems, so all must begin within it.
+        # A limit in MINUTES covers all problems together, so all of them must begin at once.
         places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
         second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(self.chosen.problems))
         with nullcontext(self.part.bar) if self.part else own as bar:
@@ -137,7 +137,7 @@ class Experiment(Generic[A]):
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             contract.asking(names, seed)
-            # The problems with the fewest steps go first, so that all end at about the same time.
+            # Requests of early steps are sent first, so that all problems end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
             contract.got(completion)
@@ -157,7 +157,7 @@ class Experiment(Generic[A]):
         contract.ended(was_cut=self.part is not None)
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
-        bar.total -= allotted - contract.total  # a scaffold may stop early
+        bar.total -= allotted - contract.total  # a scaffold may need fewer completions than its maximum
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -178,7 +178,7 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy of the newest populations; "" before the first."""
+        """Format the mean accuracy of the newest populations. Return "" before the first population."""
         if (accuracy := self.figures.accuracy) is None:
             return ""
         steps = "-".join(map(str, self.figures.reached))
@@ -186,7 +186,7 @@ class Experiment(Generic[A]):
         return f"{name} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
-        """Return the arguments of write.save: the document, the rows of the problems begun, and the folder."""
+        """Return the arguments of write.save: the document, the rows of all started problems, and the folder."""
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
@@ -199,7 +199,7 @@ class Experiment(Generic[A]):
 
 
 def show(document: dict[str, Any], path: Path) -> None:
-    """Print the table and draw the plot of a finished run, or of merged runs, with results in `path`."""
+    """Print the table of a finished run, or of merged runs, and save its plot. `path` is the file of the results."""
     figures = document["metrics"]
     is_graded = not warnings.is_ungraded(document)
     print(f"\n{tables.text(document)}\n")
@@ -208,7 +208,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     if reused := sum(figures["reused"].values()):
         print(f"journal {reused:,} completions reused")
     if (spent := figures.get("spent")) is not None:
-        text = f"{dollars(spent)} spent by this experiment so far, with failed, truncated and grading requests"
+        text = f"{dollars(spent)} so far for this experiment, including failed, truncated and grading requests"
         print(terminal.wrapped(f"cost    {text}", " " * 8))
     print(f"results {path}", flush=True)
     picture = path.with_suffix(".png")

@@ -1,7 +1,7 @@
-"""Grade stored results again, from results and journal and without a server: `bash scripts/regrade.sh 02_rsa_basic`.
+"""Grade stored results again, without a server: `bash scripts/regrade.sh 02_rsa_basic`.
 
-Completions stay. Readings, grades and votes are computed again. The old file is kept under another name.
-"""
+The completions come from the journal, and do not change. All answers, grades and votes are computed again. The old
+file is kept under another name."""
 
 import asyncio
 import json
@@ -23,27 +23,29 @@ from core.results.metrics import RunMetrics
 from core.results.points import Worths
 from core.types import Completion, Grader, Member, Message, Population, Problem, Stage
 
-SHOWN = 20  # changed answers that are printed
+SHOWN = 20  # the most changes to print
 
-Change = tuple[str, str, str]  # where, before, after
+Change = tuple[str, str, str]  # place (problem, step, member), old answer and grade, new answer and grade
 
 
 async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
     raise UserError(
-        "this grader asks a model, but regrading has no server. Run the experiment again. Its completions come from "
-        "the journal"
+        "this grader asks a model, but regrading has no server. Run the experiment again. The new run reuses the "
+        "completions in the journal"
     )
 
 
 class Kept:
-    """The stored results of one run: `head` (the document without problems), the `rows` of the file, and `problems`."""
+    """The stored results of one run. `head` is the document without its problems. `rows` are the problems in JSON, and
+    `problems` are the same problems as Problem objects."""
 
     def __init__(self, path: Path) -> None:
-        """Read `path`. Raises UserError if it can't be read or holds several runs."""
+        """Read the results file `path`. Raises UserError if it can't be read or contains several runs."""
         self.path = path
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
-            raise UserError(f"{path.name} holds {len(whole.runs.seeds)} runs. Regrade each of them, then merge them")
+            count = len(whole.runs.seeds)
+            raise UserError(f"{path.name} contains {count} runs. Regrade each run, then merge them with merge.sh")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
             self.problems = [
@@ -56,13 +58,13 @@ class Kept:
             ]
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
-        """Return the population of a step. Raises UserError if one of its completions is in no journal."""
+        """Return the population of a `step`. Raises UserError if the journals lack one of its completions."""
         members = [_member(self.path, journals, m) for m in step["members"]]
         return Stage(step["stage"], members) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
-        """Save the results with new steps and figures under the same name, and keep the old file under another.
-        `remade(place, step)` returns the new step of the problem at `place`. `more` sets fields of the document.
+        """Compute new steps and metrics, save them under the same name, and keep the old file under another name.
+        `remade(place, step)` returns the new step of the problem at index `place`. `more` adds fields to the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
@@ -83,20 +85,20 @@ class Kept:
 
 
 def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` again with the `grader` that graded them.
+    """Grade the results in `path` again, with the same `grader` as before.
     Returns the path of the new file, the old and the new document (without problems), and the changes. Raises UserError
-    if the file can't be read, another grader graded it, or a completion is in no journal."""
+    if the file can't be read, if another grader graded it, or if the journals lack a completion."""
     kept, changes = Kept(path), list[Change]()
     before, name = kept.head.get("grader"), getattr(grader, "__name__", type(grader).__name__)
     if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
             raise UserError(
-                f"{path.name} holds proofs, which have no answers for {name} to compare. Let a model grade them: bash "
+                f"{path.name} contains proofs, which {name} can't grade. Let a model grade them: bash "
                 f"scripts/grade.sh {path} GRADER=card"
             )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. Its completions come "
-            "from the journal"
+            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. The new run reuses "
+            "the completions in the journal"
         )
     with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
 
@@ -118,7 +120,7 @@ def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
 
 
 def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
-    """Return the completion. Failed requests are in no journal, and have an error in their record."""
+    """Return the completion of the record `cost` from the journals, or from the record itself if the request failed."""
     if kept := journals.record(cost["key"]):
         try:
             return from_record(cost["key"], kept.completion)
@@ -129,7 +131,7 @@ def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completi
     if "error" in cost:
         return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
     raise UserError(
-        f"{path.name} has completions that are in no journal, such as {cost['key']}. Copy its journal to "
+        f"{path.name} contains completions that no journal has, such as {cost['key']}. Copy the run's journal to "
         f"{journals.folder}, or run the experiment again"
     )
 
@@ -150,16 +152,16 @@ def _words(answer: str | None, correct: float, doubt: str | None) -> str:
 def main(argv: Sequence[str]) -> None:
     with command():
         if len(argv) != 1 or argv[0].startswith("-"):
-            raise UserError("no results are named. Give a name or the path of a .json file, such as 02_rsa_basic")
+            raise UserError("give one argument: a name of results (such as 02_rsa_basic) or the path of a .json file")
         path, before, after, changes = regrade(path_of(argv[0], results_dir()))
         old, new = (tables.steps_table(document).body() for document in (before, after))
-        print(f"{tables.title(before)}\n\nas it was\n{old}\n\ngraded again\n{new}\n")
+        print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
         for where, one, other in changes[:SHOWN]:
             print(f"{where}: {one} -> {other}")
         if len(changes) > SHOWN:
             print(f"… and {len(changes) - SHOWN:,} more")
         count = sum(step["completions"] for step in after["metrics"]["steps"])
-        print(f"{len(changes):,} of {count:,} readings and votes changed")
+        print(f"changed answers, grades and votes: {len(changes):,} ({count:,} completions were graded)")
         print(f"results {path}")
 
 

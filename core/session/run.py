@@ -1,4 +1,4 @@
-"""The entry points of one run: from an experiment's file (`run`) and from Python (`solve`)."""
+"""Start a run from an experiment's file (`run`) or from Python (`solve`)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
 
     Args:
         scaffold: A scaffold of core/scaffolds.
-        namespace: The globals of the experiment's file. Its upper-case names are constants, which NAME=value on the
-            command line overrides.
-        grader: Grades populations. If it asks a model, that is the run's own, or the one at GRADER_URL.
+        namespace: The globals of the experiment's file. Its upper-case names are constants. Arguments NAME=value on
+            the command line override them.
+        grader: The grading function. If it asks a model, it uses the run's model, or the model at GRADER_URL.
 
     Raises:
-        SystemExit: With status 1 if every completion failed, 2 for a user's error and 130 if the run was stopped.
+        SystemExit: The status is 1 if every completion failed, 2 for a UserError, and 130 if the run was stopped.
 
     Example:
         >>> from core.scaffolds.rsa import RSA
@@ -60,24 +60,24 @@ async def solve(
     base_url: str | None = None,
     **given: Any,
 ) -> Results:
-    """Run a scaffold on problems from Python. A script without an event loop calls `solve_sync`.
+    """Run a scaffold on problems from Python. Use `solve_sync` in a script without an event loop.
 
-    Completions are journaled, so the same call again sends no requests. If the call is cancelled or fails, partial
+    The journal stores all completions, so a repeated call sends no requests. If the call is cancelled or fails, partial
     results are saved.
 
     Args:
         scaffold: A scaffold of core/scaffolds, such as RSA.
-        problems: The name of a set, the path of a file, or a list of Problem objects or of dicts with "problem" and
-            "answer".
-        name: The name of the results, by default the name of the scaffold's function.
-        grader: Grades populations.
-        folder: The folder of the results, by default RESULTS_DIR.
-        model: Replaces the environment variable MODEL for this call.
-        base_url: Replaces the environment variable BASE_URL for this call.
+        problems: The name of a problem set, the path of a file, or a list. The list contains Problem objects, or dicts
+            with "problem" and "answer".
+        name: The name of the results (default: the name of the scaffold's function).
+        grader: The grading function, as for `run`.
+        folder: The folder for the results (default: RESULTS_DIR).
+        model: The model for this call, instead of the environment variable MODEL.
+        base_url: The server's address for this call, instead of the environment variable BASE_URL.
         **given: Constants of the scaffold, such as N=4.
 
     Returns:
-        The content of the results file.
+        The results, as they are saved in the file.
 
     Raises:
         UserError: If an argument, a constant or the environment is wrong.
@@ -100,7 +100,7 @@ async def solve(
     folder = Path(folder) if folder else results_dir()
     runs = Runs(name, config, folder)
     with ExitStack() as opening:
-        with environment.setting(MODEL=model, BASE_URL=base_url):  # not during an await: other tasks have their own
+        with environment.setting(MODEL=model, BASE_URL=base_url):  # no await inside, because other tasks may differ
             opened = opening.enter_context(
                 session.open_on_problems(name, config, None, folder, scaffold, grader, named)
             )
@@ -111,15 +111,15 @@ async def solve(
 
 
 def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:
-    """Call `solve` in a script. Raises UserError if an event loop runs."""
+    """Call `solve` from a script, and return its results. Raises UserError if an event loop is running."""
     with suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise UserError("an event loop runs here, as in a notebook. Call await solve(…) instead of solve_sync(…)")
+        raise UserError("an event loop is running, as in a notebook. Call await solve(…) instead of solve_sync(…)")
     return asyncio.run(solve(scaffold, problems, **given))
 
 
 def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Check rows as if they were read from a file. Problem objects are returned as they are. Raises UserError."""
+    """Check dicts like the rows of a file, and convert them to Problem objects. A list of Problem objects is kept."""
     if given and all(isinstance(each, Problem) for each in given):
         return tuple(each for each in given if isinstance(each, Problem))
     rows = [

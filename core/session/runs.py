@@ -1,4 +1,4 @@
-"""RUNS of a whole experiment: single runs that differ in SEED, merged into one results file."""
+"""Repeat an experiment (RUNS times), with another SEED for each run, and merge the runs into one results file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ from core.session.session import Session
 
 class Runs(Generic[C]):
     """The runs of an experiment, one after the other. `path` and `document` are the results so far.
-    A single run is saved in `folder`. Several runs are saved in a folder of the experiment's name, and their merged
-    results in `folder`."""
+    A single run is saved in `folder`. Several runs are saved in a subfolder with the experiment's name, and their
+    merged results in `folder`."""
 
     def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
-        """Prepare the runs. `say` prints their progress. Raises UserError if a seed is out of range."""
+        """Prepare the runs. `say` prints a line before and after a run. Raises UserError if a seed is out of range."""
         self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()
@@ -26,7 +26,7 @@ class Runs(Generic[C]):
             make_folder(folder / name)
 
     def of(self, session: Session[Any]) -> Iterator[Session[C]]:
-        """Yield the session of each run, based on the `session` of all."""
+        """Yield the session of each run. These sessions differ from `session` in name, constants and folder."""
         if len(self._all) == 1:
             yield session.but(name=self._name, config=self._all[0], folder=self._folder)
             return
@@ -36,10 +36,10 @@ class Runs(Generic[C]):
             yield session.but(name=name, config=config, folder=self._folder / self._name)
 
     def ended(self, path: Path, document: dict[str, Any]) -> None:
-        """Add the results of a run, and merge them with those before if there are several."""
+        """Add the results of a run. If there are several runs, merge the results so far."""
         self._paths.append(path)
         self.path, self.document = path, document
         if len(self._all) > 1:
-            self._say(f"{terminal.wrapped(tables.final(document))}; {path}")
+            self._say(f"{terminal.wrapped(tables.final(document))} ({path})")
             is_last = len(self._paths) == len(self._all)
             self.path, self.document = merge(self._paths, self._name, self._folder, complete=is_last)

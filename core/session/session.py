@@ -1,8 +1,7 @@
-"""A session: the constants, server, problems, journal, budget and stop of a command in one object.
+"""Define the session of a command: its constants, server, problems, journal, budget and signal handler.
 
-`open` it (`open_on_problems` for a run on a problem set), and ask the model about `each` of many items. All requests go
-through the journal, so a stopped command continues if it is given again.
-"""
+`open` yields a session, and `open_on_problems` the session of a run on a problem set. `Session.each` asks the model
+about many items. The journal stores all completions, so the same command continues after a stop."""
 
 import asyncio
 import sys
@@ -43,19 +42,19 @@ _NONE: Any = None
 
 @dataclass(frozen=True)
 class Session(Generic[A_co]):
-    """The parts of a command that all its requests share. `grades_at` is the grader's own server, if it has one.
-    Without a `stop`, the session runs in a caller's event loop, which cancels it."""
+    """The parts of a command that all its requests share. `grades_at` is the grader's own server, or None.
+    Without a `stop`, the session runs in its caller's event loop, and the caller cancels it."""
 
     name: str
     config: A_co
     folder: Path
     journal: Journal
     stop: Stop | None = None
-    server: Server = _NONE  # a session that serves its own weights gets it from `at`
+    server: Server = _NONE  # a session that starts its server later sets this with `at`
     problems: ProblemSet = _NONE
     budget: Budget | None = None
     grades_at: Server | None = None
-    kept: int = 0  # completions in the journal when it was opened
+    kept: int = 0  # completions in the journal at the beginning of the session
 
     @property
     def limit(self) -> int:
@@ -64,25 +63,25 @@ class Session(Generic[A_co]):
 
     @property
     def new(self) -> int:
-        """The number of completions that are new in the journal."""
+        """The number of completions that this session has added to the journal."""
         return len(self.journal) - self.kept
 
     @property
     def spent(self) -> float | None:
-        """The dollars spent by now, None if no price is known."""
-        return round(self.budget.spent, 9) if self.budget else None  # sums of floats have stray digits
+        """The dollars that the experiment has spent so far, or None if prices are unknown."""
+        return round(self.budget.spent, 9) if self.budget else None  # hides the rounding errors of a sum
 
     def but(self, **changes: Any) -> "Session[Any]":
-        """Return a copy with other fields."""
+        """Return a copy of the session with changed fields."""
         return replace(self, **changes)
 
     def at(self, server: Server) -> "Session[A_co]":
-        """Return a copy at another `server`. Raises UserError if the constants do not fit it."""
+        """Return a session with another `server`. Raises UserError if the constants do not fit the server."""
         check_context(server, self.config)
         return replace(self, server=server)
 
     def asked(self, work: Coroutine[Any, Any, R], kept: str) -> R:
-        """Run `work` to its end. If it is stopped, print what is `kept` and end the process with status 130."""
+        """Run the coroutine `work` and return its result. If a signal stops it, print `kept` and exit (status 130)."""
         with stopped(lambda: kept):
             return asyncio.run(work)
 
@@ -105,11 +104,12 @@ class Session(Generic[A_co]):
         count: Callable[[Completion, bool], None] | None = None,
         stage: str = "",
     ) -> list[R]:
-        """Return the results of `one(item, generator, own)` for all items, in order.
-        At most `places` items are in progress. Of items with equal `content`, only the first is worked on. `context`
-        is entered while the server is asked and yields `own`. The `bar` shows `so_far(results)` and the `stage`.
-        `count` is called with each completion. If several items fail, a bug is raised before a UserError.
-        """
+        """Call `one(item, generator, own)` for each item, and return the results in the order of the items.
+
+        At most `places` calls run at the same time. If several items have equal `content`, only the first is processed
+        and all get its result. `context` is entered before the calls, and yields `own`. The `bar` shows the text
+        `so_far(results)` and the `stage`. `count(completion, is_new)` is called for each completion. If several calls
+        fail, a bug is raised rather than a UserError."""
 
         def arrived(completion: Completion, is_new: bool) -> None:
             bar.arrived(completion, is_new)
@@ -153,9 +153,9 @@ class Session(Generic[A_co]):
 def command(
     kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
 ) -> Iterator[tuple[str, A, Stop]]:
-    """Wrap the body of an experiment that is run as a command. Yields the name of its file, its constants and its stop.
-    `namespace` holds the globals of the file. See constants.of_command for the other arguments. If the body fails, the
-    process ends with status 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
+    """Wrap the body of an experiment that runs as a command. Yields the file's name, the constants and a Stop.
+    `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
+    body fails, the process ends with status 1 (every completion failed), 2 (UserError) or 130 (stopped)."""
     with errors.command():
         stop = Stop()
         config = constants.of_command(kind, namespace, instead_of_problems, more_help)
@@ -164,13 +164,13 @@ def command(
 
 @contextmanager
 def stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """Print what is `kept` and end the process with status 130 if the block is stopped."""
+    """Wrap a block. If a signal stops it, print the text `kept()` and end the process with status 130."""
     try:
         yield
     except (KeyboardInterrupt, asyncio.CancelledError):
         line = kept()
-        with suppress(OSError):  # the terminal may be gone
-            print(f"\nstopped; {line}. Run the same command again to continue.", flush=True)
+        with suppress(OSError):  # the terminal may be closed
+            print(f"\nstopped ({line}). Run the same command again to continue.", flush=True)
         raise SystemExit(130) from None
 
 
@@ -187,7 +187,7 @@ def open(
     is_private: bool = False,
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
-    """Print the `opening`, rows of a label and a text, and open a session with the journal of its `name` or at a path.
+    """Print the rows `opening` (label, text) and open a session. Its journal is `folder`/journal/`name`.jsonl or `journal`.
     If the journal `is_private`, only its owner may read it. Raises UserError."""
     if opening:
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
@@ -203,7 +203,7 @@ def open(
             if server.card.price or (second and second.card.price):
                 budget = Budget(kept, config.MAX_DOLLARS)
                 if config.MAX_DOLLARS and kept.paid:
-                    print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} of it spent already", flush=True)
+                    print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
         yield session.but(server=server, budget=budget)
 
 
@@ -217,17 +217,17 @@ def open_on_problems(
     grader: Grader | None = None,
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
-    """Open the session of the experiment `name` on the `named` problems or the set PROBLEMS, and print its first rows.
-    `planned` is a scaffold or a comparison. The `grader` may have its own server. Without one, the problems decide how
-    they are graded. Raises UserError."""
+    """Open the session of the experiment `name`, and print its model, problems, engine and plan.
+    The problems are `named` or the set PROBLEMS. `planned` is a scaffold or a comparison. The `grader` may have its own
+    server. Without a grader, problems of any kind are accepted. Raises UserError."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
-    # Problems are read before a server is started for them.
+    # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
         named = sets.load(config.PROBLEMS, wanted)
     if named:
         check_kind(name, named, wanted, instead)
     if (card := environment.card()).base_url:
-        check_prices(card, card.model, config)  # before any request
+        check_prices(card, card.model, config)  # before the first request
     with serving(need_of(planned, config)) as server:
         chosen = named or sets.load(server.card.own_sets[config.PROBLEMS], wanted)
         check_kind(name, chosen, wanted, instead)
@@ -243,21 +243,22 @@ def open_on_problems(
 
 
 def need_of(planned: Bounded, config: Constants) -> Need:
-    """Return the size of the longest request of a run."""
+    """Return the size of the longest request in a run of `planned`."""
     return Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
 
 
 def taken_by(grader: Grader | None) -> str:
-    """Return the kind of problems that a grader takes: ANSWERS, PROOFS, or EITHER if that is unknown."""
+    """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER if the kind is unknown."""
     return ANSWERS if grader is by_answer else PROOFS if grader is ungraded else EITHER
 
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """Open the journal in `path`. Prints notes on damaged lines and, at the end, on records that are no completions."""
+    """Open the journal in the file `path`. Prints a note about damaged lines. After the block, prints a note about
+    records that are not completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
-            lines = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
+            lines = f"{len(journal.damaged)} damaged lines (the first is line {journal.damaged[0]})"
             terminal.say(f"note: {journal.path} has {lines}. Their completions are requested again", sys.stderr)
         try:
             yield journal
@@ -266,29 +267,24 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
                 key, why = next(iter(doubted.items()))
                 terminal.say(
                     f"note: {len(doubted)} records in {path.parent} are not completions (the first: {key}, "
-                    f"{one_line(why, 200)}). They are requested again",
+                    f"{one_line(why, 200)}). These completions are requested again",
                     sys.stderr,
                 )
-
-
-def engine(server: Server) -> tuple[str, str]:
-    """Return the opening row of a server: its kind, its address and the reason for its choice."""
-    return "engine", f"{server.kind} at {server.base_url}, because {server.why}"
 
 
 def _opening(
     config: C, server: Server, chosen: ProblemSet, planned: Bounded, is_default: bool, is_graded: bool
 ) -> list[tuple[str, str]]:
-    """Return the opening rows of a run: model, problems, engine and plan."""
+    """Return the rows that a run prints first: model, problems, engine and plan."""
     count, each = len(chosen.problems), planned.max_completions(config)
-    bound = "at most" if isinstance(planned, Scaffold) else "about"  # a budget counts tokens
+    bound = "at most" if isinstance(planned, Scaffold) else "about"  # comparisons limit tokens, so this is an estimate
     per = f"problem and run, {count * each * config.RUNS:,}" if config.RUNS > 1 else f"problem, {count * each:,}"
     rows = [
         ("model", server.model + (f" (card {server.card.name})" if server.card.name else "")),
         ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
-        engine(server),
+        ("engine", server.choice),
         ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
     ]
     if server.seeds is False:
-        rows.append(("seeds", "ignored by this server. SEED only decides which candidates are drawn"))
+        rows.append(("seeds", "ignored by this server. SEED only determines which candidates a prompt shows"))
     return rows

@@ -46,7 +46,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
-            rows = [("model", server.model), theorems_shown, session.engine(server), ("Lean", lean.name)]
+            rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
             with session.open(name, config, stop, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)

@@ -129,7 +129,7 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
         lines[number] = bytes(line)
     journal(tmp_path).write_bytes(b"".join(lines))
     status, _, err = end(begin(tmp_path, BASE_URL=recorder.url, API_KEY="damaged"))
-    assert status == 0 and f"has 3 damaged lines, the first is line {hit[0] + 1}" in err, err
+    assert status == 0 and f"has 3 damaged lines (the first is line {hit[0] + 1})" in err, err
     assert {request.seed for request in recorder.of("damaged")} == owed
     assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
     keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]

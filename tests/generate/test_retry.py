@@ -19,7 +19,7 @@ QUOTA = {"error": {"message": "You exceeded your current quota", "type": "insuff
 USELESS: dict[str, tuple[Answer, str]] = {
     "HTML": (answer(200, b"<html>log in first</html>", "text/html"), "log in first"),
     "no choices": (answer(200, {"object": "chat.completion", "choices": []}), "no message in"),
-    "no end": (answer(200, chat("half", finish_reason=None)), "the reply has no end"),
+    "no end": (answer(200, chat("half", finish_reason=None)), "the reply is incomplete"),
     "500": (answer(500, {"error": {"message": "CUDA error"}}), "CUDA error"),
     "503, no words": (answer(503, b""), "status 503"),
     "error within 200": (answer(200, {"error": {"message": "out of memory"}}), "out of memory"),

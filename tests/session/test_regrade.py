@@ -62,7 +62,7 @@ def test_what_changed_is_printed_answer_by_answer(
     regrade.main(["03_rsa_verify"])
     out = capsys.readouterr().out
     assert "p1, t=0, member 2: 41 (right" in out and f"-> {truth} (" in out
-    assert "1 of 36 readings and votes changed" in out and "graded again" in out
+    assert "changed answers, grades and votes: 1 (36 completions were graded)" in out and "new grades" in out
     assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 

@@ -72,4 +72,4 @@ def test_a_bug_counts_before_a_users_error(opened: Session[Constants]) -> None:
 def test_a_stopped_session_reports_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="130"), session.stopped(lambda: "2 of 3 are kept"):
         raise KeyboardInterrupt
-    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to continue.\n"
+    assert capsys.readouterr().out == "\nstopped (2 of 3 are kept). Run the same command again to continue.\n"

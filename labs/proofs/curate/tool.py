@@ -93,7 +93,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
             total = len({content(each) for each in texts if each["solution"]})
             rows_shown = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
-                session.engine(server),
+                ("engine", server.choice),
                 ("plan", f"{total:,} requests about {path.stem}"),
             ]
             name = f"{path.stem}.{tool.name}"

@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> None:
         with asking.graders_server(config) as server:
             rows = [
                 ("grader", f"{server.model}, prompt {chosen.name if chosen else 'chosen for each problem'}"),
-                session.engine(server),
+                ("engine", server.choice),
                 ("plan", f"at most {total:,} gradings"),
             ]
             path = folder / f"{name}.grading.jsonl"

@@ -82,7 +82,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             rows = [
                 ("grader", server.model),
                 ("proofs", f"{chosen.name}, {len(chosen.proofs):,} of {chosen.problems:,} problems"),
-                session.engine(server),
+                ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {sum(totals):,} gradings"),
             ]
             with session.open(name, config, stop, folder, server, opening=rows) as opened:
