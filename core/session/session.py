@@ -187,7 +187,7 @@ def open(
     is_private: bool = False,
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
-    """Print the rows `opening` (label, text) and open a session. Its journal is `folder`/journal/`name`.jsonl or `journal`.
+    """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
     If the journal `is_private`, only its owner may read it. Raises UserError."""
     if opening:
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
