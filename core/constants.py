@@ -76,7 +76,7 @@ def constant(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits the groups that it needs. --help begins with the last base class."""
+    """A group of constants. A class inherits the groups that it needs. --help begins with the last base."""
 
     # Removed constants with the value that they had. The identity has them, so that earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -100,7 +100,7 @@ class Sampled(Part):
     TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
     SAMPLING: str = constant(
-        "file", "source of TEMPERATURE to MIN_P: the experiment's file or the model's card", choices=("file", "card")
+        "file", "source of TEMPERATURE, TOP_P, TOP_K and MIN_P: the file or the model's card", choices=("file", "card")
     )
 
 
@@ -117,8 +117,8 @@ class Forced(Part):
 class Waiting(Part):
     """The constants for making the model think longer."""
 
-    WAITS: int = constant(0, "most times that thinking is continued if it ends early, or 0 for off", 0, 100)
-    WAIT_WORD: str = constant("Wait", "text after which thinking continues if WAITS is above 0")
+    WAITS: int = constant(0, "most times to continue thinking that ends before MAX_TOKENS, or 0 for off", 0, 100)
+    WAIT_WORD: str = constant("Wait", "text that is appended to continue the thinking (see WAITS)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class OnProblems(Part):
     PROBLEMS: str = constant(
         "auto", 'problem set: a name, hub:owner/name, a file, or the model\'s default ("auto" or "proofs")', free=True
     )
-    LIMIT: int = constant(0, "use only the first LIMIT problems of the set, or 0 for all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(0, "use only the first LIMIT problems of the set (0: all)", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class Carrying(Constants):
     """The constants of a scaffold whose prompts contain candidates."""
 
     CARRY: str = constant("answer", "part of a candidate that later prompts show", choices=("answer", "tail", "full"))
-    CARRY_TOKENS: int = constant(4096, 'last tokens that later prompts show with CARRY="tail"', 1, 1_000_000)
+    CARRY_TOKENS: int = constant(4096, 'number of last tokens that later prompts show if CARRY="tail"', 1, 1_000_000)
 
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
@@ -196,13 +196,13 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants that identify a run: all except free ones of `kind`, by default the class of `config`."""
+    """Return the constants that identify a run. Free constants do not. `kind` defaults to the class of `config`."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
 
 def check_subset(k: int, n: int) -> None:
-    """Raise UserError if K solutions cannot be drawn from N."""
+    """Raise UserError if K is larger than N, because aggregation draws K of N solutions."""
     if k > n:
         raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 

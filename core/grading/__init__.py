@@ -7,6 +7,6 @@ To use another grader, define one function and pass it to run(RSA, globals(), gr
         grades = [Grade(min(1.0, len(member.completion.text) / 1000)) for member in population]
         return Graded(grades, score=sum(grade.value for grade in grades) / len(grades))
 
-A grade is a number in [0, 1]. Proofs are graded after the run, so that the grade is None (ungraded.py). A grader that
+A grade is a number in [0, 1]. Proofs are graded after the run, so their grade is None (ungraded.py). A grader that
 needs a model calls `ask(messages, *names, **changes)` and stores the completions in Grade.side_calls. The run's server
 answers these requests, unless the environment variable GRADER_URL names another server."""

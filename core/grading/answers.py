@@ -18,8 +18,8 @@ NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of equal answers. A canonical form is the group's name. `names` has the group of each answer, or None for
-    a missing answer. `spelled` has one answer of each group. `undecided` counts the pairs without a verdict."""
+    """Groups of equal answers. A group's name is a canonical form (boxed.canonical). `names` has each answer's group or
+    None for a missing answer. `spelled` has one answer of each group. `undecided` counts pairs without a verdict."""
 
     names: tuple[str | None, ...] = field(compare=False)
     spelled: dict[str, str]
@@ -60,8 +60,8 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
 
 
 def is_reference(answer: str, answer_type: str = "integer") -> bool:
-    """Return whether other answers can be compared with `answer` by meaning, not only by spelling. Words cannot, except
-    phrases such as "no solution". Blocks and raises as judge does."""
+    """Return whether other answers can be compared with `answer` by meaning, not only by spelling. Words are
+    compared by spelling, except phrases such as "no solution". Blocks and raises as judge does."""
     text = canonical(answer, answer_type)
     if answer_type == "integer":
         return is_aime(text)
@@ -77,15 +77,15 @@ def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> 
 
 
 def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
-    """Group answers by meaning. A group's name is its commonest canonical form. Ties: the shortest, then the first.
+    """Group answers by meaning. Answers with the same canonical form are equal.
 
-    Answers with the same canonical form are equal. For "math", the judge then compares forms, starting with the
-    commonest. Each form joins the first group whose name it equals, or starts a new group. Equality is not transitive:
-    5 m = 5 and 5 = 5 cm. So the more frequent spelling decides. The order of `answers` has no effect.
+    For "math", the judge also compares forms. It starts with the most frequent form. Of equally frequent forms, shorter
+    forms come first. Each form joins the first group whose name it equals, or starts a new group. Its first form is
+    the group's name. Equality is not transitive (5 m = 5 and 5 = 5 cm), but the order of `answers` has no effect.
 
-    The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Other pairs and undecided pairs stay apart.
-    After an undecided pair, both answers are compared with NEUTRAL. An answer that is undecided again is not compared
-    any more. So an answer that hangs costs two deadlines. This function blocks like judge(): call it in a thread."""
+    The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict count as different.
+    If a pair is undecided, each of its answers is compared with NEUTRAL. If this is undecided too, the answer is not
+    compared again. So an answer that hangs costs two deadlines. Like judge(), this function blocks: use a thread."""
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     forms = [None if answer is None else canonical(answer, answer_type) for answer in answers]
     for answer, form in zip(answers, forms, strict=True):
@@ -152,8 +152,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
-    """Grade `text`, which is the `reply` or an earlier part of it. An undecided answer counts as wrong and has a doubt.
-    A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
+    """Grade `text`, which is the reply's text before or after forcing and waiting. An undecided answer is wrong and has
+    a doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
     read = extract(text, problem.answer_type, truncated=reply.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt

@@ -1,6 +1,6 @@
-r"""Read the answer of a text from its last complete \boxed{}, or without a box from its last `Final:` line (final.py).
-Cleaning never changes the value: \frac{1}{2} does not become 1, nor does 1,024. Answers of type "integer" are whole
-numbers from 0 to 999, as in AIME, and are compared as text. "math" answers are compared by meaning (answers.py)."""
+r"""Read the answer in the last complete \boxed{} of a text. Without a box, read the last `Final:` line (final.py).
+Cleaning never changes an answer's value: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0
+to 999, as in AIME, and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
 import re
 import unicodedata
@@ -22,20 +22,20 @@ DOUBTS = {
     "truncated": "The completion was cut off, so that its final answer may be missing.",
     "unclosed": "The last box is not closed. The answer, if any, is from the last complete box before it.",
     "no answer": "The text has no box, no line that begins with Final:, and no sentence that states an answer.",
-    "empty": "Every box is empty. Without a box: every Final: line is empty or contains a placeholder.",
-    "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters, is nested too deeply, or "
-    "(a Final: line) has unbalanced braces.",
+    "empty": "Every box is empty. Or the text has no box, and every Final: line is empty or a placeholder.",
+    "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
+    "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
-    "several": "Boxes or Final: lines contain different answers. The last box counts, or without boxes the last line.",
+    "several": "Boxes or Final: lines have different answers. The last box counts, or the last line without a box.",
     "unboxed": "The text has no box and no Final: line. The answer is from a sentence such as The answer is 42.",
 }
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None). With the doubt
-    "several", `others` has one answer of each other canonical form, so that answers.groups() can compare them. `others`
-    is empty if there are more than MAX_OTHERS such answers, or if one is unreadable."""
+    """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None). If the doubt
+    is "several", `others` lists the different answers, one for each canonical form. answers.groups() compares them.
+    `others` is empty if there are more than MAX_OTHERS answers, or if one is unreadable."""
 
     answer: str | None
     doubt: str | None
@@ -117,7 +117,7 @@ def _is_prose(answer: str) -> bool:
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """Return one of `answers` for each canonical form other than `answer`'s, at most MAX_OTHERS + 1 answers."""
+    """List at most MAX_OTHERS + 1 of `answers`, which differ from `answer` and each other in their canonical form."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:
@@ -338,7 +338,7 @@ def _clean_once(text: str, answer_type: str) -> str:
 
 
 def _money(text: str, answer_type: str) -> str:
-    """Replace a currency's sign by its name. A single $ is a currency's sign. Two of them enclose mathematics."""
+    """Replace a currency's sign by its name. A single $ is a currency's sign. Two $ signs enclose mathematics."""
     dollars = len(re.findall(r"(?<!\\)\$", text))
     found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
     if not found or bool(found["before"]) == bool(found["behind"]):
@@ -374,8 +374,8 @@ def _stated_number(text: str, answer_type: str) -> str | None:
 
 
 def _worked_out(text: str) -> str | None:
-    """Return the integer that `text` certainly equals, else None. `text` is a number in parentheses, a fraction that
-    divides evenly, or a number after an equals sign with a name or a calculation before it."""
+    """Return the integer that `text` certainly equals, else None. It may be a number in parentheses, or a fraction that
+    divides evenly. It may also be a number after "=", with a name or a calculation before the sign."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
     if number is None:
@@ -398,7 +398,7 @@ def _integer(text: str) -> str | None:
 
 
 def _calculates(text: str, number: str) -> bool:
-    """Return whether `text` is a calculation that may equal `number`. A plain number or fraction must equal it."""
+    """Return whether `text` is a calculation that may equal `number`. A number or fraction must equal `number`."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
     alone = _integer(text)

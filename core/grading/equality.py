@@ -1,11 +1,11 @@
-r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Swapping them changes nothing.
+r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Their order does not matter.
 
 Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang. The parser drops
 bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into
 parts, such as a name, a unit and the members of a list. Only the expressions in these parts go to the parser.
 
 Rational constants are compared exactly. Other constants are equal if 30 of 50 digits agree, and then 450 of 500.
-Expressions with variables are equal if they agree at fixed random points. Sets and matrices are compared by members."""
+Expressions with variables are equal if they agree at fixed random points. Sets are compared member by member."""
 
 import random
 import re
@@ -74,8 +74,8 @@ def _letters(text: str) -> list[str]:
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
     """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
-    the sign. Exceptions are functions (sin 1 is not the sine of one degree), texts that are compared with a unit
-    (30 rad), and per cent signs before the end."""
+    the sign. Functions are an exception, because sin 1 is not the sine of one degree. So are texts that are compared
+    with a unit (30 rad), and per cent signs before the end."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -228,7 +228,7 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 
 
 def _inside(text: str) -> tuple[str, str] | None:
-    """Return the brackets around the whole text, such as "[)", and their content. None if no brackets enclose it."""
+    """Return the brackets around the whole text, such as "[)", and their content. Returns None without brackets."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
         return None
@@ -420,7 +420,7 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add braces around the arguments of commands, as in \frac12 and \sqrt2. Raises Unreadable without an argument."""
+    r"""Add braces around the arguments of commands, as in \frac12 and \sqrt2. Raises Unreadable if one is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
@@ -590,7 +590,7 @@ def _square(parts: tuple[Any, Any]) -> Any:
 
 
 def _parts(value: Any, digits: int) -> tuple[Any, Any]:
-    """Return the real and imaginary part of a constant. A part becomes 0 if 20 times `digits` show only noise in it."""
+    """Return the real and imaginary part of a constant. A part becomes 0 if even 20 times `digits` are only noise."""
     parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
     if not all(part.is_Float or part.is_Rational for part in parts):
         raise Unreadable

@@ -1,5 +1,5 @@
 r"""Find lines such as `Final: 42`, which some models write instead of a box, and sentences that state an answer.
-A `Final:` line begins with "Final:" or "Final answer:" in any case. Markdown may precede the word. Lines end as in
+A `Final:` line begins with "Final:" or "Final answer:" in any case. Markdown may precede these words. Lines end as in
 str.splitlines, so that an unusual line end does not hide a line."""
 
 import re
@@ -97,7 +97,7 @@ def says_nothing(value: str) -> bool:
 
 
 def _value(line: "re.Match[str]") -> str:
-    """Return the value after the colon without Markdown. Marks that open before the word may close after the word,
+    """Return the value after the colon without Markdown. Marks before "Final" may close before the colon,
     after the colon (**Final:** 42) or at the end of the line (**Final: 42**). Other marks may enclose the value."""
     value = line["value"].strip()
     opened = line["before"][len(line["before"].rstrip(_OPENING)) :]

@@ -43,7 +43,7 @@ class Unit:
     counted: frozenset[str] = frozenset()
 
     def agrees(self, other: "Unit") -> bool:
-        """Return whether numbers with these two units can be equal. One unit, or words of it, may be missing."""
+        """Return whether numbers with these two units can be equal. One unit may be missing, or lack some words."""
         if not (self.measured or self.counted) or not (other.measured or other.counted):
             return True
         agree = self.counted <= other.counted or other.counted <= self.counted
@@ -55,7 +55,7 @@ NO_UNIT = Unit()
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
     """Return the unit that `words` name, with an optional `power` such as ^2. Returns None if the words change the
-    number. Nouns must be plural (7 boys) unless the number is one (`is_one`). So "7 wrong" has no unit: None."""
+    number (5 thousand). Nouns must be plural (7 boys) unless the number is one (`is_one`). "7 wrong" returns None."""
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
     words = re.sub(r" in (?:total|all) *\Z", "", words)

@@ -1,4 +1,4 @@
-"""Plan a run with llama.cpp on this machine, or on a provider's server. No data sheet gives the speed of either."""
+"""Plan a run with llama.cpp on this machine, or on a provider's server. The speed of either can only be measured."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def on_this_machine(
         [config.RUNS * sum(load.tokens for load in each) * speed for speed in lengths.speed]
         for each in (expected, loads(config, count, at_cap(config, lengths), planned))
     )
-    rows += [("time", f"{hours(seconds)}, at the speed in these results")]
+    rows += [("time", f"{hours(seconds)}, at the measured speed")]
     return labelled([*rows, ("at the cap", f"{hours(most)}, if every completion is truncated"), *money(seconds, price)])
 
 

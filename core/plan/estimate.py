@@ -37,7 +37,7 @@ class Plan:
 
 
 def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
-    """Return the model of this `shape` as a server on `gpu`. Raises UserError if the model does not fit."""
+    """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model does not fit."""
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
         raise UserError(
@@ -55,7 +55,7 @@ def make(config: Constants, count: int, lengths: Lengths, shape: Shape, gpu: Gpu
 
 
 def bottleneck(plan: Plan) -> str:
-    """Describe the cause of most of the time, midway between the best and the worst case."""
+    """Describe the bottleneck: the part of the work that takes most of the time, in the case MIDDLE."""
     on, runs = plan.machine, plan.config.RUNS
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:
@@ -66,7 +66,7 @@ def bottleneck(plan: Plan) -> str:
     share, name = max(
         (parts.weights, "weights bandwidth: reading the weights"),
         (parts.kv, "KV bandwidth: reading the KV cache"),
-        (parts.compute, "compute: reading prompts and arithmetic"),
+        (parts.compute, "compute: arithmetic for prompts and tokens"),
     )
     if share == parts.weights and all(on.fits(load.context, MIDDLE) < min(on.limit, load.count) for load in plan.loads):
         name = "KV capacity: few requests fit at a time, so that reading the weights"
@@ -135,9 +135,9 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place:
         rows += [("then", others)] if others else []
     longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
     notes = [
-        f"the time is computed from data sheets, for {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the bandwidth, "
-        f"{BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s and a KV cache that is {BEST.fill:.0%} to "
-        f"{WORST.fill:.0%} full. Completions in the journal are not subtracted"
+        f"the time is computed from data sheets. It assumes {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the "
+        f"bandwidth, {BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s, and {BEST.fill:.0%} to {WORST.fill:.0%} "
+        "of the KV cache. Completions in the journal are not subtracted"
     ]
     if extra := plan.config.RUNS * sum(load.count for load in plan.loads if load.kind == OTHERS):
         notes.append(

@@ -40,8 +40,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. Measured solutions were truncated at `cap`. `speed` is the least and the most seconds that the
-    engine needed for a completion token in any step, or None if it was not measured."""
+    all later steps. Measured solutions were truncated at `cap`. `speed` is the least and the most seconds
+    for a completion token in any step, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample

@@ -15,8 +15,8 @@ OTHERS = ("others",)  # the kind of all completions outside RSA's steps
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    """Return the loads of `count` problems, in the order of their requests. For scaffolds other than RSA, the N first
-    solutions are followed by one load of all others that max_completions allows. Each of these reads one solution."""
+    """Return the requests of `count` problems, one load for each kind of request. For other scaffolds than RSA, a
+    second load has all completions after the first N that max_completions allows. Each of them reads one solution."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens

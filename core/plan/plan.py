@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
-            raise UserError(f"--price {args.price} is out of range. Give the price of an hour as a number from 0")
+            raise UserError(f"--price {args.price} is out of range. Give the price of an hour, 0 or more")
         namespace: dict[str, Any] = {}
         if command_of := labs.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             of = subject()
         if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
             raise UserError(
-                f"{of.shown} has no plan on a GPU, because no engine serves it there. Leave out --gpu, or unset MODEL, "
+                f"{of.shown} has no plan on a GPU, because no engine runs it there. Leave out --gpu, or unset MODEL, "
                 "ENGINE and BASE_URL to plan QED-Nano"
             )
         lengths = measured(results_dir(), of.model, name) or ASSUMED

@@ -7,10 +7,10 @@ request, which has C tokens on average. It multiplies each new token with every 
     step  = max(bytes / bandwidth, FLOPs / peak)
 
 P is the number of parameters that a step uses, in bf16. kv is the size of the KV cache in bytes per token. Reading a
-prompt of p tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs, because a token attends to p / 2 tokens on
-average. Reading is bound by compute and interrupts decoding. So the times of reading and decoding are added.
+prompt of p tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs. Its tokens attend to p / 2 tokens on average.
+Reading is bound by compute and interrupts decoding. So the times of reading and decoding are added.
 
-A request that writes L tokens after a prompt of p tokens has p + L / 2 tokens in the KV cache on average, for L steps.
+A request reads p tokens and writes L tokens in L steps. So it has p + L / 2 tokens in the KV cache on average.
 Long requests are more likely to be in flight at a random moment:  C = p + E[L^2] / (2 E[L]).
 R is (tokens of the KV cache) / C, or the number of requests sent at a time if that number is lower.
 
@@ -120,8 +120,8 @@ class Machine:
         return min(self.fits(load.context, reach), self.limit, load.count)
 
     def step(self, requests: float, context: float, reach: Reach) -> tuple[float, float, float]:
-        """Return the seconds of one decoding step for reading weights, for reading the KV cache, and for any computing
-        that takes longer than both."""
+        """Return the seconds of one decoding step in three parts: reading weights, reading the KV cache, and the
+        computing time beyond both."""
         shape, bandwidth = self.shape, self.gpu.bandwidth * reach.bandwidth
         weights = 2 * shape.step_parameters / bandwidth
         kv = requests * context * shape.kv_bytes(self.kv) / bandwidth

@@ -1,4 +1,4 @@
-"""Find the model to plan, which MODEL, ENGINE and BASE_URL name, and the machine that runs it."""
+"""Find the model to plan and the machine that runs it. MODEL, ENGINE and BASE_URL choose both."""
 
 from dataclasses import dataclass
 from pathlib import Path

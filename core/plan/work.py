@@ -1,7 +1,7 @@
 """Plan a task that is not a scaffold, such as grading, training in rounds or proof search.
 
 The requests of a scaffold follow from its constants and the number of problems (core/plan/loads.py). Another task
-declares its requests: the method `work` of its Task returns them.
+has a Task, whose method `work` returns its requests.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from core.plan.roofline import BEST, WORST, Load, Machine
 @dataclass(frozen=True)
 class Requests:
     """At most `count` requests of one kind. Each request reads about `prompt` tokens and writes at most `cap` tokens.
-    `median` is the assumed median of the written tokens. 0 means that they are as long as solutions."""
+    `median` is the assumed median of the written tokens. If it is 0, the requests are as long as solutions."""
 
     kind: str
     count: int
@@ -112,9 +112,9 @@ def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = No
         found.append(("cost", f"{shown(cost)} expected, at prices of {card.price.on}, without cache hits"))
     if lengths.speed:
         seconds = [sum(load.tokens for load in loads) * speed for speed in lengths.speed]
-        found += [("time", f"{hours(seconds)} for generating, at the speed in these results"), *money(seconds, price)]
+        found += [("time", f"{hours(seconds)} for generating, at the measured speed"), *money(seconds, price)]
     else:
         found.append(("time", "not planned: no earlier results show this model's speed. Run it once with LIMIT=1"))
     if work.trained:
-        found.append(("training", f"{tokens(work.trained)} at most, in an unknown time"))
+        found.append(("training", f"{tokens(work.trained)} at most. The time is unknown"))
     return labelled([*found, *work.rows])

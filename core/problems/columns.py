@@ -97,7 +97,7 @@ def text_of(cell: Any) -> str:
 
 
 def _statement(problem: Any, body: Any = None) -> Any:
-    """Return a problem's statement, after the `body` that SVAMP stores separately, or a list's only user message."""
+    """Return the statement: SVAMP's `body` and question, the only user message of a list, or else `problem` itself."""
     if isinstance(problem, str) and isinstance(body, str) and body.strip() and body.strip() not in problem:
         body = body.strip()
         return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"

@@ -81,7 +81,7 @@ def reported(what: str, way_out: str) -> Iterator[None]:
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
     """Return the sorted names of a split's files. Of several file types, only the first in READERS counts. Raises
-    UserError with a list of the splits. split_of names them: "test", or "main/test" for a configuration "main"."""
+    UserError without exactly one such split. split_of names splits: "test", or "main/test" in the folder main."""
     data = sorted(name for name in names if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA)
     of_kind = ([name for name in data if name.lower().endswith(kind)] for kind in READERS)
     splits: dict[str, list[str]] = {}
@@ -99,7 +99,7 @@ def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
 
 def split_of(name: str) -> str:
     """Return the split that a file belongs to. It is "test" for data/test-00000-of-00001.parquet, test.jsonl,
-    test/0000.parquet and mine_test.csv, "main/test" for main/test-….parquet, and "train" for other names."""
+    test/0000.parquet and mine_test.csv. It is "main/test" for main/test-….parquet, and "train" for other names."""
     path = PurePosixPath(name)
     *folders, stem = [folder for folder in path.parent.parts if folder not in ("data", "default")] + [path.stem]
     if sharded := re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem):

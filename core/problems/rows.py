@@ -27,13 +27,13 @@ MISSING_QUOTES = {
 
 
 def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
-    """Return the rows of a file in order, with only the `wanted` columns. Raises UserError if it can't be read."""
+    """Return the rows of a file in order, with only the `wanted` columns. Raises UserError for an unreadable file."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
-            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. A .json file is a list "
-            'of objects with "problem" and "answer". A .jsonl file has one such object on each line. The others have '
-            "these columns"
+            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. A .json file has a "
+            'list of objects with "problem" and "answer". A .jsonl file has one such object on each line. A .csv or '
+            ".parquet file has these columns"
         )
     if kind == PARQUET:
         return _parquet(path, wanted)
@@ -106,7 +106,7 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
             names = file.schema_arrow.names
             if len(set(names)) < len(names):
-                raise ValueError("several columns have one name")
+                raise ValueError("several columns have the same name")
             columns = None if wanted is None else [name for name in names if wanted(name)]
             # Use no threads: pyarrow's thread pool crashes the process (SIGABRT) if it is alive when Python ends.
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):

@@ -146,7 +146,7 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
     """Read the rows of a published set from its copy in COPIES, else from the hub. Only the `wanted` columns are read.
     Raises UserError. Its message names the `constant` that accepts a file."""
     way_out = (
-        f"{ONLINE}. Or store {known.address}, or another file with the columns {known.columns}, as "
+        f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
     if copy := next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None):

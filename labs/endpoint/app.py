@@ -1,4 +1,4 @@
-"""Serve RSA as a model: answer POST /v1/chat/completions with any model server. Start: `bash scripts/serve_rsa.sh`."""
+"""Serve RSA as a model: answer POST /v1/chat/completions with any model server. scripts/serve_rsa.sh starts it."""
 
 import asyncio
 import hmac
@@ -53,7 +53,7 @@ PIECE = 2000  # characters of a content delta, because some clients refuse lines
 
 
 def clients_key(server: Server) -> str:
-    """Return the key that clients must send: API_KEY, which also protects model servers, but never a provider's key."""
+    """Return the key that clients must send. It is API_KEY, or "" for none, but never a provider's key."""
     return environment.api_key() or (server.api_key if server.key.variable == "API_KEY" else "")
 
 
@@ -82,7 +82,7 @@ class Endpoint:
             job.cancel()
 
     async def models(self, request: Request) -> Response:
-        """Answer with a list of the only model."""
+        """Answer with the list of models, which has one entry."""
         self._authorize(request)
         about = {"id": self.model, "object": "model", "created": self.created, "owned_by": "qed-rsa"}
         return JSONResponse({"object": "list", "data": [about]})
@@ -172,7 +172,7 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the key. Without a key, the host must be known, not a foreign page."""
+        """Raise Refusal if the request lacks the key. If no key is set, refuse host names of foreign web pages."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
@@ -198,7 +198,7 @@ class _Events(StreamingResponse):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request. Its type must be JSON, because other sites' web pages can't send JSON unasked."""
+    """Return the body of a request. Its type must be JSON, because foreign web pages can't send JSON unasked."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("the content type must be application/json", status=415)
     body = bytearray()
@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Answer with the error of a Refusal. The openai client should not retry, because the generator has done so."""
+    """Send a Refusal's error. A header stops the openai client from retrying, because the generator has retried."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -306,8 +306,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=PORT, help=f"port (default {PORT}, or 0 for any free port)")
-    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=f"defaults for requests: {shown}")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
+    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=f"defaults of requests: {shown}")
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="host name that clients may use (repeatable)"
     )
@@ -330,8 +330,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
                 say(
-                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}, from "
-                    f"{server.model} ({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it."
+                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}. Its server: "
+                    f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Ctrl-C stops it."
                 )
                 if not is_local(url) and not clients_key(server):
                     say(

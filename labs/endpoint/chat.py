@@ -21,7 +21,7 @@ RULES = rules(RsaConstants)
 # A request may not change the free constants. They belong to the server, except the problem, which is in the messages.
 OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 
-# Fields that RSA can't honour, with the values that change nothing (null is another). Other values are refused.
+# Fields that RSA does not support. A request may contain them only with null or one of these neutral values.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     **dict.fromkeys(("tools", "functions"), ([],)),
@@ -94,7 +94,7 @@ class ChatRequest:
 
 
 def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a JSON request to `model`. Raises Refusal if it is invalid. `defaults` has the constants that it may change.
+    """Read a JSON request to `model`. Raises Refusal if it is invalid. It may change `defaults`.
 
     OpenAI's fields set constants, and the object "rsa" ({"n": 4} or {"N": 4}) overrides them. A missing seed is drawn
     at random. The problem's id is a hash of the conversation, so equal requests with equal seeds get equal answers."""
@@ -113,7 +113,7 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
             raise Refusal(f"{name} is not supported, because RSA needs plain text. Leave it out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
-        raise Refusal("the last message must be the problem, with text and with the role user", "messages")
+        raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")
     config = _constants(fields, asked.rsa or {}, defaults)
     problem = Problem(content_key([*before, last]), last["content"].strip(), answer="", answer_type="math")
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
