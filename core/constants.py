@@ -123,7 +123,7 @@ class Waiting(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
-    """The constants of the problem set. Both are free, because a run's identity contains the hash of its problems."""
+    """The constants of the problem set. A resumed run may change both: its identity has the problems' hash."""
 
     PROBLEMS: str = constant(
         "auto", 'problem set: a name, hub:owner/name, a file, or the model\'s default ("auto" or "proofs")', free=True
@@ -233,7 +233,7 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
-    """Read an experiment's constants from its file and the command line. A note lists ignored environment variables.
+    """Read an experiment's constants from its file and the command line. A note names ignored environment variables.
     If PROBLEMS=… is refused, `instead_of_problems` is the reason. With --help, print the help and `more_help`, and end
     the process."""
     overrides = sys.argv[1:]

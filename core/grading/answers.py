@@ -27,7 +27,7 @@ class Groups:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The votes of each group, most votes first. Groups with equal votes are sorted by length, then by name."""
+        """The votes of each group, most votes first. Of groups with equal votes, shorter names come first."""
         counts = Counter(name for name in self.names if name is not None)
         return {name: counts[name] for name in sorted(counts, key=lambda name: (-counts[name], len(name), name))}
 

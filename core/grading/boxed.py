@@ -349,8 +349,8 @@ def _money(text: str, answer_type: str) -> str:
 
 
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """Return the number in `text` without separators and leading zeros, or None if `text` says more than a number.
-    Only math answers keep their unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
+    """Return the number in `text` without separators and leading zeros. Returns None unless `text` is a number that may
+    have a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None

@@ -74,8 +74,8 @@ def _letters(text: str) -> list[str]:
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
     """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
-    the sign. Functions are an exception, because sin 1 is not the sine of one degree. So are texts that are compared
-    with a unit (30 rad), and per cent signs before the end."""
+    the sign. A function keeps its sign, because sin 1 is not the sine of one degree. A text also keeps the sign if the
+    other text has a unit (30 rad), or if more text follows a per cent sign."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -420,7 +420,7 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add braces around the arguments of commands, as in \frac12 and \sqrt2. Raises Unreadable if one is missing."""
+    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises Unreadable if an argument is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:

@@ -37,7 +37,7 @@ _PLURALS = frozenset("people children men women mice geese teeth dice fish sheep
 
 @dataclass(frozen=True)
 class Unit:
-    """A number's unit: a unit of measure such as "cm^2" or "km/h" (`measured`), or `counted` nouns in the singular."""
+    """A number's unit. It is `measured`, such as "cm^2" or "km/h", or it has `counted` nouns in the singular."""
 
     measured: str = ""
     counted: frozenset[str] = frozenset()

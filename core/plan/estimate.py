@@ -155,7 +155,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place:
 
 
 def _seeds(engine: dialect.OnGpu, seconds: tuple[float, float]) -> str:
-    """Describe whether the `engine` honours seeds, and how much more time it needs for that."""
+    """Describe whether the `engine` honours seeds, and how much longer a run takes if it does."""
     if not engine.deterministic_cost:
         return f"{engine.label} honours seeds"
     low, high = engine.deterministic_cost

@@ -1,7 +1,7 @@
 """Plan a task that is not a scaffold, such as grading, training in rounds or proof search.
 
-The requests of a scaffold follow from its constants and the number of problems (core/plan/loads.py). Another task
-has a Task, whose method `work` returns its requests.
+core/plan/loads.py computes a scaffold's requests from its constants and the number of problems. For any other task, the
+method `work` of a Task computes the requests.
 """
 
 from collections.abc import Callable

@@ -22,7 +22,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
 
     A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
     optional. columns.py lists other accepted names. A row without a type is "integer" if all answers are whole numbers
-    from 0 to 999 and no row is "math". Else it is "math": a 42 among fractions may be written as 6 times 7.
+    from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
 
     A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is the kind that the grader
     accepts. With PROOFS, a row without an answer also asks for a proof. With EITHER, an answer may be missing."""

@@ -57,7 +57,7 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row by plain_name. If the plain names of two fields are equal, the first field counts."""
+    """Return a row's fields by plain name (see plain_name). Of fields with the same plain name, the first counts."""
     return {plain_name(name): cell for name, cell in reversed(row.items())}
 
 

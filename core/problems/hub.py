@@ -60,7 +60,7 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
 
 
 def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
-    """Fetch the files of `splits` ("" for the only one). Raises UserError if one is missing, or the client's errors."""
+    """Fetch the files of `splits` ("" is the only split). Raises UserError for a missing split, and client errors."""
     commit, names, licence = _listed(repo, revision or MAIN)
     found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
     if any(commit not in path.parts for path in found.paths):
@@ -81,7 +81,7 @@ def reported(what: str, way_out: str) -> Iterator[None]:
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
     """Return the sorted names of a split's files. Of several file types, only the first in READERS counts. Raises
-    UserError without exactly one such split. split_of names splits: "test", or "main/test" in the folder main."""
+    UserError unless exactly one split fits. "test" fits the splits "test" and "main/test". "" fits any split."""
     data = sorted(name for name in names if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA)
     of_kind = ([name for name in data if name.lower().endswith(kind)] for kind in READERS)
     splits: dict[str, list[str]] = {}

@@ -23,7 +23,7 @@ SHOWN_ANSWERS = 5  # answers in a progress line
 @dataclass(frozen=True)
 class Step:
     """The outcome of one step. `answers` has the votes for each answer, most votes first. `unread`, `failed` and
-    `truncated` count the members without a readable answer, with an error, and cut off."""
+    `truncated` count the members without a readable answer, failed members and truncated members."""
 
     step: int
     answers: dict[str, int]

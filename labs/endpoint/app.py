@@ -1,4 +1,4 @@
-"""Serve RSA as a model: answer POST /v1/chat/completions with any model server. scripts/serve_rsa.sh starts it."""
+"""Serve RSA as a model: answer POST /v1/chat/completions. scripts/serve_rsa.sh starts the endpoint."""
 
 import asyncio
 import hmac
