@@ -196,7 +196,7 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants that identify a run. Free constants do not. `kind` defaults to the class of `config`."""
+    """Return the constants that identify a run, without free constants. `kind` defaults to the class of `config`."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 

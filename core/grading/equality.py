@@ -4,7 +4,7 @@ Only the judge's child process (core/grading/judge.py) imports this module, beca
 bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into
 parts, such as a name, a unit and the members of a list. Only the expressions in these parts go to the parser.
 
-Rational constants are compared exactly. Other constants are equal if 30 of 50 digits agree, and then 450 of 500.
+Rational constants are compared exactly. Others are equal if they agree in 30 of 50 digits and in 450 of 500 digits.
 Expressions with variables are equal if they agree at fixed random points. Sets are compared member by member."""
 
 import random

@@ -65,7 +65,7 @@ class _Judge:
         atexit.register(self._stop)
 
     def verdict(self, *texts: str) -> bool | None:
-        """Return whether two texts are equal, or whether one text is readable. Returns None without a verdict in time."""
+        """Return whether two texts are equal, or one text is readable. Returns None without a verdict in time."""
         with self._lock:
             if self._ended:
                 return None

@@ -96,7 +96,7 @@ def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_g
     ]
     if work.trained:
         least, most = (6 * on.shape.parameters * work.trained / (gpu.flops * of.compute) for of in (BEST, WORST))
-        text = f"{tokens(work.trained)} at most: {hours((least, most))} at 6 operations per parameter and token"
+        text = f"{tokens(work.trained)} at most, {hours((least, most))} at 6 operations per parameter and token"
         shown.append(("training", text))
         low, high = low + least, high + most
     return labelled([*shown, *work.rows, *money((low, high), price)])

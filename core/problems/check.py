@@ -95,5 +95,5 @@ def _is_text(text: str) -> bool:
 
 
 def can_be_sent(text: str) -> bool:
-    """Return whether `text` can be sent as UTF-8. JSON may contain half surrogate pairs, which can't."""
+    """Return whether `text` can be sent as UTF-8. Half surrogate pairs cannot, but JSON may contain them."""
     return re.search("[\ud800-\udfff]", text) is None

@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Send a Refusal's error. A header stops the openai client from retrying, because the generator has retried."""
+    """Send the error of a Refusal. A header stops the openai client from retrying, because the generator did."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -330,8 +330,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
                 say(
-                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}. Its server: "
-                    f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Ctrl-C stops it."
+                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}. Model server: "
+                    f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Press Ctrl-C to stop."
                 )
                 if not is_local(url) and not clients_key(server):
                     say(

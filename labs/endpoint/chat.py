@@ -94,7 +94,7 @@ class ChatRequest:
 
 
 def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a JSON request to `model`. Raises Refusal if it is invalid. It may change `defaults`.
+    """Read a JSON request to `model`. Raises Refusal if it is invalid. Requests may change `defaults`.
 
     OpenAI's fields set constants, and the object "rsa" ({"n": 4} or {"N": 4}) overrides them. A missing seed is drawn
     at random. The problem's id is a hash of the conversation, so equal requests with equal seeds get equal answers."""
