@@ -99,9 +99,7 @@ class Sampled(Part):
     TOP_P: float = constant(1.0, "nucleus sampling: share of the probability to sample from, or 1 for off", 0.01, 1)
     TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
-    SAMPLING: str = constant(
-        "file", "source of TEMPERATURE, TOP_P, TOP_K and MIN_P: the file or the model's card", choices=("file", "card")
-    )
+    SAMPLING: str = constant("file", "source of sampling parameters: the file or the card", choices=("file", "card"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +149,7 @@ class Served(Part):
 
     CONCURRENCY: int = constant(0, "most requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
     TIMEOUT: float = constant(3600.0, "most seconds for one request", 1, 1_000_000, free=True)
-    STALL_SECONDS: float = constant(
-        300.0, "seconds without a token after which a request is repeated", 0.1, 1_000_000, free=True
-    )
+    STALL_SECONDS: float = constant(300.0, "seconds without a token before a retry", 0.1, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,7 @@
 """Estimate a run without running it: `python -m core.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]`.
 
 The number of completions follows from the experiment's constants. Tokens follow from assumed or measured lengths. Hours
-follow from the roofline model (core/plan/roofline.py).
-"""
+follow from the roofline model (core/plan/roofline.py)."""
 
 import argparse
 from collections.abc import Sequence

@@ -18,8 +18,7 @@ All problems run at the same time. Each step of a problem waits for the slowest 
 the time of all tokens with R requests in flight. `path` is the time of one problem's slowest members, one after the
 other. No schedule is faster than max(work, path). A server that is never idle while a request waits takes at most
 work + path (Graham 1966). The best and the worst case assume shares of the data sheet's bandwidth and FLOP/s, and of
-the KV cache in use. These shares are assumptions.
-"""
+the KV cache in use. These shares are assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
