@@ -230,8 +230,8 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
     """Read an experiment's constants from its file and the command line. A note names ignored environment variables.
-    If PROBLEMS=… is refused, `instead_of_problems` is the reason. With --help, print the help and `more_help`, and end
-    the process."""
+    `instead_of_problems` is the reason for refusing PROBLEMS=…, or "". With --help, print the help and `more_help`, and
+    end the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))

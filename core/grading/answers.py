@@ -113,7 +113,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
                 break
             if name in hard or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
                 continue
-            one, other = sorted((spelled[form], spelled[name]))  # verdicts are cached for one order of a pair
+            one, other = sorted((spelled[form], spelled[name]))  # sorted, because verdicts are cached by order
             verdict = judge(one, other, "math")
             left -= 1
             if verdict:
@@ -152,8 +152,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
-    """Grade `text`, which is the reply's text before or after forcing and waiting. An undecided answer is wrong and has
-    a doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
+    """Grade `text`: the reply's text, or its text before a forced answer or a wait. An undecided answer is wrong with a
+    doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
     read = extract(text, problem.answer_type, truncated=reply.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt

@@ -27,7 +27,7 @@ DOUBTS = {
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
     "several": "Boxes or Final: lines have different answers. The last box counts, or the last line without a box.",
-    "unboxed": "The text has no box and no Final: line. The answer is from a sentence such as The answer is 42.",
+    "unboxed": 'The text has no box and no Final: line. The answer is from a sentence such as "The answer is 42."',
 }
 
 
@@ -98,7 +98,7 @@ def _fits(value: str) -> bool:
 
 
 def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
-    """Return the answer of the last sentence that states one, or "" if none does or a later sentence is unclear."""
+    """Return the answer in the last sentence that states an answer. Returns "" if there is none or it is unclear."""
     for one in reversed(statements(text)):
         if (truncated and one.end == len(text)) or says_nothing(one.value):
             continue

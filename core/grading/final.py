@@ -44,7 +44,7 @@ _SUPPOSED = re.compile(
     r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
     re.I,
 )
-_BEFORE = 200  # most characters before a statement in which a supposition is searched
+_BEFORE = 200  # most characters before a statement that are searched for a supposition
 _LAST = 20  # most statements that are read, from the end of the text
 
 

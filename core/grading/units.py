@@ -81,7 +81,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
         elif known:
             units.append(known + before)
             before = ""
-        else:  # 5 kg of rice, 5 years old, but also 5 day passes
+        else:  # 5 kg of rice, 5 years old (in 5 day passes, passes are counted)
             rest = [each.lower() for each in parts[index:]]
             if not units or (word != "of" and any(map(_is_plural, rest))):
                 return _counted(parts, is_one)

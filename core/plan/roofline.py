@@ -102,7 +102,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Machine:
-    """A model on a GPU. Its KV cache of type `kv` has room for `kv_tokens`. It serves `limit` requests at a time."""
+    """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit` requests at a time."""
 
     shape: Shape
     gpu: Gpu

@@ -42,7 +42,7 @@ class Work:
     rows: tuple[tuple[str, str], ...] = ()
 
     def loads(self, lengths: Lengths) -> list[Load]:
-        """Return the requests as loads of the roofline."""
+        """Return the requests as loads for the roofline model."""
         loads = []
         for each in self.requests:
             if each.count:

@@ -123,4 +123,4 @@ def kind_of(value: Any) -> str:
 
 
 PARQUET = ".parquet"
-READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # by preference for the hub
+READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # in this order for the hub

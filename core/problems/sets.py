@@ -74,7 +74,7 @@ class ProblemSet:
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
     def part(self, split: str) -> "ProblemSet":
-        """Return a set of the problems in one part (their `split`). Raises UserError with a list of the parts."""
+        """Return a set of the problems in one part (their `split`). Raises UserError if there is no such part."""
         kept = tuple(problem for problem in self.problems if problem.split == split)
         if not kept:
             parts = ", ".join(sorted({problem.split for problem in self.problems if problem.split}))
