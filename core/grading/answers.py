@@ -152,8 +152,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
-    """Grade `text`: the reply's text, or its text before a forced answer or a wait. An undecided answer is wrong with a
-    doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
+    """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
+    with a doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
     read = extract(text, problem.answer_type, truncated=reply.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt

@@ -55,7 +55,7 @@ def make(config: Constants, count: int, lengths: Lengths, shape: Shape, gpu: Gpu
 
 
 def bottleneck(plan: Plan) -> str:
-    """Describe the bottleneck: the part of the work that takes most of the time, in the case MIDDLE."""
+    """Describe the bottleneck, the part that takes most of the time, midway between best and worst case."""
     on, runs = plan.machine, plan.config.RUNS
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:

@@ -53,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Task(Generic[A]):
-    """A task that can be run and planned. `work` computes its work from constants and a card, or raises UserError."""
+    """A task that can be run and planned. `work` computes its work from constants and a card. Raises UserError."""
 
     constants: type[A]
     work: Callable[[A, Card], Work]
