@@ -640,7 +640,7 @@ def _same_relation(a: Any, b: Any) -> bool:
 
 
 def _against_zero(relation: Any) -> tuple[str, Any]:
-    """Rewrite a relation with 0 on the right side and "<" instead of ">". Returns its kind and its left side."""
+    """Rewrite a relation so that its right side is 0, with "<" for ">". Returns its kind and its left side."""
     kind, difference = type(relation).__name__, relation.lhs - relation.rhs
     if kind in ("GreaterThan", "StrictGreaterThan"):
         return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference

@@ -144,7 +144,7 @@ def _serve() -> None:
 
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
-    """End this process after `seconds` of processor time in the block. The kernel's signal works even if Python hangs.
+    """End this process if the block uses `seconds` of processor time. The kernel's signal works even if Python hangs.
     If the block waits without computing, a C thread ends the process after WALL_S."""
     faulthandler.dump_traceback_later(WALL_S, exit=True)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)

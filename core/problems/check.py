@@ -25,7 +25,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
     from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
 
     A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is the kind of problem that
-    the grader accepts. With PROOFS, a row without an answer also asks for a proof. With EITHER, the answer is optional."""
+    the grader accepts. With PROOFS, a row without answer also asks for a proof. With EITHER, answers are optional."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
     whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)

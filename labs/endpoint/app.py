@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Send the error of a Refusal. A header stops the openai client from retrying, because the generator did."""
+    """Send the error of a Refusal. The generator has retried, so a header tells the openai client not to retry."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
