@@ -1,1 +1,1 @@
-"""Measure how far test-time compute takes a small reasoning model. Importing this package does not need torch."""
+"""Measure how far test-time compute takes a small reasoning model. The package does not import torch."""

@@ -1,4 +1,4 @@
-"""Declare the constants of an experiment with default, meaning and range, and check their values.
+"""Declare the constants of an experiment with their defaults, meanings and ranges, and check their values.
 
 Values come from the experiment's file. NAME=value overrides a value for one run. A scaffold's constants are a frozen
 dataclass that derives from Constants:
@@ -23,14 +23,14 @@ from core.base.terminal import say, wrapped
 
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
-# Settings of the server and of folders (docs/engines.md). They are environment variables, set before a command.
+# Settings of servers and folders (docs/engines.md). They are environment variables and precede a command.
 SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for the values of a constant: the type, and a range or a list of `choices`."""
+    """A rule for a constant's values: their type, and a range or a list of `choices`. `about` is the help text."""
 
     about: str
     type: type = int
@@ -54,14 +54,14 @@ class Rule:
         raise UserError(f"{name}={value!s:.40} is not {self.wanted()}{meant}")
 
     def span(self) -> str:
-        """Return the choices or the range as text."""
+        """Return the choices or the range as text, such as "1 to 100"."""
         if self.type is str:
             return ", ".join(self.choices) or "text"
         low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
         return f"{low} to {'2^63 - 1' if self.high == 2**63 - 1 else high}"
 
     def wanted(self) -> str:
-        """Return the type and the range as text."""
+        """Return the type with the range or the choices as text, such as "a whole number from 1 to 100"."""
         kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
         return f"{kind}{self.span()}"
 
@@ -69,16 +69,16 @@ class Rule:
 def constant(
     default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """Declare a constant. A `free` constant is no part of a run's `identity`, so a resumed run may change it."""
+    """Declare a constant with its help text `about`. A resumed run may change `free` constants (see `identity`)."""
     rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
     return field(default=default, metadata=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits the groups that it needs. --help lists the last base's constants first."""
+    """A group of constants. A class inherits the groups that it needs. --help begins with the last base."""
 
-    # Removed constants with their only possible value. The identity contains them, so earlier runs resume (issue 33).
+    # Removed constants with the value that they had. The identity has them, so that earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
@@ -94,62 +94,62 @@ class Part:
 class Sampled(Part):
     """The sampling parameters of a completion."""
 
-    MAX_TOKENS: int = constant(16384, "cap of one completion, thinking included", 1, 1_000_000)
+    MAX_TOKENS: int = constant(16384, "most tokens of one completion, with its thinking", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
-    TOP_P: float = constant(1.0, "share of probability in nucleus sampling, or 1 for off", 0.01, 1)
+    TOP_P: float = constant(1.0, "nucleus sampling: share of the probability to sample from, or 1 for off", 0.01, 1)
     TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
-    SAMPLING: str = constant("file", "source of these four: the file or the model's card", choices=("file", "card"))
+    SAMPLING: str = constant("file", "source of sampling parameters: the file or the card", choices=("file", "card"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """The constant that forces an answer at the cap."""
+    """The constant for forcing an answer if MAX_TOKENS cuts off the thinking."""
 
-    ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
+    ANSWER_TOKENS: int = constant(
+        512, "budget forcing: most tokens of the answer if MAX_TOKENS cuts off the thinking, or 0 for off", 0, 100_000
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
-    """The constants that force more thinking."""
+    """The constants for making the model think longer."""
 
-    WAITS: int = constant(0, "most continuations of thinking that ends before the cap, or 0 for off", 0, 100)
-    WAIT_WORD: str = constant("Wait", "text that continues thinking if WAITS is above 0")
+    WAITS: int = constant(0, "most times to continue thinking that ends before MAX_TOKENS, or 0 for off", 0, 100)
+    WAIT_WORD: str = constant("Wait", "text that is appended to continue the thinking (see WAITS)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
-    """The problem set. Both constants are free, because a run's identity contains the hash of its problems."""
+    """The constants of the problem set. A resumed run may change both: its identity has the problems' hash."""
 
     PROBLEMS: str = constant(
-        "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file', free=True
+        "auto", 'problem set: a name, hub:owner/name, a file, or the model\'s default ("auto" or "proofs")', free=True
     )
-    LIMIT: int = constant(0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(0, "use only the first LIMIT problems of the set (0: all)", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seeded(Part):
     """The seed of a run."""
 
-    SEED: int = constant(0, "seed of the run, from which all randomness follows", 0, 2**63 - 1)
+    SEED: int = constant(0, "seed of the run, which determines all random choices", 0, 2**63 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Part):
     """The number of runs."""
 
-    RUNS: int = constant(1, "runs of the whole experiment, with seeds SEED, SEED + 1, …", 1, 100)
+    RUNS: int = constant(1, "number of runs of the whole experiment, with the seeds SEED, SEED + 1, …", 1, 100)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served(Part):
     """The constants of requests to a server."""
 
-    CONCURRENCY: int = constant(0, "requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
-    TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
-    STALL_SECONDS: float = constant(
-        300.0, "seconds without a token after which a request is repeated", 0.1, 1_000_000, free=True
-    )
+    CONCURRENCY: int = constant(0, "most requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
+    TIMEOUT: float = constant(3600.0, "most seconds for one request", 1, 1_000_000, free=True)
+    STALL_SECONDS: float = constant(300.0, "seconds without a token before a retry", 0.1, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class Paid(Part):
     """The limit on the cost of a run."""
 
     MAX_DOLLARS: float = constant(
-        0.0, "limit in dollars for all runs in this experiment's journal, or 0 for no limit", 0, 1_000_000, free=True
+        0.0, "most dollars for all runs in this experiment's journal, or 0 for no limit", 0, 1_000_000, free=True
     )
 
 
@@ -171,20 +171,20 @@ class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, For
     """The constants of every experiment. The server counts tokens. Seconds are wall-clock time."""
 
     def runs(self) -> list[Self]:
-        """Return the constants of each run. Raises UserError if a seed leaves SEED's range."""
+        """Return the constants of each run. Raises UserError if a run's seed is out of range."""
         return [replace(self, SEED=self.SEED + number, RUNS=1) for number in range(self.RUNS)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Carrying(Constants):
-    """The constants of a scaffold that shows candidates to other requests."""
+    """The constants of a scaffold whose prompts contain candidates."""
 
-    CARRY: str = constant("answer", "part of a candidate that other requests see", choices=("answer", "tail", "full"))
-    CARRY_TOKENS: int = constant(4096, 'tokens that other requests see with CARRY="tail"', 1, 1_000_000)
+    CARRY: str = constant("answer", "part of a candidate that later prompts show", choices=("answer", "tail", "full"))
+    CARRY_TOKENS: int = constant(4096, 'number of last tokens that later prompts show if CARRY="tail"', 1, 1_000_000)
 
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
-    """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the inherited ones."""
+    """Return the rules of `kind`'s constants by name. The scaffold's own constants precede inherited constants."""
     types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
     own = (each for each in kind.__mro__ if Part not in each.__bases__)
     ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
@@ -192,20 +192,20 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants that identify a run: all of `kind` (default: the config's class) that are not free."""
+    """Return the constants that identify a run, without free constants. `kind` defaults to the class of `config`."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
 
 def check_subset(k: int, n: int) -> None:
-    """Raise UserError if K solutions cannot be drawn from N."""
+    """Raise UserError if K is larger than N, because aggregation draws K of N solutions."""
     if k > n:
         raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
-    """Build constants from the upper-case names of an experiment's file. `overrides` like "N=16" replace values.
-    PROBLEMS may also come from the environment. Raises UserError for an unknown name or an invalid value."""
+    """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16" replace values.
+    The environment may also set PROBLEMS. Raises UserError for an unknown name or an invalid value."""
     known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
@@ -218,7 +218,7 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
             raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")
         if name in SETTINGS and name not in known:
             shown = "…" if "KEY" in name else one_line(value, 60)
-            raise UserError(f"{name} is a setting. Put it before the command: {name}={shown} bash scripts/run.sh …")
+            raise UserError(f"{name} is a setting. Set it before the command: {name}={shown} bash scripts/run.sh …")
         if name not in known:
             raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{pointer}")
         values[name] = value
@@ -229,9 +229,9 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
-    """Read an experiment's constants from its file and the command line, and note ignored environment variables.
-    `instead_of_problems` is the reason to refuse PROBLEMS=…, or "" if PROBLEMS is allowed. --help prints help, then
-    `more_help`, and ends the process."""
+    """Read an experiment's constants from its file and the command line. A note names ignored environment variables.
+    `instead_of_problems` is the reason for refusing PROBLEMS=…, or "". With --help, print the help and `more_help`, and
+    end the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
@@ -250,7 +250,7 @@ def asks_for_help(overrides: Sequence[str]) -> bool:
 
 
 def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
-    """Return the help of an experiment whose file's globals are `namespace`, wrapped to the terminal's width."""
+    """Return an experiment's help, wrapped to the terminal's width. `namespace` has the globals of its file."""
     known = rules(kind)
     values = {name: value for name, value in _upper_case(namespace).items() if name in known}
     defaults = {each.name: each.default for each in fields(kind) if each.name not in values}
@@ -258,7 +258,7 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
     lines = [wrapped(" ".join(paragraph.split())) for paragraph in paragraphs]
     for heading, shown in (
         ("Constants that the file sets (NAME=value changes one for a run):", values),
-        ("Others, with their defaults:" if values else "Constants (NAME=value changes one):", defaults),
+        ("Other constants, with their defaults:" if values else "Constants (NAME=value changes one):", defaults),
     ):
         lines += ["", heading] if shown else []
         widest = max((len(f"{name}={value}") for name, value in shown.items()), default=0)
@@ -278,7 +278,7 @@ def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the constants of a file. The scaffold also has an upper-case name, but is not a constant."""
+    """Return the constants of a file by name. The scaffold has an upper-case name too, but is not a constant."""
     names = (name for name in namespace if name.isupper() and not name.startswith("_"))
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
 

@@ -1,4 +1,4 @@
-"""Judge answers: compare one with the reference, group equal ones, and vote. `by_answer` is the default grader."""
+"""Compare answers with the reference, group equal answers, and vote. `by_answer` is the default grader."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -10,16 +10,16 @@ from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract
 from core.grading.judge import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-# Doubts about a wrong math answer if math-verify cannot read it, or its reference: then spellings were compared.
+# Doubts about a wrong math answer if math-verify cannot read the answer or its reference. Then spellings were compared.
 NO_MATHEMATICS, NO_REFERENCE = "not mathematics", "reference not read"
-MAX_COMPARISONS = 600  # by the judge for one vote: enough for 35 different answers
-NEUTRAL = r"\sqrt{2}"  # the comparison with it is quick for every answer that does not hang
+MAX_COMPARISONS = 600  # comparisons by the judge in one vote, enough for 35 different answers
+NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer makes sympy hang
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of equal answers, named by a canonical form: the group of each answer (`names`; None: no answer), one
-    answer of each as it was `spelled`, and the number of pairs that the judge left `undecided`."""
+    """Groups of equal answers. A group's name is a canonical form (boxed.canonical). `names` has each answer's group or
+    None for a missing answer. `spelled` has one answer of each group. `undecided` counts pairs without a verdict."""
 
     names: tuple[str | None, ...] = field(compare=False)
     spelled: dict[str, str]
@@ -27,26 +27,26 @@ class Groups:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The votes by name, most votes first; among equals, shortest first, then alphabetically."""
+        """The votes of each group, most votes first. Of groups with equal votes, shorter names come first."""
         counts = Counter(name for name in self.names if name is not None)
         return {name: counts[name] for name in sorted(counts, key=lambda name: (-counts[name], len(name), name))}
 
     @property
     def tied(self) -> tuple[str, ...]:
-        """The names with the most votes, in the order of `counts`: the first is the vote's answer."""
+        """The groups that share the most votes, in the order of `counts`. The first group is the vote's answer."""
         counts = self.counts
         return tuple(name for name in counts if counts[name] == max(counts.values()))
 
     def score(self, truth: str, answer_type: str = "integer") -> float:
-        """Score the majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171) in [0, 1]; 0 without votes.
-        A tie is not broken by order or luck: it scores the mean of its answers."""
+        """Score the majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171): 1 if it is right, else 0.
+        A tie scores the share of its answers that are right. Without votes, the score is 0."""
         right = [is_correct(self.spelled[name], truth, answer_type) for name in self.tied]
         return sum(right) / len(right) if right else 0.0
 
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
-    """Return whether `answer` is right, or None without a verdict in time. For "math" it blocks for up to
-    judge.DEADLINE_S (in asyncio, use a thread), and raises UserError if the judge does not start."""
+    """Return whether `answer` is right, or None if the judge reaches its deadline. For "math", it blocks for up to
+    judge.DEADLINE_S (in asyncio, use a thread). Raises UserError if the judge does not start."""
     if answer is None:
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
@@ -54,14 +54,14 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
         return is_aime(mine) and mine == theirs
     if mine == theirs:
         return True
-    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):  # words are not products: star is not rats
+    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):  # words are not products of letters: star is not rats
         return mine in NOTHING and theirs in NOTHING
     return math_equal(clean(answer, "math") or "", clean(truth, "math") or "")
 
 
 def is_reference(answer: str, answer_type: str = "integer") -> bool:
-    """Return whether answers can be compared with `answer` by meaning, not only by spelling, as words are (except those
-    like "no solution"). Blocks and raises as judge does."""
+    """Return whether other answers can be compared with `answer` by meaning, not only by spelling. Words are
+    compared by spelling, except phrases such as "no solution". Blocks and raises as judge does."""
     text = canonical(answer, answer_type)
     if answer_type == "integer":
         return is_aime(text)
@@ -72,20 +72,20 @@ def is_reference(answer: str, answer_type: str = "integer") -> bool:
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
-    """Return whether `answer` is right. No answer is wrong, and so is an undecided one (see judge)."""
+    """Return whether `answer` is right. A missing answer and an undecided answer (see judge) are wrong."""
     return judge(answer, truth, answer_type) is True
 
 
 def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
-    """Group answers by meaning. A group is named by its commonest canonical form (else the shortest, then the first).
+    """Group answers by meaning. Answers with the same canonical form are equal.
 
-    Answers of one canonical form are equal. For "math", the judge then compares forms, the commonest first: each joins
-    the first group whose name it equals, or begins one. So if equality is not transitive (5 m = 5 and 5 = 5 cm), the
-    commoner spelling decides, and the order of `answers` never does.
+    For "math", the judge also compares forms. It starts with the most frequent form. Of equally frequent forms, shorter
+    forms come first. Each form joins the first group whose name it equals, or starts a new group. Its first form is
+    the group's name. Equality is not transitive (5 m = 5 and 5 = 5 cm), but the order of `answers` has no effect.
 
-    The judge compares at most MAX_COMPARISONS pairs, and never two numbers; other pairs, and undecided ones, stay
-    apart. Both of an undecided pair are compared with NEUTRAL, and no more if that is undecided too: an answer that
-    hangs costs two deadlines. Like judge(), this blocks: call it in a thread."""
+    The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict count as different.
+    If a pair is undecided, each of its answers is compared with NEUTRAL. If this is undecided too, the answer is not
+    compared again. So an answer that hangs costs two deadlines. Like judge(), this function blocks: use a thread."""
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     forms = [None if answer is None else canonical(answer, answer_type) for answer in answers]
     for answer, form in zip(answers, forms, strict=True):
@@ -102,8 +102,8 @@ def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Group
 
 
 def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return the group's name of each canonical form, and the number of undecided pairs.
-    `spelled` has an answer of each form."""
+    """Return the group's name for each canonical form, and the number of undecided pairs.
+    `spelled` maps each form to one answer."""
     names: dict[str, str] = {}
     hard: set[str] = set()
     undecided, left = 0, MAX_COMPARISONS
@@ -113,7 +113,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
                 break
             if name in hard or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
                 continue
-            one, other = sorted((spelled[form], spelled[name]))  # the same order in all votes: verdicts are cached
+            one, other = sorted((spelled[form], spelled[name]))  # sorted, because verdicts are cached by order
             verdict = judge(one, other, "math")
             left -= 1
             if verdict:
@@ -128,20 +128,20 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Grade boxes, or `Final:` lines, against the reference, and vote. No model is asked. Raises UserError for a
-    problem without an answer. It runs in a thread: a hard answer takes seconds, and requests must not wait."""
+    """Compare the answer of each member with the reference, and vote. This needs no model. Raises UserError for a
+    problem without an answer. It works in a thread, because a hard answer takes seconds and requests must not wait."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 
 def grade_answers(problem: Problem, population: Population) -> Graded:
-    """Grade as by_answer does, in this thread."""
+    """Grade as by_answer does, but in the calling thread."""
     if problem.answer is None:
-        raise UserError(f"problem {problem.id} has no answer to compare with. Give it one, or use another grader")
+        raise UserError(f"problem {problem.id} has no answer to compare with. Add an answer, or use another grader")
     grades = []
     for member in population:
         reply = member.completion
         unforced = _grade(problem, reply, reply.answer) if reply.forced is not None else None
-        ended = replace(reply, finish_reason="stop")  # as before each wait
+        ended = replace(reply, finish_reason="stop")  # thinking ended before each wait, so it was not truncated
         before = tuple(_grade(problem, ended, answer) for answer in reply.before_waits)
         grades.append(replace(_grade(problem, reply, reply.text, unforced), before_waits=before))
     voted = groups([grade.answer for grade in grades], problem.answer_type)
@@ -152,8 +152,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
-    """Grade one reading of a completion, forced or not. An undecided comparison counts as wrong. It is a doubt, if
-    there is no other, and so is a wrong answer or its reference if only spellings could be compared, except words."""
+    """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
+    with a doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
     read = extract(text, problem.answer_type, truncated=reply.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt

@@ -1,6 +1,6 @@
-r"""Read the answer of a text from its last complete \boxed{}, else from its last `Final:` line (final.py), with a
-doubt. Answers are cleaned, never guessed: \frac{1}{2} does not become 1, nor 1,024 become 1. "integer" answers are
-AIME's, 0 to 999, and are compared as text; "math" answers are compared as text, then by meaning (answers.py)."""
+r"""Read the answer in the last complete \boxed{} of a text. Without a box, read the last `Final:` line (final.py).
+Cleaning never changes an answer's value: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0
+to 999, as in AIME, and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
 import re
 import unicodedata
@@ -14,28 +14,28 @@ from core.grading.final import final_lines, says_nothing, statements
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
-MAX_PASSES = 20  # of cleaning; a box wrapped more deeply has no answer
-MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
+MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
+MAX_OTHERS = 8  # answers of earlier boxes to compare with the answer of the last box
 
-# Reasons why an answer may be wrong or missing. Only the first that applies is reported.
+# Reasons why an answer may be wrong or missing. An Extraction has only the first reason that applies.
 DOUBTS = {
-    "truncated": "the completion was cut off, so that this may not be its last word",
-    "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
-    "no answer": "there is no box, no line that begins with Final:, and no sentence that states an answer",
-    "empty": "every box is empty; or, without a box, every Final: line is empty or holds a placeholder",
-    "unreadable": f"the last box (or Final: line) is longer than {MAX_ANSWER_CHARS} characters, wrapped too deeply, or "
-    "(a line) has braces that do not balance",
-    "not an integer": "the answer type is integer and what is stated is anything but an integer from 0 to 999",
-    "several": "there are different answers, in boxes or Final: lines; the last box counts, without one the last line",
-    "unboxed": "there is neither a box nor a Final: line; the answer is from a sentence such as The answer is 42.",
+    "truncated": "The completion was cut off, so that its final answer may be missing.",
+    "unclosed": "The last box is not closed. The answer, if any, is from the last complete box before it.",
+    "no answer": "The text has no box, no line that begins with Final:, and no sentence that states an answer.",
+    "empty": "Every box is empty. Or the text has no box, and every Final: line is empty or a placeholder.",
+    "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
+    "the braces of the Final: line do not balance.",
+    "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
+    "several": "Boxes or Final: lines have different answers. The last box counts, or the last line without a box.",
+    "unboxed": 'The text has no box and no Final: line. The answer is from a sentence such as "The answer is 42."',
 }
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """An answer as read: the cleaned text, or None, and a `doubt`, None or a key of DOUBTS. With the doubt "several",
-    `others` has one answer of each other canonical form, for answers.groups() to compare. It is empty if they are more
-    than MAX_OTHERS or one is unreadable."""
+    """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None). If the doubt
+    is "several", `others` lists the different answers, one for each canonical form. answers.groups() compares them.
+    `others` is empty if there are more than MAX_OTHERS answers, or if one is unreadable."""
 
     answer: str | None
     doubt: str | None
@@ -45,15 +45,15 @@ class Extraction:
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
 
-    The last complete \boxed{} or \fbox{} that is not empty counts; a box inside it is a part of it. Without any box,
-    the last `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42."
-    or line "#### 42" counts, with the doubt "unboxed". Integers are canonical: "042" is "42", "1{,}024" is "1024"."""
+    The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
+    `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42." or line
+    "#### 42" counts, with the doubt "unboxed". Integers lose zeros and commas: "042" is "42", "1{,}024" is "1024"."""
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
     first: Sequence[str | None] = boxes if has_box else lines
     second = lines if has_box else []
-    answers = (_read(each, answer_type) for each in reversed(first))  # lazily: a few that differ end the reading
+    answers = (_read(each, answer_type) for each in reversed(first))  # lazily, because few are needed
     answer = next((a for a in answers if a != ""), "")
     unboxed = "" if has_box or any(line != "" for line in lines) else _unboxed(text, answer_type, truncated)
     answer = answer if answer != "" else unboxed
@@ -78,27 +78,27 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 
 
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
-    """List the cleaned answers in boxes and `Final:` lines, each once, with None for unreadable ones."""
+    """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None."""
     boxes, unclosed = _boxes(text)
     found = (_read(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
 def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None]:
-    """Return the values of `Final:` lines: "" for a placeholder, None if it does not fit into a box.
-    Lines with a box, and the last line of a truncated text, are left out."""
+    """Return the value of each `Final:` line: "" for a placeholder, None for a value that does not fit into a box.
+    Lines with a box are left out, and so is the last line of a truncated text."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
     values = (line.value for line in found if not (has_box and BOX.search(line.value)))
     return ["" if says_nothing(value) else value if _fits(value) else None for value in values]
 
 
 def _fits(value: str) -> bool:
-    """Return whether `value` fits into a box: it is no longer than an answer, and its braces balance."""
+    """Return whether `value` can be put into a box: its braces balance, and it is at most MAX_ANSWER_CHARS long."""
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
 
 
 def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
-    """Return the answer of the last sentence that states one, or "" if there is none or it says more."""
+    """Return the answer in the last sentence that states an answer. Returns "" if there is none or it is unclear."""
     for one in reversed(statements(text)):
         if (truncated and one.end == len(text)) or says_nothing(one.value):
             continue
@@ -111,13 +111,13 @@ def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
 
 
 def _is_prose(answer: str) -> bool:
-    """Return whether `answer` has words that are neither mathematics nor units."""
+    """Return whether `answer` contains words other than functions, units and the phrases in NOTHING."""
     words = _NO_WORDS.sub(" ", answer)
     return _WORD.search(words) is not None and answer.lower() not in NOTHING
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """Return one of `answers` for each canonical form other than `answer`'s, newest first, at most MAX_OTHERS + 1."""
+    """List at most MAX_OTHERS + 1 of `answers`, which differ from `answer` and each other in their canonical form."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:
@@ -130,8 +130,8 @@ def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> lis
 
 
 def canonical(answer: str, answer_type: str = "integer") -> str:
-    r"""Return the form that votes are counted on. For "math", numbers become exact fractions ("0.50" and \frac12 are
-    "1/2") and meaningless spaces go; equal answers in other spellings (\sqrt2/2 and 1/\sqrt2) differ."""
+    r"""Return the canonical form of `answer`, by which votes are counted. For "math", numbers become exact fractions
+    ("0.50" and \frac12 are "1/2"). Equal expressions such as \sqrt2/2 and 1/\sqrt2 keep different forms."""
     text = clean(answer, answer_type)
     if text is None:
         return answer
@@ -153,8 +153,8 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
 # --- boxes ---
 
 BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-# Braces, and tokens that open or hide one. A bare number (\boxed 42) must be complete: TeX would box only the first
-# digit of \boxed 1/2 and \boxed 2\pi.
+# Braces, and tokens that open or escape a brace. A number without braces (\boxed 42) must be the whole answer, because
+# TeX would box only the first digit of \boxed 1/2 and \boxed 2\pi.
 _BRACES = re.compile(
     r"""\\(?:boxed|fbox)(?:\s*+(?P<open>\{) | \s*+(?P<bare>[-+−]?[0-9]++)
             (?=[ \t]*+(?:\s|\Z|[$`)\]]|\*\*|\\[)\]]|[.,;:](?![0-9])|[A-Za-z]{2})))
@@ -170,7 +170,7 @@ def _boxes(text: str) -> tuple[list[str], bool]:
 
 
 def box_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the spans of the contents of the outermost complete boxes, and whether a box after the last is open."""
+    """Return the span of each outermost complete box's content, and whether a later box is not closed."""
     depth = 0
     opened: list[tuple[int, int]] = []  # start of the content, depth outside
     complete: list[tuple[int, int]] = []
@@ -203,7 +203,7 @@ _CHARACTERS = str.maketrans(
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
     | {one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one)) for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
-# A backslash and the text after it are one token, so that \\ or \{ is never cut in half.
+# A backslash and the text after it are one token, so that \\ or \{ is never split.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
 _MEANING = (
     dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
@@ -218,14 +218,14 @@ _WRAPPER = re.compile(
     r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
 )
 _WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
-# A unit or remark after a math answer stays wrapped, or its letters would be read as variables.
+# A unit or remark after a math answer stays in \text{}. Otherwise its letters would become variables.
 _REMARK = re.compile(
     r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
     r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
 )
 
-# A box with only a number and a unit. Words that change the number ("5 thousand") or qualify it ("5 or more") are no
-# units, and only a few single letters are: 5x and 5i are expressions.
+# A box with only a number and a unit. Words that change the number ("5 thousand", "5 or more") are not units. Few
+# single letters are units: 5x and 5i are expressions.
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
@@ -235,7 +235,7 @@ _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
     rf"(?:(?P<percent>%)|{_UNIT})?"
 )
-# Other text in a box: words before the answer, Minerva's after it, ordinals, 1 000 000, per cent, a residue.
+# Other text in a box: words before or after the answer, ordinals, 1 000 000, per cent, a residue.
 _LEAD = re.compile(
     r"\A(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final |correct )?answer ?(?:is ?:?|[:=]) ?", re.I
 )
@@ -248,26 +248,26 @@ _MODULO = re.compile(
     r" ?(?:\\pmod|\( ?(?:(?:\\b?)?mod(?![A-Za-z])|\\text ?\{ ?mod ?\})) ?(?:\{ ?([0-9]+) ?\}|([0-9]+)) ?\)?\Z"
 )
 _RESIDUE = re.compile(r"([0-9]{1,9})\\pmod\{([0-9]{1,9})\}")
-_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}  # others are dollars
+_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}  # every other sign is a dollar
 _SIGN = r"\\pounds|(?:US ?)?\\?\$|USD|[£€¥₹]"
 _MONEY = re.compile(
     rf"(?P<minus>[-+]?) ?(?:(?P<before>{_SIGN})|(?=[0-9])) ?(?P<amount>[0-9]+(?:(?:,|\{{,\}})[0-9]{{3}})*(?:\.[0-9]+)?)"
     rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
 )
 _UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
-# Left sides of "= 41": a name ("x"), for integers also a sum of names ("m+n"), a size ("|S|") and a calculation
-# ("16+25"); not "2x", because the answer of 2x = 10 is 5.
+# Left sides of "= 41": a name ("x"). For integers also a sum of names ("m+n"), a size ("|S|") or a calculation
+# ("16+25"). "2x" is not allowed, because the answer of 2x = 10 is 5.
 _INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
 _NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
 _OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
 _TERM = rf"(?:{_OBJECT}|{_NAME})"
 _ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
-_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, nothing to solve
+_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
 _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
-NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # an exact canonical form: different forms are different numbers
-# In sentences about an answer: signs that state or withdraw one (a number, a formula, "not"); words of no answer.
+NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # two different canonical forms are two different numbers
+# For sentences about an answer: signs of a new or withdrawn answer, mathematics that is not a word, and words.
 _DECIDING = re.compile(r"[0-9\\$]|\b(?:not|wrong|incorrect|no)\b")
 _NO_WORDS = re.compile(
     r"\\(?:text|mathrm|operatorname|mathbb|begin|end) ?\{[^{}]*\}|\\[A-Za-z]+"
@@ -285,8 +285,8 @@ def is_aime(answer: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def clean(text: str, answer_type: str) -> str | None:
-    r"""Clean the text of a box, or return None if it is no answer. Cleaning twice changes nothing, and braces stay
-    balanced, so that \boxed{} around the result is read as the same answer."""
+    r"""Clean the text of a box. Returns None if it is too long or nested too deeply. Cleaning twice changes nothing.
+    Braces stay balanced, so that \boxed{} around the result is read as the same answer."""
     if len(text) > MAX_ANSWER_CHARS:
         return None
     for _ in range(MAX_PASSES):
@@ -297,7 +297,7 @@ def clean(text: str, answer_type: str) -> str | None:
 
 
 def _read(box: str | None, answer_type: str) -> str | None:
-    """Return the answer in a box. A math answer that is a number loses its name and degrees."""
+    """Return the cleaned answer of a box. If the type is "math", "x = 42" and "42°" become "42"."""
     text = None if box is None else clean(box, answer_type)
     if answer_type == "integer" or not text:
         return text
@@ -338,7 +338,7 @@ def _clean_once(text: str, answer_type: str) -> str:
 
 
 def _money(text: str, answer_type: str) -> str:
-    """Replace a currency's sign by its name. A single $ is such a sign; two are mathematics."""
+    """Replace a currency's sign by its name. A single $ is a currency's sign. Two $ signs enclose mathematics."""
     dollars = len(re.findall(r"(?<!\\)\$", text))
     found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
     if not found or bool(found["before"]) == bool(found["behind"]):
@@ -349,8 +349,8 @@ def _money(text: str, answer_type: str) -> str:
 
 
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """Return the number if `text` is nothing else, without separators and leading zeros, else None.
-    Only math answers keep their unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
+    """Return the number in `text` without separators and leading zeros. Returns None unless `text` is a number that may
+    have a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
@@ -374,8 +374,8 @@ def _stated_number(text: str, answer_type: str) -> str | None:
 
 
 def _worked_out(text: str) -> str | None:
-    """Return the integer that `text` certainly equals, else None: a number in parentheses, a fraction that divides, or
-    the number after equals signs, if the text before them is a name or a calculation."""
+    """Return the integer that `text` certainly equals, else None. It may be a number in parentheses, or a fraction that
+    divides evenly. It may also be a number after "=", with a name or a calculation before the sign."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
     if number is None:
@@ -398,7 +398,7 @@ def _integer(text: str) -> str | None:
 
 
 def _calculates(text: str, number: str) -> bool:
-    """Return whether `text` is a calculation that may equal `number`; a number or fraction must equal it."""
+    """Return whether `text` is a calculation that may equal `number`. A number or fraction must equal `number`."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
     alone = _integer(text)

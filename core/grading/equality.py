@@ -1,12 +1,11 @@
-r"""Compare two mathematical answers with math-verify's LaTeX parser, strictly and in both directions.
+r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Their order does not matter.
 
-It runs in the judge's child (core/grading/judge.py), under its deadline; no other module imports sympy. The parser
-drops bases, degrees, units, primes, and the order of letters in AC. So this module reads the parts of an answer (a
-list, a set, a point, an interval, an equation, a name and a unit), and only their expressions are parsed.
+Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang. The parser drops
+bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into
+parts, such as a name, a unit and the members of a list. Only the expressions in these parts go to the parser.
 
-Constants are equal if they are equal rationals, or agree to 1e-30 in 50 digits and to 1e-450 in 500. Expressions with
-variables are equal if they agree at all POINTS. Sets, points and matrices are equal if their members are.
-"""
+Rational constants are compared exactly. Others are equal if they agree in 30 of 50 digits and in 450 of 500 digits.
+Expressions with variables are equal if they agree at fixed random points. Sets are compared member by member."""
 
 import random
 import re
@@ -22,21 +21,22 @@ from sympy.core.function import AppliedUndef
 
 from core.grading.units import NO_UNIT, Unit, unit_of
 
-DIGITS = ((50, 30), (500, 450))  # digits computed, digits that must agree; the first pair decides most comparisons
+DIGITS = ((50, 30), (500, 450))  # (digits computed, digits that must agree): the first pair decides most comparisons
 POINTS = 16  # fixed random points at which expressions with variables are compared
-MAX_MEMBERS = 60  # of a list; longer ones are compared as text
+MAX_MEMBERS = 60  # members of a list (longer lists are compared as text)
 MAX_SIGNS = 4  # plus-minus signs in one expression
 
 
 class Unreadable(Exception):
-    """An error: the text is not mathematics that this module can read."""
+    """The error for a text that this module cannot read as mathematics."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in parts. `kind` is "value" (a sympy object) or "relation" (a tuple of sympy relations that all hold).
-    With `members` it is "list" (1, 2), "set" (in braces, or joined by "or"), "ratio" (1:2:3), "union" or "row": a point
-    or an interval in its `brackets`, or a time of day in "am" or "pm". `name` precedes an equals sign."""
+    """An answer in parts. The `kind` "value" has a sympy object as `value`. The kind "relation" has a tuple of sympy
+    relations, which all hold. Other kinds have `members`: "list" (1, 2), "set" (in braces, or joined by "or"), "ratio"
+    (1:2:3), "union" and "row". A "row" is a point, an interval or a time of day, with `brackets` such as "[)" or
+    "pm". `name` is the text before an equals sign."""
 
     kind: str
     value: Any = None
@@ -47,7 +47,7 @@ class Answer:
 
 
 def equal(answer: str, truth: str) -> bool:
-    """Return whether two cleaned answers in LaTeX (core/grading/boxed.py) are equal."""
+    """Return whether two LaTeX answers are equal. Both must be cleaned by core/grading/boxed.py."""
     try:
         mine, theirs = _alternatives(answer, truth)
         return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
@@ -65,7 +65,7 @@ def readable(text: str) -> bool:
 
 
 def _letters(text: str) -> list[str]:
-    """Return the tokens of an unreadable text, without spaces and without braces around single tokens."""
+    """Return the tokens of a text that cannot be read, without spaces and without braces around single tokens."""
     token = r"\\[A-Za-z]+|[0-9]+|\S"
     for _ in range(3):
         text = re.sub(rf"(?<!\\)\{{\s*({token})\s*\}}", r" \1 ", text)
@@ -73,8 +73,9 @@ def _letters(text: str) -> list[str]:
 
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
-    """Return the readings of both texts. A degree or per cent sign may be missing in one of them, except in functions
-    (sin 1 is not the sine of one degree) and with units (30 rad). A per cent sign must be at the end."""
+    """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
+    the sign. A function keeps its sign, because sin 1 is not the sine of one degree. A text also keeps the sign if the
+    other text has a unit (30 rad), or if more text follows a per cent sign."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -86,7 +87,7 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
             if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit.measured:
                 readings[index].append(_read(texts[index].replace(sign, "")))
     for text, read in zip(texts, readings, strict=True):
-        if power := _SMALL.fullmatch(text):  # 3e-4 may be a number, and not 3e minus 4
+        if power := _SMALL.fullmatch(text):  # 3e-4 is a number, or 3e minus 4
             read.append(_read(_power_of_ten(power)))
     return readings
 
@@ -127,7 +128,7 @@ _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(
 _SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
 _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-# Letters that are one name: capitals (the segment AC is not CA), and words after a space (not a product of letters).
+# Several letters that form one name: capitals (AC is a segment, not A times C), and words of four letters or more.
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
@@ -136,7 +137,7 @@ _REFUSED = re.compile(
 
 
 def _spell(text: str) -> str:
-    """Return the text with one spelling for each thing, and without shorthand that the parser drops or misreads."""
+    """Replace synonyms, and shorthand that the parser drops or misreads, by one LaTeX spelling."""
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda raised: "^{" + raised[0].translate(_RAISED) + "}", text)
     text = text.translate(_SYMBOLS)
     text = _COMMAND.sub(lambda command: _SAME_COMMAND.get(command[1], command[0]), text)
@@ -167,7 +168,7 @@ def _in_base_ten(match: re.Match[str]) -> str:
     base = int(match[4] or match[5] or _BASE_WORDS[match[6]])
     try:
         return str(int(digits, base))
-    except ValueError:  # a digit too large for the base, or a base of more than 36
+    except ValueError:  # a digit is too large for the base, or the base is above 36
         raise Unreadable from None
 
 
@@ -199,7 +200,7 @@ _TRAILING = re.compile(
 
 
 def _tokens(text: str) -> list[tuple[str, int]]:
-    """Return the tokens of `text` with their depth in brackets, which may be mixed as in [1,2).
+    """Return each token of `text` with the number of brackets around it. Brackets may be mixed, as in [1,2).
     Raises Unreadable if a bracket is missing."""
     found, depth = [], 0
     for token in _TOKEN.findall(text):
@@ -227,7 +228,7 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 
 
 def _inside(text: str) -> tuple[str, str] | None:
-    """Return the brackets around all of `text`, as "[)", and their content; None without brackets."""
+    """Return the brackets around the whole text, such as "[)", and their content. Returns None without brackets."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
         return None
@@ -280,7 +281,7 @@ def _of_members(kind: str, parts: Sequence[str]) -> Answer:
 
 
 def _joined(parts: Sequence[str], word: str) -> Answer:
-    """Join answers at "or" or "and". Relations are joined like sets; values become a set either way."""
+    """Join the answers that `word` ("or" or "and") separates. Raises Unreadable if values and relations are mixed."""
     whole = _of_members("set", parts)
     if all(member.kind == "relation" for member in whole.members):
         if word == "and":
@@ -302,9 +303,9 @@ def _set(content: str, parts: Sequence[str]) -> Answer:
 
 
 def _statement(text: str) -> Answer:
-    """Read an expression, an equation or an inequality, with an optional name before it and a unit after it."""
+    """Read an expression, an equation or an inequality. A name may precede it, and a unit may follow it."""
     parts, signs = _split(text, r"\approx")
-    if signs:  # an exact value with its approximation; after a name there is only the approximation
+    if signs:  # keep the exact value before the sign, or the approximation if only a name precedes it
         text = parts[0] if not _NAME.fullmatch(parts[0]) else parts[1]
         if len(parts) > 2:
             raise Unreadable
@@ -327,7 +328,7 @@ def _statement(text: str) -> Answer:
         parts.reverse()
     name = parts[0] if _NAME.fullmatch(parts[0]) else ""
     values = [_read(part) for part in (parts[1:] if name else parts)]
-    if all(_same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42, and not 2x = 10
+    if all(_same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42 is a value, but 2x = 10 is an equation
         return replace(values[-1], name=_name(name)) if not values[-1].name else values[-1]
     if len(parts) > 2 or name:
         raise Unreadable
@@ -361,13 +362,13 @@ def _value(text: str) -> Answer:
         values = [_value(one) for one in _with_signs(text)]
         return replace(Answer("set", members=tuple(values)), unit=unit)
     value = _expression(text)
-    if remark and getattr(value, "free_symbols", True):  # "n is even" says more than n
+    if remark and getattr(value, "free_symbols", True):  # "n is even" is not the answer n
         raise Unreadable
     return Answer("value", value, unit=unit)
 
 
 def _with_signs(text: str) -> list[str]:
-    r"""Return `text` with every choice of signs for \pm: independently, or together if there is a \mp."""
+    r"""Return a copy of `text` for each choice of signs for \pm. If the text has a \mp, all signs change together."""
     pieces = re.split(r"(\\pm|\\mp)(?![A-Za-z])", text)
     count = len(pieces) // 2
     together = r"\mp" in pieces
@@ -389,7 +390,7 @@ def _with_signs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _expression(text: str) -> Any:
-    """Parse one expression, with exact numbers. Raises Unreadable."""
+    """Parse one LaTeX expression into a sympy object with exact numbers. Raises Unreadable if this fails."""
     text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
     if _REFUSED.search(text) or not text.strip():
         raise Unreadable
@@ -397,7 +398,7 @@ def _expression(text: str) -> Any:
     text = re.sub(r"\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\\choose\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"\\binom{\1}{\2}", text)
     text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
     text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
-    # The parser takes an integer before a fraction, 2(3) and 3\frac{4}{2} too, for a mixed number.
+    # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication sign.
     text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
     text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
     text = re.sub(r"(?<=[0-9])\s*(?=\\frac\{([0-9]+)\}\{([0-9]+)\})(?!\\frac\{([0-9]+)\}\{\3\})", " ", text)
@@ -419,7 +420,7 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add missing braces, as in \frac12 and \sqrt2: such an argument is one token. Raises Unreadable."""
+    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises Unreadable if an argument is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
@@ -456,7 +457,7 @@ def _with_braces(text: str) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """Return `value` with decimals as fractions, i as the imaginary unit, and f(x) as a name."""
+    """Replace decimals by fractions, i by the imaginary unit, and f(x) by a symbol. Raises Unreadable."""
     if isinstance(value, sympy.MatrixBase):
         return value.applyfunc(_exact)
     if isinstance(value, sympy.MatrixExpr):
@@ -498,7 +499,7 @@ def _same(a: Answer, b: Answer) -> bool:
         )
     if kinds == {"row"}:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
-    if kinds == {"list", "row"}:  # x = 1, y = 2 is a point; 1, 2 and x = 2, 3 are none
+    if kinds == {"list", "row"}:  # x = 1, y = 2 is a point, but 1, 2 and x = 2, 3 are not
         named = _in_order_of_names(a) or _in_order_of_names(b)
         return named and "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
     if kinds == {"ratio"}:
@@ -506,7 +507,7 @@ def _same(a: Answer, b: Answer) -> bool:
         return len(mine) == len(theirs) and all(
             _same_value(x * theirs[0], y * mine[0]) for x, y in zip(mine, theirs, strict=True)
         )
-    a, b = (b, a) if b.kind == "value" else (a, b)  # most values are not sets, which decides quickly
+    a, b = (b, a) if b.kind == "value" else (a, b)  # start with a value: most values are not sets
     if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
         return _same(a, b.members[0])
     return (one := _as_set(a)) is not None and _same_sets(one, _as_set(b))
@@ -517,7 +518,7 @@ def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
 
 
 def _in_order_of_names(answer: Answer) -> bool:
-    """Return whether names distinguish the members: x = 1, y = 2 is (1, 2) and not 2, 1."""
+    """Return whether the members have different names, so that their order counts: x = 1, y = 2 is (1, 2), not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
 
 
@@ -546,7 +547,7 @@ def _same_value(a: Any, b: Any) -> bool:
 
 
 def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
-    """Return the result of `compare`, or None if sympy cannot decide, as at a pole."""
+    """Return the result of `compare`, or None if sympy cannot decide, for example at a pole."""
     try:
         return compare(*values)
     except (Unreadable, ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
@@ -554,11 +555,11 @@ def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
 
 
 def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
-    """Return values for the symbols: fractions and whole numbers of both signs, the same in every call."""
+    """Return POINTS assignments of fractions and whole numbers to `symbols`. Every call returns the same numbers."""
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):
-        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # whole numbers are small: 2^n is exact
+        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # small whole numbers keep 2^n exact
         above = [n for n in range(2, largest + len(symbols)) if n % below or below == 1]
         signs = (1,) if index < POINTS // 2 else (1, -1)
         numbers = chance.sample(above, len(symbols))
@@ -580,7 +581,7 @@ def _same_number(a: Any, b: Any, looks: Sequence[tuple[int, int]] = DIGITS) -> b
             if all(value.is_Rational for value in exact):
                 return bool(exact[0] == exact[1])
             if a.has(sympy.Integral, sympy.Sum, sympy.Product) or b.has(sympy.Integral, sympy.Sum, sympy.Product):
-                return True  # 500 digits of these take too long
+                return True  # 500 digits of a sum or integral take too long
     return True
 
 
@@ -589,7 +590,7 @@ def _square(parts: tuple[Any, Any]) -> Any:
 
 
 def _parts(value: Any, digits: int) -> tuple[Any, Any]:
-    """Return the real and imaginary part of a constant. A part that is only noise at 20 times the digits is 0."""
+    """Return the real and imaginary part of a constant. A part becomes 0 if even 20 times `digits` are only noise."""
     parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
     if not all(part.is_Float or part.is_Rational for part in parts):
         raise Unreadable
@@ -623,7 +624,7 @@ def _variables(relations: Sequence[Any]) -> set[Any]:
 
 
 def _same_relation(a: Any, b: Any) -> bool:
-    """Return whether one relation is a multiple of the other, as x+2y = 1 of 2x+4y = 2; positive for an inequality."""
+    """Return whether one relation is a multiple of the other. For inequalities, the factor must be positive."""
     (kind, left), (other, right) = map(_against_zero, (a, b))
     if kind != other:
         return False
@@ -639,7 +640,7 @@ def _same_relation(a: Any, b: Any) -> bool:
 
 
 def _against_zero(relation: Any) -> tuple[str, Any]:
-    """Return the kind of relation, "<" and "≤" only, and its left side if 0 is right. Equations lose denominators."""
+    """Rewrite a relation so that its right side is 0, with "<" for ">". Returns its kind and its left side."""
     kind, difference = type(relation).__name__, relation.lhs - relation.rhs
     if kind in ("GreaterThan", "StrictGreaterThan"):
         return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference
@@ -654,10 +655,10 @@ def _solutions(relations: Sequence[Any]) -> Any:
 
 
 def _as_set(answer: Answer) -> Any:
-    """Return the set of a union, an interval or an inequality, or None if the answer is not a set."""
+    """Convert a union, an interval or an inequality to a sympy set. Returns None if the answer is not a set."""
     if answer.kind == "value":
         return answer.value if isinstance(answer.value, sympy.Set) else None
-    if answer.kind == "relation":  # an equation is not its solutions
+    if answer.kind == "relation":  # an equation does not equal the set of its solutions
         unsolved = len(_variables(answer.value)) != 1 or any(isinstance(one, sympy.Eq) for one in answer.value)
         return None if unsolved else _solutions(answer.value)
     if answer.kind == "row":
@@ -665,7 +666,7 @@ def _as_set(answer: Answer) -> Any:
         if len(ends) != 2 or not all(isinstance(end, sympy.Expr) for end in ends) or len(answer.members) != 2:
             return None
         interval = _guarded(sympy.Interval, *ends, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
-        return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point
+        return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point, not an interval
     if answer.kind == "set":
         values = [member.value for member in answer.members]
         return sympy.FiniteSet(*values) if all(isinstance(value, sympy.Expr) for value in values) else None

@@ -1,6 +1,6 @@
-r"""Find lines `Final: 42`, for models that were taught this form instead of a box, and sentences that state an answer.
-Such a line begins with the word in any case ("Final answer:" too), after optional Markdown. Lines end as in
-str.splitlines, so that no unusual line end hides a line."""
+r"""Find lines such as `Final: 42`, which some models write instead of a box, and sentences that state an answer.
+A `Final:` line begins with "Final:" or "Final answer:" in any case. Markdown may precede these words. Lines end as in
+str.splitlines, so that an unusual line end does not hide a line."""
 
 import re
 from collections import deque
@@ -18,7 +18,7 @@ _OPENING = "*_`\"'“‘"
 _CLOSING = str.maketrans("“‘", "”’")
 _EMPHASIS = re.compile(r"(?P<mark>\*{1,3}|_{1,3}|`)(?P<inner>(?:(?!(?P=mark)).)+)(?P=mark)\.?", re.DOTALL)
 
-# Placeholders: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
+# Placeholders instead of an answer: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
 _DRESS = " \t\u00a0.,;:!?…*_`\"'$~|#-–—"
 _BRACKETS = {"<>", "[]", "{}", "()"}
 _SLOT = re.compile(
@@ -29,9 +29,8 @@ _SLOT = re.compile(
 )
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 
-
-# "#### 42", as in GSM8K; a line "Answer: 42"; "the answer is 42" in any sentence. After the last two, or a heading
-# "Answer", the answer may be on the next line that has more than marks.
+# The forms "#### 42" (from GSM8K), a line "Answer: 42", and "the answer is 42" in a sentence. In the last two forms,
+# and after a heading "Answer", the answer may follow on the next line with text.
 _STATEMENT = re.compile(
     rf"(?:(?P<spoken>(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
     rf"(?ai:(?:final |correct )?+answer)[*_]*+[ \t]*+(?:[:：=]|(?=[{LINE_ENDS}]))"
@@ -45,14 +44,14 @@ _SUPPOSED = re.compile(
     r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
     re.I,
 )
-_BEFORE = 200  # characters of a sentence that are read
-_LAST = 20  # sentences that are read
+_BEFORE = 200  # most characters before a statement that are searched for a supposition
+_LAST = 20  # most statements that are read, from the end of the text
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence about an answer: the `end` of its line in the text, its `value` without reasons, and whether its line
-    begins with ####, as a heading in Markdown."""
+    """A sentence that states an answer. `end` is the end of its line in the text, and `value` its answer without
+    reasons. `is_heading` is set if its line begins with ####, like a Markdown heading."""
 
     end: int
     value: str
@@ -60,7 +59,7 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """Find the last sentences that may state an answer, in order and in linear time: no suppositions, no questions."""
+    """Find the last sentences that may state an answer, without suppositions and questions. Takes linear time."""
     found = []
     for one in deque(_STATEMENT.finditer(text), _LAST):
         is_heading = one["spoken"] is None
@@ -76,7 +75,7 @@ def statements(text: str) -> list[Statement]:
 
 @dataclass(frozen=True)
 class FinalLine:
-    """A `Final:` line: its `start` and `end` in the text, and its `value` without Markdown."""
+    """A `Final:` line. `start` and `end` are positions in the text, and `value` is the answer without Markdown."""
 
     start: int
     end: int
@@ -98,8 +97,8 @@ def says_nothing(value: str) -> bool:
 
 
 def _value(line: "re.Match[str]") -> str:
-    """Return the value after the colon without Markdown. Marks from before the word close after it, after the colon, or
-    at the end of the line (**Final:** 42, **Final: 42**); others may enclose the value."""
+    """Return the value after the colon without Markdown. Marks before "Final" may close before the colon,
+    after the colon (**Final:** 42) or at the end of the line (**Final: 42**). Other marks may enclose the value."""
     value = line["value"].strip()
     opened = line["before"][len(line["before"].rstrip(_OPENING)) :]
     closing = "" if line["behind"].strip() else opened[::-1].translate(_CLOSING)

@@ -1,6 +1,6 @@
-"""Compare mathematical answers (equality.py) in a child process that a deadline ends reliably. math-verify's own
-time-out is a signal that fails in threads and under asyncio (Math-Verify #50, #55), and sympy can hang or use up the
-memory on a line like 9^{9^{9^9}}."""
+"""Compare mathematical answers (equality.py) in a child process that always ends at its deadline. sympy can hang or
+use up the memory on an answer such as 9^{9^{9^9}}. math-verify's own time-out is a signal, which fails in threads and
+under asyncio (Math-Verify #50, #55)."""
 
 import asyncio
 import atexit
@@ -20,33 +20,33 @@ from functools import lru_cache
 from core.base.errors import UserError
 from core.base.files import ROOT
 
-# Seconds of the child's own processor time, which does not depend on how busy the machine is:
+# Limits in seconds of the child's processor time, which does not depend on the machine's load:
 DEADLINE_S = 10.0  # for one comparison
 START_S = 60.0  # for importing sympy
-WALL_S = 600.0  # wall-clock limit for either
+WALL_S = 600.0  # a limit of wall-clock time for a comparison or the import
 MEMORY_BYTES = 4 << 30  # address space of the child
 
 
 @lru_cache(maxsize=65536)
 def math_equal(answer: str, truth: str) -> bool | None:
-    """Return whether `answer` equals the reference `truth`, both LaTeX without dollar signs, or None, with a warning,
-    without a verdict within DEADLINE_S. Safe in threads: comparisons run one at a time. Raises UserError if the child
-    does not start."""
+    """Return whether `answer` equals the reference `truth`, both in LaTeX without dollar signs. Returns None and warns
+    if there is no verdict within DEADLINE_S. Threads may call it, but comparisons run one at a time. Raises UserError
+    if the child does not start."""
     verdict = _JUDGE.verdict(answer, truth)
     if verdict is None:
-        logging.getLogger(__name__).warning("no verdict in time: %.200r = %.200r counts as different", answer, truth)
+        logging.getLogger(__name__).warning("no verdict in time: %.200r and %.200r count as different", answer, truth)
     return verdict
 
 
 @lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
-    """Return whether `text` can be compared with other spellings; otherwise as math_equal."""
+    """Return whether `text` can be compared with answers in other spellings. Returns None and raises as math_equal."""
     return _JUDGE.verdict(text)
 
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """End the child if the run in the block is stopped: asyncio waits for its threads, and one may hang."""
+    """End the child process if the block is cancelled. Otherwise asyncio would wait for a comparison that hangs."""
     _JUDGE.revive()
     try:
         yield
@@ -56,7 +56,7 @@ async def stopping_judge() -> AsyncIterator[None]:
 
 
 class _Judge:
-    """The child process, started when first needed and again after its end."""
+    """The child process. It starts at the first comparison, and again if it has ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class _Judge:
         atexit.register(self._stop)
 
     def verdict(self, *texts: str) -> bool | None:
-        """Return whether two texts are equal, or whether one is readable; None without a verdict within DEADLINE_S."""
+        """Return whether two texts are equal, or one text is readable. Returns None without a verdict in time."""
         with self._lock:
             if self._ended:
                 return None
@@ -77,9 +77,9 @@ class _Judge:
                 self._process.stdin.write(json.dumps([*texts, DEADLINE_S]) + "\n")
                 self._process.stdin.flush()
                 reply = self._process.stdout.readline()
-            except OSError:  # it ended before it could read
+            except OSError:  # the child ended before it could read the request
                 reply = ""
-            except BaseException:  # an interrupt: the next comparison would read this one's reply
+            except BaseException:  # an interrupt: the next comparison would read this reply
                 self._stop()
                 raise
             if not reply:
@@ -87,21 +87,21 @@ class _Judge:
             return json.loads(reply) if reply else None
 
     def end(self) -> None:
-        """End the child, also in a comparison, and leave later ones undecided until `revive`."""
+        """End the child, even during a comparison. Later comparisons are undecided until `revive` is called."""
         self._ended = True
-        process = self._process  # without the lock, whose holder waits for this process
+        process = self._process  # without the lock: its holder waits for this process
         if process:
             process.kill()
 
     def revive(self) -> None:
-        """Judge again after `end`, also comparisons without a verdict."""
+        """End the effect of `end`, and drop the cached verdicts, so that undecided pairs are judged again."""
         if self._ended:
             self._ended = False
             math_equal.cache_clear()
             math_readable.cache_clear()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(  # set before it is ready: `end` may come while sympy is imported
+        self._process = subprocess.Popen(  # set early, because `end` may be called while sympy is imported
             [sys.executable, "-m", "core.grading.judge"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -109,12 +109,12 @@ class _Judge:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        if self._ended:  # in between
+        if self._ended:  # `end` was called in the meantime
             self._process.kill()
         assert self._process.stdout
         if not self._process.stdout.readline():
             self._stop()
-            raise UserError("the judge of math answers does not start. See why: python -m core.grading.judge")
+            raise UserError("the judge of math answers does not start. To see why, run: python -m core.grading.judge")
 
     def _stop(self) -> None:
         if self._process:
@@ -127,7 +127,7 @@ _JUDGE = _Judge()
 
 
 def _serve() -> None:
-    """Answer JSON lines [answer, truth, deadline in s] or [text, deadline] by true or false, after a line "ready"."""
+    """Write the line "ready". Then answer each JSON line [answer, truth, seconds] or [text, seconds] with a verdict."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the output of libraries must not be read as a reply
     with _ending_after(START_S):
@@ -144,8 +144,8 @@ def _serve() -> None:
 
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
-    """End this process after `seconds` of processor time in the block. The kernel's signal for that needs no Python.
-    If the block waits without computing, a C thread ends it after WALL_S."""
+    """End this process if the block uses `seconds` of processor time. The kernel's signal works even if Python hangs.
+    If the block waits without computing, a C thread ends the process after WALL_S."""
     faulthandler.dump_traceback_later(WALL_S, exit=True)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

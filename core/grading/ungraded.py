@@ -1,8 +1,8 @@
-"""Leave a run of proofs ungraded: proofs are graded later, as often as wanted."""
+"""Leave the proofs of a run ungraded, because scripts/grade.sh grades them later."""
 
 from core.types import Ask, Grade, Graded, Population, Problem
 
 
 async def ungraded(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Return no grades and no score, with the doubt "truncated" for proofs that were cut off."""
+    """Return grades without a value, and no score. A proof that was cut off has the doubt "truncated"."""
     return Graded([Grade(None, doubt="truncated" if each.completion.truncated else None) for each in population], None)

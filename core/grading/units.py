@@ -1,10 +1,10 @@
-"""Read the words after a number: units of measure, words that change the number, and nouns that it counts."""
+"""Read the words after a number: units of measure, words that change the number, and nouns that are counted."""
 
 import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-# Every spelling of a unit, with its name. Answers in different units are different answers.
+# The name of a unit for each of its spellings. Answers in different units are different answers.
 UNITS = {
     word: names.split()[0]
     for names in (
@@ -17,7 +17,7 @@ UNITS = {
     for word in names.split()
 }
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-# Words that make it another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
+# Words that change the number or withdraw it: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
 _CHANGING = frozenset(
     "or and not to by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
     " less fewer least most otherwise out percent above below under increase decrease loss negative negatives half"
@@ -28,22 +28,22 @@ _CHANGING = frozenset(
     " without except is are was were be has have does can may must should would could seems looks works fails always"
     " perhaps sometimes this thus yes wrong incorrect false".split()
 )
-# Words that leave the number as it is: 5 units, 5 altogether.
+# Words that do not change the number: 5 units, 5 altogether.
 _EMPTY = frozenset("unit units exactly precisely total altogether each apiece".split())
-# Words that need no noun before them: 5 left.
+# Words that may follow a number without a noun: 5 left.
 _TAIL = frozenset("left remaining away old ago sold more".split())
 _PLURALS = frozenset("people children men women mice geese teeth dice fish sheep deer pence yen".split())
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of a number: `measured` in a unit like "cm^2" or "km/h", or `counted` nouns, in the singular."""
+    """A number's unit. It is `measured`, such as "cm^2" or "km/h", or it has `counted` nouns in the singular."""
 
     measured: str = ""
     counted: frozenset[str] = frozenset()
 
     def agrees(self, other: "Unit") -> bool:
-        """Return whether numbers with these units can be equal: a unit may be missing, and so may words."""
+        """Return whether numbers with these two units can be equal. One unit may be missing, or lack some words."""
         if not (self.measured or self.counted) or not (other.measured or other.counted):
             return True
         agree = self.counted <= other.counted or other.counted <= self.counted
@@ -54,8 +54,8 @@ NO_UNIT = Unit()
 
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
-    """Return the unit that `words`, with a `power` like ^2 after them, name. None if they change the number, or if they
-    have no plural noun, which any number but one (`is_one`) needs: 7 boys, but not 7 wrong."""
+    """Return the unit that `words` name, with an optional `power` such as ^2. Returns None if the words change the
+    number (5 thousand). Nouns must be plural (7 boys) unless the number is one (`is_one`). "7 wrong" returns None."""
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
     words = re.sub(r" in (?:total|all) *\Z", "", words)
@@ -81,7 +81,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
         elif known:
             units.append(known + before)
             before = ""
-        else:  # 5 kg of rice, 5 years old; but 5 day passes
+        else:  # 5 kg of rice, 5 years old (in 5 day passes, passes are counted)
             rest = [each.lower() for each in parts[index:]]
             if not units or (word != "of" and any(map(_is_plural, rest))):
                 return _counted(parts, is_one)
@@ -90,7 +90,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
 
 
 def _counted(parts: list[str], is_one: bool) -> Unit | None:
-    """Return the unit of counted things, whose noun precedes any "per" or "of"."""
+    """Return the unit of counted things. Their noun precedes "per" and "of". Returns None without such a noun."""
     words = [word.lower() for word in parts if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
     if not _CHANGING.isdisjoint(words):
         return None

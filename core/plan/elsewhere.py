@@ -1,4 +1,4 @@
-"""The plan of a run on llama.cpp in this machine or at a provider. Neither has a data sheet to compute time from."""
+"""Plan a run with llama.cpp on this machine, or on a provider's server. The speed of either can only be measured."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,8 @@ from core.types import Bounded
 def on_this_machine(
     file: Path, name: str, config: Constants, count: int, lengths: Lengths, planned: Bounded, price: float | None
 ) -> str:
-    """Format the plan of an experiment, with time at the speed in earlier results of the model. Raises UserError if the
-    GGUF `file` does not fit this machine."""
+    """Format the plan of an experiment. The time is computed from the speed in the model's earlier results. Raises
+    UserError if the model in the GGUF `file` does not fit this machine."""
     from core.engines.gguf_header import Gguf  # slow to import
 
     model = Gguf.read(file)
@@ -30,30 +30,30 @@ def on_this_machine(
     engine = (
         f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): {size.slots} requests "
         f"at a time, contexts of {size.context:,} tokens, {size.threads} threads"
-        + ("" if environment.engine() else "; a run needs ENGINE=llamacpp")
+        + ("" if environment.engine() else ". Set ENGINE=llamacpp for the run")
     )
     rows = [("engine", engine)]
     if need.context > size.context:
-        text = f"a request may need {need.context:,} tokens. Longer ones fail. Lower MAX_TOKENS or K"
+        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS or K"
         rows.append(("context", text))
     expected = loads(config, count, lengths, planned)
     rows += token_rows(config, count, expected, lengths)
     if any(load.kind == OTHERS for load in expected):
-        text = "not planned: without a GPU, only the time of RSA is planned. Start a run and see its progress"
+        text = "not planned: without a GPU, only RSA's time can be planned. Start a run and watch its progress"
         return labelled([*rows, ("time", text)])
     if lengths.speed is None:
-        text = f"not planned: no results of this model show its speed here. Run {name} once with LIMIT=1"
+        text = f"not planned: no earlier results show this model's speed. Run {name} once with LIMIT=1"
         return labelled([*rows, ("time", text)])
     seconds, most = (
         [config.RUNS * sum(load.tokens for load in each) * speed for speed in lengths.speed]
         for each in (expected, loads(config, count, at_cap(config, lengths), planned))
     )
-    rows += [("time", f"{hours(seconds)}, at the speed in those results")]
+    rows += [("time", f"{hours(seconds)}, at the measured speed")]
     return labelled([*rows, ("at the cap", f"{hours(most)}, if every completion is truncated"), *money(seconds, price)])
 
 
 def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
-    """Format the plan: tokens, and dollars at the prices of the `card` of the `model`."""
+    """Format the plan of a run on a provider's server: the tokens, and the cost at the prices in the model's card."""
     if card.continues is False:  # such a server can't force answers
         config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, planned)
@@ -66,7 +66,7 @@ def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths
         prompts, completions = (config.RUNS * tokens for tokens in at_most(config, usual, count, lengths.prompt))
         most = card.price.dollars((prompts, 0, completions))
         assert expected is not None and most is not None
-        cost = f"{shown(expected)} expected, {shown(most)} at most, at the prices of {card.price.on}, before any cache"
+        cost = f"{shown(expected)} expected, {shown(most)} at most, at prices of {card.price.on}, without cache hits"
         if config.MAX_DOLLARS and most > config.MAX_DOLLARS:
             is_enough = expected <= config.MAX_DOLLARS
             how = "may end" if is_enough else "is expected to end"

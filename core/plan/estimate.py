@@ -1,4 +1,4 @@
-"""The plan of a run on a GPU: hours from tokens by the roofline (core/plan/roofline.py), and its printed rows."""
+"""Plan a run on a GPU: compute its hours from its tokens (core/plan/roofline.py), and format the plan."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from core.types import Bounded
 
 @dataclass(frozen=True)
 class Plan:
-    """The estimate for one set of constants on one machine, with `seconds` at best and at worst."""
+    """The estimate for one set of constants on one machine. `seconds` has the least and the most time of all runs."""
 
     config: Constants
     count: int
@@ -37,45 +37,45 @@ class Plan:
 
 
 def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
-    """Return the server on `gpu`. Raises UserError if the model does not fit."""
+    """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model does not fit."""
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
         raise UserError(
-            f"the model does not fit: its weights need {shape.weight_bytes / 1e9:.1f} GB and {gpu.name} has "
+            f"the model does not fit. Its weights need {shape.weight_bytes / 1e9:.1f} GB, and {gpu.name} has "
             f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
         )
     return Machine(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
 
 def make(config: Constants, count: int, lengths: Lengths, shape: Shape, gpu: Gpu, kv: str, planned: Bounded) -> Plan:
-    """Return the plan of `config` for `count` problems. Its loads belong to one run, its seconds to all."""
+    """Return the plan of `config` for `count` problems. Its loads are for one run, and its seconds for all runs."""
     on, expected = machine(shape, gpu, kv, config), loads(config, count, lengths, planned)
     low, high = on.seconds(expected, count)
     return Plan(config, count, expected, on, (config.RUNS * low, config.RUNS * high), planned)
 
 
 def bottleneck(plan: Plan) -> str:
-    """Name the cause of most of the time, midway between best and worst."""
+    """Describe the bottleneck, the part that takes most of the time, midway between best and worst case."""
     on, runs = plan.machine, plan.config.RUNS
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:
         return (
-            f"critical path: each step waits for its slowest member, {hours([parts.path * runs] * 2)} in a row. The "
-            f"GPU is busy for {hours([parts.work * runs] * 2)}"
+            f"critical path: each step waits for its slowest member. The slowest members take "
+            f"{hours([parts.path * runs] * 2)} in total, but the GPU is busy for only {hours([parts.work * runs] * 2)}"
         )
     share, name = max(
         (parts.weights, "weights bandwidth: reading the weights"),
         (parts.kv, "KV bandwidth: reading the KV cache"),
-        (parts.compute, "compute: reading prompts and arithmetic"),
+        (parts.compute, "compute: arithmetic for prompts and tokens"),
     )
     if share == parts.weights and all(on.fits(load.context, MIDDLE) < min(on.limit, load.count) for load in plan.loads):
-        name = "KV capacity: so few requests fit that reading the weights"
+        name = "KV capacity: few requests fit at a time, so that reading the weights"
     return f"{name} takes {share / parts.work:.0%} of the GPU's time"
 
 
 def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Constants, str]]:
-    """Yield name, constants and KV type of each plan that differs in one constant and may take less time.
-    Counts are lowered by one, caps are halved, and choices get each other value."""
+    """Yield the name, constants and KV type of each plan that changes one constant and may take less time.
+    A count is lowered by one, a cap is halved, and a choice takes another value."""
     values = vars(config)
     lower: list[tuple[str, Any]] = [
         (name, values[name] - 1)
@@ -98,7 +98,7 @@ def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Co
 
 
 def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
-    """Return the saved share of the middle estimate, the name and the plan of each faster alternative, best first."""
+    """Return (saved share of the mean time, name, plan) for each faster alternative, the largest saving first."""
     on, rows = plan.machine, []
     for name, config, kv in alternatives(plan.config, on.kv, on.gpu):
         other = make(config, plan.count, lengths, on.shape, on.gpu, kv, plan.planned)
@@ -107,7 +107,7 @@ def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
 
 
 def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place: OnGpu, model: str) -> str:
-    """Format the plan of the `model`."""
+    """Format the plan of the `model`. `price` is the price of an hour, and `why_gpu` the reason for the GPU."""
     on, gpu, shape = plan.machine, plan.machine.gpu, plan.machine.shape
     few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
     context = sum(load.tokens * load.context for load in plan.loads) / sum(load.tokens for load in plan.loads)
@@ -130,19 +130,19 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place:
     saved = savings(plan, lengths)
     if saved:
         gain, name, other = saved[0]
-        rows.append(("helps most", f"{name}: {hours(other.seconds)}, {gain:.0%} less{_truncated(plan, other)}"))
+        rows.append(("helps most", f"{name}: {hours(other.seconds)}, {gain:.0%} less time{_truncated(plan, other)}"))
         others = ", ".join(f"{name} -{gain:.0%}" for gain, name, _ in saved[1:])
         rows += [("then", others)] if others else []
     longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
     notes = [
-        f"computed from data sheets, with {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the bandwidth, "
-        f"{BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s and a KV cache {BEST.fill:.0%} to {WORST.fill:.0%} "
-        "full. Completions in the journal are not subtracted"
+        f"the time is computed from data sheets. It assumes {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the "
+        f"bandwidth, {BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s, and {BEST.fill:.0%} to {WORST.fill:.0%} "
+        "of the KV cache. Completions in the journal are not subtracted"
     ]
     if extra := plan.config.RUNS * sum(load.count for load in plan.loads if load.kind == OTHERS):
         notes.append(
-            f"up to {extra:,} completions follow the first solutions. They are counted as solutions that read one "
-            "candidate. The scaffold may stop earlier, and reviews and selections may be shorter"
+            f"up to {extra:,} completions follow the first solutions. The plan counts each as a solution that reads "
+            "one candidate. The scaffold may stop earlier, and its reviews and selections may be shorter"
         )
     if place.longest and longest > place.longest:
         notes.append(
@@ -155,21 +155,21 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place:
 
 
 def _seeds(engine: dialect.OnGpu, seconds: tuple[float, float]) -> str:
-    """Describe the cost of an `engine` that honours seeds."""
+    """Describe whether the `engine` honours seeds, and how much longer a run takes if it does."""
     if not engine.deterministic_cost:
-        return f"{engine.label} honours them"
+        return f"{engine.label} honours seeds"
     low, high = engine.deterministic_cost
     slower = hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
     return (
-        f"{engine.label} ignores them. With DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more time "
-        f"(its makers' figure): {slower}"
+        f"{engine.label} ignores seeds. With DETERMINISTIC=1 it honours them, but its authors report {low:.0%} to "
+        f"{high:.0%} more time: {slower}"
     )
 
 
 def _truncated(plan: Plan, other: Plan) -> str:
-    """Give the share of solutions that a lower cap truncates."""
+    """Return the shares of truncated solutions as text if `other` truncates more of them than `plan`, else ""."""
     now, then = (float((p.loads[0].lengths >= p.config.MAX_TOKENS).mean()) for p in (plan, other))
-    return f" ({then:.0%} of the solutions truncated instead of {now:.0%})" if then > now else ""
+    return f" (truncates {then:.0%} of the solutions instead of {now:.0%})" if then > now else ""
 
 
 def _mean_in_flight(plan: Plan, reach: Reach) -> float:
@@ -184,13 +184,13 @@ def token_rows(config: Constants, count: int, expected: Sequence[Load], lengths:
     completion = config.RUNS * sum(load.tokens for load in expected)
     source = lengths.source
     if lengths.cap < config.MAX_TOKENS:
-        source += "; truncated ones will be longer, by an unknown amount"
+        source += ". Truncated solutions will be longer, by an unknown amount"
     mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
     return [
-        ("lengths", f"{source}; mean of a solution {mean:,.0f} tokens, cap {config.MAX_TOKENS:,}"),
+        ("lengths", f"{source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),
         ("completions", f"{config.RUNS * total:,} ({total // count} for each of {problems_of(count, config.RUNS)})"),
         ("output", f"{tokens(completion)} expected, {tokens(most)} at most"),
-        ("input", f"{tokens(prompt)} expected, {tokens(most_prompt)} at most, before any cache"),
+        ("input", f"{tokens(prompt)} expected, {tokens(most_prompt)} at most, without cache hits"),
     ]
 
 
@@ -210,12 +210,12 @@ def tokens(n: float) -> str:
 
 
 def hours(seconds: Sequence[float]) -> str:
-    """Format the least and the most seconds, in a fitting unit."""
+    """Format the least and the most seconds as a range of seconds, minutes or hours."""
     unit, size = ("hours", 3600) if seconds[1] >= 3600 else ("minutes", 60) if seconds[1] >= 60 else ("seconds", 1)
     return f"{_range(seconds[0] / size, seconds[1] / size, 1)} {unit}"
 
 
 def _range(low: float, high: float, digits: int) -> str:
-    """Format a range, or one number if both ends look equal."""
+    """Format a range of numbers, or one number if both ends look equal."""
     shown = [f"{value:,.{digits}f}" for value in (low, high)]
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)

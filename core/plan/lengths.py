@@ -1,4 +1,4 @@
-"""The lengths of completions and prompts, measured in earlier runs of the model or assumed."""
+"""Measure the lengths of completions and prompts in earlier runs of the model, or assume them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,33 +15,33 @@ from core.base.files import amount
 from core.results import read
 from core.results.model import CallCost, Head, MemberResult, ProblemResult
 
-# Assumed until a run measures them: no lengths of QED-Nano on AIME are published. Lengths of reasoning models are
-# roughly log-normal. The median gives a mean of 7.6k tokens under a cap of 16,384, so 11M tokens for the 1,440
-# completions of 02_rsa_basic, as in the project's first estimate for an RTX 4090.
-MEDIAN_TOKENS = 6400  # of a solution, thinking included
-VERIFY_MEDIAN_TOKENS = 3000  # of a verification
+# Assumptions until a run measures the lengths, because no lengths of QED-Nano on AIME are published. Reasoning models
+# have roughly log-normal lengths. With this median, a solution has 7.6k tokens on average under a cap of 16,384. The
+# 1,440 completions of 02_rsa_basic then have 11M tokens, as in the project's first estimate for an RTX 4090.
+MEDIAN_TOKENS = 6400  # tokens of a solution with its thinking
+VERIFY_MEDIAN_TOKENS = 3000  # tokens of a verification
 SPREAD = 0.8  # standard deviation of a length's logarithm
-PROMPT_TOKENS = 200  # statement and instructions
-ANSWER_TOKENS = 700  # of a solution after thinking, which aggregation reads
-FORCED_TOKENS = 64  # of an answer forced at the cap, if ANSWER_TOKENS is larger
+PROMPT_TOKENS = 200  # tokens of a statement with instructions
+ANSWER_TOKENS = 700  # tokens of a solution after its thinking, which aggregation reads
+FORCED_TOKENS = 64  # most tokens of an answer that is forced at the cap
 SAMPLE = 400  # points that represent a distribution
-FEWEST = 8  # measured completions that replace an assumption
-FOREIGN = (UserError, KeyError, ValueError)  # not a file of this project, or no cap in it
+FEWEST = 8  # least number of measured completions that replaces an assumption
+FOREIGN = (UserError, KeyError, ValueError)  # errors for a file of another program, or without a cap
 
 Sample = NDArray[np.float64]
 
 
 def log_normal(median: float) -> Sample:
-    """Return the assumed distribution as SAMPLE quantiles of equal weight."""
+    """Return the assumed distribution of lengths in tokens, as SAMPLE quantiles of equal weight."""
     z = [NormalDist().inv_cdf((i + 0.5) / SAMPLE) for i in range(SAMPLE)]
     return np.asarray(median * np.exp(SPREAD * np.array(z)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of completions and prompts. `solutions[t]` samples step t, and the last entry all later steps.
-    `cap` truncated the measured solutions. `speed` is the least and the most seconds of the engine per completion token
-    in any step, None if not measured."""
+    """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
+    all later steps. Measured solutions were truncated at `cap`. `speed` is the least and the most seconds
+    for a completion token in any step, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -56,8 +56,8 @@ ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS)
 
 
 def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
-    """Return the lengths in results of `model`, None without any. Results of `experiment` come first, then complete
-    results, then the newest."""
+    """Return the lengths in one results file of `model`, or None without such a file. It prefers files of `experiment`,
+    then complete results, then the newest file."""
     ranked: list[tuple[tuple[bool, bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
@@ -72,7 +72,7 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
-    """Return the lengths in a results file, None if it has too few completions or no token counts."""
+    """Return the lengths in a results file, or None if it has too few completions or no token counts."""
     by_step: dict[int, list[MemberResult]] = {}
     for problem in problems:
         for step in problem.steps:
@@ -83,7 +83,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
     if not _tokens(members) or not concurrency or ("T" not in config and any(m.parents for m in members)):
-        return None  # scaffolds other than RSA have other prompts
+        return None  # only RSA's prompts are known
     # The prompts of forced answers and waits contain their own thinking.
     whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.cost.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
@@ -101,7 +101,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         f"{cap:,})"
     )
     if lacking := [of for of, found in (("verifications", checks), ("answer", carried)) if len(found) < FEWEST]:
-        source += f"; assumed: {', '.join(lacking)}"
+        source += f". Assumed: {', '.join(lacking)}"
     return Lengths(
         tuple(_sample(step) for step in steps),
         ASSUMED.verifications if "verifications" in lacking else np.maximum(1.0, checks),

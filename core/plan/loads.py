@@ -1,4 +1,4 @@
-"""Compute the completions and tokens of an experiment from its constants, for each kind of completion."""
+"""Compute the number of completions and tokens of an experiment from its constants, for each kind of completion."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,17 +11,17 @@ from core.plan.lengths import FORCED_TOKENS, Lengths, Sample
 from core.plan.roofline import Kind, Load
 from core.types import Bounded, Sampling
 
-OTHERS = ("others",)  # the kind of completions that are no step of RSA
+OTHERS = ("others",)  # the kind of all completions outside RSA's steps
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    """Return the completions of `count` problems, kind by kind in their order. If a scaffold is not RSA, all that its
-    max_completions allows beyond N solutions is planned as further solutions that each read one."""
+    """Return the requests of `count` problems, one load for each kind of request. For other scaffolds than RSA, a
+    second load has all completions after the first N that max_completions allows. Each of them reads one solution."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
     result: list[Load] = []
-    before = 0.0  # mean length of the solutions in the step before
+    before = 0.0  # mean length of the previous step's solutions
     for t in range(steps + 1):
         solutions = lengths.solutions[min(t, len(lengths.solutions) - 1)]
         prompt = lengths.prompt
@@ -55,8 +55,8 @@ def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, force
 
 
 def at_most(config: Constants, expected: Sequence[Load], count: int, statement: float) -> tuple[int, int]:
-    """Return the most prompt and completion tokens for `count` problems: every completion is truncated, and carried
-    texts are as long as possible. `statement` is the tokens of a statement with instructions."""
+    """Return the most prompt and completion tokens for `count` problems. Every completion is truncated, and each prompt
+    contains the longest possible candidates. `statement` is the number of tokens of a statement with instructions."""
     known: dict[str, Any] = vars(config)
     steps, n = known.get("T", 0), count * known.get("N", 1)
     cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS
@@ -64,7 +64,7 @@ def at_most(config: Constants, expected: Sequence[Load], count: int, statement: 
     carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
 
     def most(requests: int, prompt: float, most_new: int) -> tuple[float, float]:
-        again = (bool(forced) + config.WAITS) * (prompt + most_new)  # these requests repeat prompt and thinking
+        again = (bool(forced) + config.WAITS) * (prompt + most_new)  # such requests repeat the prompt and the thinking
         return requests * (prompt + again), requests * (most_new + forced)
 
     kinds = [most(n, statement, cap), most(n * steps, statement + known.get("K", 0) * carried, cap)]
@@ -79,7 +79,7 @@ def at_most(config: Constants, expected: Sequence[Load], count: int, statement: 
 
 
 def at_cap(config: Constants, lengths: Lengths) -> Lengths:
-    """Return the lengths if every completion is truncated. Carried texts keep their length."""
+    """Return `lengths` with every completion truncated. The answers that aggregation reads keep their length."""
     full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(vars(config).get("VERIFY_TOKENS", 1))])
     return replace(lengths, solutions=(full,), verifications=checks)
 

@@ -1,8 +1,7 @@
 """Estimate a run without running it: `python -m core.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]`.
 
-Completions follow from the constants of an experiment, tokens from assumed or measured lengths, and hours from the
-roofline (core/plan/roofline.py).
-"""
+The number of completions follows from the experiment's constants. Tokens follow from assumed or measured lengths. Hours
+follow from the roofline model (core/plan/roofline.py)."""
 
 import argparse
 from collections.abc import Sequence
@@ -28,11 +27,11 @@ from core.results import labs
 from core.scaffolds import experiment_file
 from core.types import EITHER
 
-ESTIMATE = "an estimate, nothing was run"
+ESTIMATE = "an estimate (nothing was run)"
 
 
 def _count(config: Constants, card: Card) -> tuple[int, str]:
-    """Return the number of problems of a run and the name of their set. Published sets are not downloaded."""
+    """Return the number of a run's problems and the name of the problem set. Published sets are not downloaded."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, EITHER).problems)
@@ -40,15 +39,16 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
 
 
 def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
-    """Return the GPU, the reason for it, and the type of its KV cache. Raises UserError."""
+    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError for an unknown GPU, or
+    if it lacks the arithmetic for KV=fp8."""
     if args.gpu:
-        gpu, why = gpus.named(args.gpu), "as asked"
+        gpu, why = gpus.named(args.gpu), "chosen by --gpu"
     elif args.gpu_file:
-        gpu, why = gpus.from_file(Path(args.gpu_file)), "from the file"
+        gpu, why = gpus.from_file(Path(args.gpu_file)), "from --gpu-file"
     elif here := gpus.detect():
         gpu, why = here, "in this machine"
     else:
-        gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose with --gpu"
+        gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
     kv = environment.kv_cache() or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
@@ -57,12 +57,12 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
-    parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
-    parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
+    parser.add_argument("experiment", nargs="?", default="", help="name of an experiment, such as 02_rsa_basic")
+    parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants of the experiment, as for run.sh")
     named = parser.add_mutually_exclusive_group()
-    named.add_argument("--gpu", help="one of " + ", ".join(gpus.GPUS))
-    named.add_argument("--gpu-file", help="a JSON file that describes a GPU")
-    parser.add_argument("--price", type=float, help="price of one hour, in any currency")
+    named.add_argument("--gpu", help="name of a known GPU: " + ", ".join(gpus.GPUS))
+    named.add_argument("--gpu-file", help="JSON file that describes another GPU")
+    parser.add_argument("--price", type=float, help="price of one GPU hour, in any currency")
     with command():
         args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             of = subject()
         if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
             raise UserError(
-                f"{of.shown} has no plan on a GPU, because no engine serves it there. Leave out --gpu, or unset MODEL, "
+                f"{of.shown} has no plan on a GPU, because no engine runs it there. Leave out --gpu, or unset MODEL, "
                 "ENGINE and BASE_URL to plan QED-Nano"
             )
         lengths = measured(results_dir(), of.model, name) or ASSUMED
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             estimate = make(config, count, lengths, of.place.shape, gpu, kv, planned)
             plan = text(estimate, lengths, args.price, why, of.place, of.shown)
             if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                notes = ["note: without a GPU, a run here uses the embedded model, for which no plan is made"]
+                notes = ["note: this machine has no GPU. A run would use the embedded model, which has no plan"]
         head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
         print(wrapped(f"{name} with {of.shown}{on}, {head}: {ESTIMATE}"))
         print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")

@@ -1,25 +1,24 @@
 """Estimate the time of decoding on one GPU from bytes and operations (the roofline model of Williams et al. 2009).
 
-One decoding step gives each of R requests in flight one token. It reads the weights once, and the KV cache of every
-request, C tokens on average. It multiplies each token with every weight and attends to C tokens:
+One decoding step writes one token for each of R requests in flight. It reads all weights once, and the KV cache of each
+request, which has C tokens on average. It multiplies each new token with every weight, and attends to C tokens:
 
     bytes = 2 P + R C kv                FLOPs = R (2 P + 4 layers heads head_dim C)
     step  = max(bytes / bandwidth, FLOPs / peak)
 
-P is the number of parameters used in a step, in bf16. kv is the bytes of the KV cache per token. Reading a prompt of p
-tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs, because token i attends to i tokens, p / 2 on average. It
-is bound by compute and interrupts decoding, so the times add up.
+P is the number of parameters that a step uses, in bf16. kv is the size of the KV cache in bytes per token. Reading a
+prompt of p tokens takes p (2 P_layers + 2 layers heads head_dim p) FLOPs. Its tokens attend to p / 2 tokens on average.
+Reading is bound by compute and interrupts decoding. So the times of reading and decoding are added.
 
-A request that writes L tokens after a prompt of p tokens holds p + L / 2 tokens on average, for L steps. At a random
-moment, long requests are more likely to be in flight:  C = p + E[L^2] / (2 E[L]).
-R is (tokens of the KV cache) / C, or the number of requests sent at a time if that is lower.
+A request reads p tokens and writes L tokens in L steps. So it has p + L / 2 tokens in the KV cache on average.
+Long requests are more likely to be in flight at a random moment:  C = p + E[L^2] / (2 E[L]).
+R is (tokens of the KV cache) / C, or the number of requests sent at a time if that number is lower.
 
-All problems are in flight and independent, but each step of a problem waits for the slowest member of the step before.
-`work` is the time of all tokens with R in flight. `path` is the time of one problem's chain of slowest members. No
-schedule is faster than max(work, path). A server that is never idle while a request waits is not slower than
+All problems run at the same time. Each step of a problem waits for the slowest member of the previous step. `work` is
+the time of all tokens with R requests in flight. `path` is the time of one problem's slowest members, one after the
+other. No schedule is faster than max(work, path). A server that is never idle while a request waits takes at most
 work + path (Graham 1966). The best and the worst case assume shares of the data sheet's bandwidth and FLOP/s, and of
-the KV cache in use. These shares are not measured.
-"""
+the KV cache in use. These shares are assumptions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ Kind = tuple[str | int, ...]  # (t,) for the solutions of a step, ("verify", t) 
 
 @dataclass(frozen=True)
 class Reach:
-    """Shares in (0, 1] of bandwidth, FLOP/s and KV cache that are used."""
+    """The shares of the GPU's bandwidth, FLOP/s and KV cache that the server uses, each in (0, 1]."""
 
     bandwidth: float
     compute: float
@@ -49,8 +48,8 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 
 @dataclass(frozen=True)
 class Load:
-    """A number of completions of one kind, with `prompt` tokens each and new tokens as in the sample `lengths`. If
-    truncated (the share `cut`), a second request with the output in its prompt is sent, for `forced` tokens."""
+    """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples their new tokens. The
+    share `cut` is truncated. A second request then reads the prompt and the output, and writes `forced` tokens."""
 
     kind: Kind
     count: int
@@ -61,26 +60,26 @@ class Load:
 
     @property
     def prompts(self) -> float:
-        """The prompt tokens of all completions."""
+        """The number of prompt tokens of all requests."""
         return self.count * (self.prompt + self.cut * self.cut_prompt)
 
     @property
     def tokens(self) -> float:
-        """The completion tokens of all completions."""
+        """The number of completion tokens of all requests."""
         return self.count * (float(self.lengths.mean()) + self.cut * self.forced)
 
     @property
     def context(self) -> float:
-        """The tokens that a request in flight holds at a random moment (C)."""
+        """The mean number of tokens in the KV cache for a request in flight (C)."""
         return self.prompt + float((self.lengths**2).mean() / self.lengths.mean()) / 2
 
     @property
     def cut_prompt(self) -> float:
-        """The tokens of the second prompt of a truncated completion."""
+        """The number of tokens in the second prompt of a truncated completion."""
         return self.prompt + float(self.lengths.max())
 
     def longest(self, n: int) -> float:
-        """Return the expected length of the longest of `n`."""
+        """Return the expected length in tokens of the longest of `n` completions."""
         ordered = np.sort(self.lengths)
         below = np.arange(ordered.size + 1) / ordered.size
         return float((ordered * np.diff(below**n)).sum())
@@ -88,8 +87,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of all loads for reading weights, for reading the KV cache and for further computing, and seconds of the
-    critical path, which overlaps with them."""
+    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for any `compute` beyond these.
+    `path` is the time of the critical path, which overlaps with the other times."""
 
     weights: float
     kv: float
@@ -103,7 +102,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Machine:
-    """A model on a GPU with a KV cache of type `kv` for `kv_tokens` and at most `limit` requests at a time."""
+    """A model on a GPU. Its KV cache of type `kv` holds `kv_tokens`. It serves at most `limit` requests at a time."""
 
     shape: Shape
     gpu: Gpu
@@ -112,7 +111,7 @@ class Machine:
     limit: int
 
     def fits(self, context: float, reach: Reach) -> float:
-        """Return the number of requests of `context` tokens that fit the KV cache."""
+        """Return the number of requests with `context` tokens each that fit the KV cache, at least 1."""
         return max(1.0, reach.fill * self.kv_tokens / context)
 
     def in_flight(self, load: Load, reach: Reach) -> float:
@@ -120,8 +119,8 @@ class Machine:
         return min(self.fits(load.context, reach), self.limit, load.count)
 
     def step(self, requests: float, context: float, reach: Reach) -> tuple[float, float, float]:
-        """Return the seconds of one decoding step for reading weights, for reading the KV cache, and for computing
-        beyond both."""
+        """Return the seconds of one decoding step in three parts: reading weights, reading the KV cache, and the
+        computing time beyond both."""
         shape, bandwidth = self.shape, self.gpu.bandwidth * reach.bandwidth
         weights = 2 * shape.step_parameters / bandwidth
         kv = requests * context * shape.kv_bytes(self.kv) / bandwidth
@@ -135,7 +134,7 @@ class Machine:
         return prompt * per_token / (self.gpu.flops * reach.compute)
 
     def parts(self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False) -> Parts:
-        """Return the parts of the time of `loads` for `problems`. If `alone`, the critical path has the GPU alone."""
+        """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to itself."""
         weights = kv = compute = path = 0.0
         for load in loads:
             requests = self.in_flight(load, reach)
@@ -151,7 +150,7 @@ class Machine:
         return Parts(weights, kv, compute, path)
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
-        """Return the least and the most seconds: max(work, path) at best, work + path at worst."""
+        """Return the least seconds, max(work, path) in the best case, and the most, work + path in the worst case."""
         best = self.parts(loads, problems, BEST, alone=True)
         worst = self.parts(loads, problems, WORST)
         return max(best.work, best.path), worst.work + worst.path

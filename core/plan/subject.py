@@ -1,4 +1,4 @@
-"""Find the subject of a plan: the model that MODEL, ENGINE and BASE_URL name, and its machine."""
+"""Find the model to plan and the machine that runs it. MODEL, ENGINE and BASE_URL choose both."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from core.engines.start import gpu_engine
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model on a GPU. `why` is the source of its `shape`, `longest` its maximal context in tokens, if known."""
+    """A model on a GPU. `why` is the source of its `shape`. `longest` is its largest context in tokens, if known."""
 
     engine: dialect.OnGpu
     shape: Shape
@@ -24,9 +24,9 @@ class OnGpu:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model to plan: its name in results (`model`) and in text (`shown`), its card and its `place`.
-    A `place` is a GPU, a GGUF file for llama.cpp on this machine, or None for a remote server. `is_chosen` is set if a
-    setting names the model."""
+    """A model to plan. `model` is its name in results, and `shown` its name in messages. `place` is a GPU, a GGUF file
+    for llama.cpp on this machine, or None for a remote server. `is_chosen` is set if a setting such
+    as MODEL chose the model."""
 
     model: str
     shown: str
@@ -36,14 +36,14 @@ class Subject:
 
 
 def shape_of_model() -> tuple[Shape, str]:
-    """Return QED-Nano's shape and its source, which is the config.json of its weights if they are downloaded."""
+    """Return QED-Nano's shape and its source, which is the config.json of downloaded weights, or built-in values."""
     if weights.fetched() and (path := weights.folder() / "config.json").exists():
-        return Shape.from_config(path), "its config.json"
-    return QED_NANO, "figures of its config.json; the weights are not downloaded"
+        return Shape.from_config(path), "from its config.json"
+    return QED_NANO, "built-in values of its config.json, because the weights are not downloaded"
 
 
 def subject() -> Subject:
-    """Return the model that a run would use. Raises UserError if it can't be planned."""
+    """Return the model that a run would use. Raises UserError if this model can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
     if engine == llamacpp.EMBEDDED and not url:
         raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")
@@ -67,4 +67,4 @@ def subject() -> Subject:
         remedy = weights.how_to_fetch(named) or cards.listing()
         raise UserError(f"MODEL={named} is not a card, a GGUF file or a folder. {remedy}")
     model = weights.Model.at(named)
-    return Subject(model.name, model.name, card, OnGpu(server, model.shape, "its config.json", model.longest))
+    return Subject(model.name, model.name, card, OnGpu(server, model.shape, "from its config.json", model.longest))

@@ -1,7 +1,7 @@
-"""The work of a task that is not a scaffold, such as grading, training in rounds and proof search.
+"""Plan a task that is not a scaffold, such as grading, training in rounds or proof search.
 
-The requests of a scaffold follow from its constants and the number of problems (core/plan/loads.py). Other tasks
-declare their requests in a Task.
+core/plan/loads.py computes a scaffold's requests from its constants and the number of problems. For any other task, the
+method `work` of a Task computes the requests.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from core.plan.roofline import BEST, WORST, Load, Machine
 
 @dataclass(frozen=True)
 class Requests:
-    """At most `count` requests of one kind. Each reads about `prompt` tokens and writes at most `cap`.
-    `median` is the assumed median of the tokens written; 0 means the length of a solution."""
+    """At most `count` requests of one kind. Each request reads about `prompt` tokens and writes at most `cap` tokens.
+    `median` is the assumed median of the written tokens. If it is 0, the requests are as long as solutions."""
 
     kind: str
     count: int
@@ -33,7 +33,8 @@ class Requests:
 
 @dataclass(frozen=True)
 class Work:
-    """The `requests` about `of`, a text, and at most `trained` tokens of training. `rows` describe further work."""
+    """The work of a task: its `requests`, and at most `trained` tokens of training. `of` describes it in a few words.
+    `rows` are further rows of the plan."""
 
     of: str
     requests: tuple[Requests, ...]
@@ -41,7 +42,7 @@ class Work:
     rows: tuple[tuple[str, str], ...] = ()
 
     def loads(self, lengths: Lengths) -> list[Load]:
-        """Return the requests as loads of the roofline."""
+        """Return the requests as loads for the roofline model."""
         loads = []
         for each in self.requests:
             if each.count:
@@ -52,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Task(Generic[A]):
-    """A task that can be run and planned. `work` returns its work for constants and a card. Raises UserError."""
+    """A task that can be run and planned. `work` computes its work from constants and a card. Raises UserError."""
 
     constants: type[A]
     work: Callable[[A, Card], Work]
@@ -60,7 +61,7 @@ class Task(Generic[A]):
 
 @runtime_checkable
 class SaysItsWork(Protocol):
-    """A Task, or another object with its method `work`."""
+    """A Task, or another object with the same method `work`."""
 
     def work(self, config: Any, card: Card) -> Work: ...
 
@@ -69,7 +70,7 @@ def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
     loads = work.loads(lengths)
     assumed = [f"{each.median:,.0f} for {each.kind}" for each in work.requests if each.count and each.median]
     has_solutions = any(each.count and not each.median for each in work.requests)
-    sources = [f"samples {lengths.source}"] * has_solutions
+    sources = [f"solutions: {lengths.source}"] * has_solutions
     sources += [f"assumed medians in tokens: {', '.join(assumed)}"] * bool(assumed)
     total = sum(each.count for each in work.requests)
     kinds = ", ".join(f"{each.count:,} {each.kind}" for each in work.requests if each.count)
@@ -78,42 +79,42 @@ def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
         ("lengths", ". ".join(sources)),
         ("completions", f"{total:,} at most: {kinds}"),
         ("output", f"{tokens(sum(load.tokens for load in loads))} expected, {tokens(most)} at most"),
-        ("input", f"{tokens(sum(load.prompts for load in loads))} expected, before any cache"),
+        ("input", f"{tokens(sum(load.prompts for load in loads))} expected, without cache hits"),
     ]
 
 
 def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_gpu: str, model: str) -> str:
-    """Format the plan on a GPU."""
+    """Format the plan of `work` on a GPU. `price` is the price of an hour, and `why_gpu` the reason for the GPU."""
     loads, gpu = work.loads(lengths), on.gpu
-    # Requests are taken as independent, because the order in searches and rounds is unknown.
+    # Assume that requests are independent, because the order in searches and rounds is unknown.
     low, high = on.seconds(loads, max(load.count for load in loads))
     shown = [
         ("GPU", f"{gpu.name} ({why_gpu})"),
         ("model", f"{model}, {on.shape.parameters / 1e9:.2f} B parameters"),
         *rows(work, lengths),
-        ("time", f"{hours((low, high))} of generating"),
+        ("time", f"{hours((low, high))} for generating"),
     ]
     if work.trained:
         least, most = (6 * on.shape.parameters * work.trained / (gpu.flops * of.compute) for of in (BEST, WORST))
-        text = f"{tokens(work.trained)} at most: {hours((least, most))} at 6 operations per parameter and token"
+        text = f"{tokens(work.trained)} at most, {hours((least, most))} at 6 operations per parameter and token"
         shown.append(("training", text))
         low, high = low + least, high + most
     return labelled([*shown, *work.rows, *money((low, high), price)])
 
 
 def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = None) -> str:
-    """Format the plan without a GPU: tokens, dollars at the card's prices, time at the measured speed."""
+    """Format the plan of `work` without a GPU: tokens, cost at the card's prices, and time at the measured speed."""
     loads, found = work.loads(lengths), rows(work, lengths)
     if card.price:
         written, read = sum(load.tokens for load in loads), sum(load.prompts for load in loads)
         cost = card.price.dollars((round(read), 0, round(written)))
         assert cost is not None
-        found.append(("cost", f"{shown(cost)} expected, at the prices of {card.price.on}, before any cache"))
+        found.append(("cost", f"{shown(cost)} expected, at prices of {card.price.on}, without cache hits"))
     if lengths.speed:
         seconds = [sum(load.tokens for load in loads) * speed for speed in lengths.speed]
-        found += [("time", f"{hours(seconds)} of generating, at the speed in those results"), *money(seconds, price)]
+        found += [("time", f"{hours(seconds)} for generating, at the measured speed"), *money(seconds, price)]
     else:
-        found.append(("time", "not planned: no results of this model show its speed. Run it once with LIMIT=1"))
+        found.append(("time", "not planned: no earlier results show this model's speed. Run it once with LIMIT=1"))
     if work.trained:
-        found.append(("training", f"{tokens(work.trained)} at most, for an unknown time"))
+        found.append(("training", f"{tokens(work.trained)} at most. The time is unknown"))
     return labelled([*found, *work.rows])

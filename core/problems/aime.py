@@ -1,4 +1,4 @@
-"""Define AIME 2024 and 2025, papers I and II: answers are whole numbers from 0 to 999. The hub has the statements."""
+"""Define AIME 2024 and AIME 2025 (papers I and II), whose answers are whole numbers from 0 to 999."""
 
 import json
 from dataclasses import replace
@@ -7,14 +7,14 @@ from core.base.files import DATA
 from core.problems.published import TRAIN, Published
 from core.types import Problem
 
-# The ids and answers of AIME 2025 to check against, and the revision to fetch.
+# The known ids and answers of AIME 2025, and the revision to fetch.
 KEY = DATA / "aime_2025_key.json"
-# MathArena's problem_idx: 1-15 is paper I, 16-30 paper II.
+# Our ids by MathArena's problem_idx: 1 to 15 belong to paper I, 16 to 30 to paper II.
 IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
 
 
 class Keyed(Published):
-    """A set that is checked against the answers in KEY."""
+    """A problem set whose answers must agree with the answers in KEY."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         return tuple(replace(problem, id=IDS.get(problem.id, problem.id)) for problem in problems)
@@ -24,16 +24,16 @@ class Keyed(Published):
         answers = {problem.id: problem.answer for problem in problems}
         wanted = {id_: str(answer) for id_, answer in key.items()}
         wrong = sorted(id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_))
-        return f"disagrees with data/{KEY.name} at {', '.join(wrong[:3])}" if wrong else ""
+        return f"has other answers than data/{KEY.name} for {', '.join(wrong[:3])}" if wrong else ""
 
 
 AIME_2024 = Published(
     name="aime_2024",
     repo="HuggingFaceH4/aime_2024",
     rows=30,
-    licence=None,  # the card names none, and AI-MO/aimo-validation-aime, its source, is Apache 2.0
+    licence=None,  # the card names no licence (its source, AI-MO/aimo-validation-aime, is Apache 2.0)
     files=TRAIN,
-    # From the hub's page and public code that pins it (2026-11), not checked on the hub itself.
+    # From the hub's page and public code that uses this revision (2026-11). The hub itself was not checked.
     revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
 )
 AIME_2025 = Keyed(
@@ -43,6 +43,6 @@ AIME_2025 = Keyed(
     licence="CC BY-NC-SA 4.0",
     files=TRAIN,
     revision=json.loads(KEY.read_text(encoding="utf-8"))["revision"],
-    # The copy that tests read, if present; not compared with the hub's.
+    # The hash of the copy that the tests read. It was not compared with the hub's copy.
     versions={"0ee9b2d74e151dce85dce03f4dd02ca14b66631d573cac5a4cb2bdac1c2da840": "as tested"},
 )

@@ -1,4 +1,4 @@
-"""Check rows and build problems from them; errors name the place and the remedy."""
+"""Check the rows of a problem set and build problems from them. Errors name the row and the remedy."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,19 +13,19 @@ from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
 
 def read_file(path: Path, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Read the problems of a .json, .jsonl, .csv or .parquet file. Raises UserError."""
+    """Read the problems of a .json, .jsonl, .csv or .parquet file. Raises UserError for an invalid file or row."""
     return check(read_rows(path), str(path), wanted)
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Build problems from (place, row) pairs. Raises UserError.
+    """Build problems from (place, row) pairs. Raises UserError for an invalid row.
 
-    A row has "problem" (text) and "answer" (whole number or text), and optionally "id" and "answer_type" ("integer",
-    "math" or "proof"), under any name in columns.py. Without a type, all rows are "integer" if every answer is a whole
-    number from 0 to 999 and no row is "math", else "math": a 42 among fractions may be written as 6 times 7.
+    A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
+    optional. columns.py lists other accepted names. A row without a type is "integer" if all answers are whole numbers
+    from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
 
-    A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is what the grader accepts:
-    with PROOFS, a row without an answer asks for a proof too; with EITHER, an answer may be missing."""
+    A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is the kind of problem that
+    the grader accepts. With PROOFS, a row without answer also asks for a proof. With EITHER, answers are optional."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
     whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)
@@ -35,7 +35,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
             raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {kind_of(columns)}')
         statement = row.get("problem")
         if not isinstance(statement, str) or not _is_text(statement):
-            raise UserError(f"{where} needs {listed('problem')}, a non-empty text. Fields: {names_in(columns, 8)}")
+            raise UserError(f"{where} needs {listed('problem')}, a non-empty text. Its fields: {names_in(columns, 8)}")
         is_whole_set = whole and row.get("answer") is not None
         answer_type = row.get("answer_type", _kind(row, wanted) or ("integer" if is_whole_set else "math"))
         if answer_type not in ("integer", "math", PROOF):
@@ -43,46 +43,46 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
         id_ = row.get("id", number)
         if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
-            raise UserError(f'{where} has "id" {id_!r:.80}; an id is a text or a whole number')
+            raise UserError(f'{where} has "id" {id_!r:.80}, which is not a text or a whole number')
         id_ = str(id_)
         if id_ in seen:
-            raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem an "id" of its own')
+            raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem a different "id"')
         seen[id_] = where
         names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()
         texts = {name: storable(text_of(row.get(name))) for name in names}  # for graders
         problems.append(Problem(id_, statement.strip(), answer, answer_type, plain(columns), **texts))
     if not problems:
-        raise UserError(f"{source} has no problems. Give at least one")
+        raise UserError(f"{source} has no problems. Add at least one")
     return tuple(problems)
 
 
 def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """Return PROOF if a row without a type asks for a proof."""
+    """Return PROOF if a row without an answer type asks for a proof, else None."""
     is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
     return PROOF if is_proof else None
 
 
 def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_type: str, is_needed: bool) -> str | None:
-    """Return the answer as text, or None if it is missing and not needed. Raises UserError."""
+    """Return a row's answer as text, or None if it is missing and not needed. Raises UserError if it is invalid."""
     answer = row.get("answer")
     if not is_needed and (answer is None or (answer_type == PROOF and not text_of(answer))):
         return None
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
-        raise UserError(f"{where} needs {listed('answer')}, a number or a text. Fields: {names_in(columns, 8)}")
+        raise UserError(f"{where} needs {listed('answer')}, a number or a text. Its fields: {names_in(columns, 8)}")
     answer = str(answer).strip()
     if answer_type == PROOF:
         return answer
     if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
-        raise UserError(f'{where} has an "answer" that cannot be compared: {answer:.40}')
+        raise UserError(f'{where} has an "answer" that is too long or not finite: {answer:.40}')
     if answer_type == "integer":
         if not _is_whole(answer):
-            raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
+            raise UserError(f'{where} has "answer_type" "integer", but {answer!r} is not from 0 to 999')
         answer = str(int(answer))
     return answer
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:
-    """Return the type of rows without one: "integer" if every answer is a whole number from 0 to 999."""
+    """Return the type of answers without a type: "integer" if all are whole numbers from 0 to 999, else "math"."""
     return "integer" if all(map(_is_whole, answers)) else "math"
 
 
@@ -95,5 +95,5 @@ def _is_text(text: str) -> bool:
 
 
 def can_be_sent(text: str) -> bool:
-    """Return whether `text` is without half surrogate pairs, which JSON may contain."""
+    """Return whether `text` can be sent as UTF-8. Half surrogate pairs cannot, but JSON may contain them."""
     return re.search("[\ud800-\udfff]", text) is None

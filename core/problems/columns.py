@@ -1,12 +1,12 @@
-"""Find a row's problem, answer and other cells under the usual names of data set columns."""
+"""Find a row's problem, answer and other fields under the column names that data sets use."""
 
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-# Our name, and names in other sets; the first one in a row counts. Case, blanks and hyphens are ignored ("Problem ID"
-# is problem_id), and a dot leads to a field inside a column.
+# This project's name of a column, and all accepted names. The first name in a row counts. Case, blanks and hyphens do
+# not matter ("Problem ID" is problem_id). A dot precedes a field inside a column.
 NAMES = {
     "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
@@ -17,15 +17,15 @@ NAMES = {
         "expected_answer",
         "reference_answer",
         "ground_truth",
-        "reward_model.ground_truth",  # training sets for verl; their prompt is a list of messages
+        "reward_model.ground_truth",  # data sets for verl, whose prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
-    # For graders of proofs.
+    # Texts for graders of proofs.
     "solution": ("solution", "reference_solution"),
     "guidelines": ("guidelines", "grading_guidelines"),
     "grading_scheme": ("grading_scheme", "marking_scheme", "rubric", "rubrics"),
     "split": ("split",),
-    # Of given proofs: the text, the points from people, and the author.
+    # Graded proofs: the text, the points from human graders, and the author.
     "proof": ("model_solution", "response", "proof", "student_solution"),
     "points": ("points", "human_points", "expert_rating", "human_score"),
     "writer": ("writer", "generator", "model_name"),
@@ -34,9 +34,9 @@ GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these asks for
 
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of `row` under our names, without missing ones. An empty id or answer_type is missing."""
+    """Return the fields of `row` under this project's names. Only "problem" and "answer" may be None."""
     cells = cells_of(row)
-    cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names win
+    cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names take precedence
     for outer, cell in list(cells.items()):
         if isinstance(cell, Mapping):
             cells |= {f"{outer}.{plain_name(inner)}": value for inner, value in cell.items()}
@@ -49,7 +49,7 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
         is_question = found["problem"] is cells.get("question")
         found["problem"] = _statement(found["problem"], cells.get("body") if is_question else None)
     answer = found.get("answer")
-    if isinstance(answer, str) and "####" in answer:  # as at the end of GSM8K's solutions
+    if isinstance(answer, str) and "####" in answer:  # GSM8K's solutions end with the answer
         found["answer"] = answer.rpartition("####")[2].strip()
     elif isinstance(answer, float) and answer.is_integer():
         found["answer"] = int(answer)
@@ -57,22 +57,22 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the cells of a row by plain name; of equal names the first counts."""
+    """Return a row's fields by plain name (see plain_name). Of fields with the same plain name, the first counts."""
     return {plain_name(name): cell for name, cell in reversed(row.items())}
 
 
 def names_in(row: Mapping[str, Any], most: int = 12) -> str:
-    """Return the names of a row's columns for an error, or "none"."""
+    """Return at most `most` of a row's column names as text for an error, or "none"."""
     return ", ".join(repr(str(name)[:40]) for name in list(row)[:most]) or "none"
 
 
 def listed(ours: str) -> str:
-    """Return our name of a column with the other accepted names in brackets."""
+    """Return a column's name in this project, with the other accepted names in brackets."""
     return f'"{ours}" (or {", ".join(name for name in NAMES[ours] if name != ours)})'
 
 
 def plain(value: Any) -> Any:
-    """Copy a cell for JSON: other types become text; bytes (pictures), nan and inf become null."""
+    """Copy a value for JSON. Bytes (such as images), nan and inf become None. Values of other types become text."""
     if isinstance(value, Mapping):
         return {str(name): plain(cell) for name, cell in value.items()}
     if isinstance(value, (list, tuple)):
@@ -83,12 +83,12 @@ def plain(value: Any) -> Any:
 
 
 def plain_name(name: object) -> str:
-    """Return a column's name in lower case, with "_" for blanks and hyphens."""
+    """Return a column's name in lower case, with "_" instead of blanks and hyphens."""
     return re.sub(r"[\s_-]+", "_", str(name).strip().lower())
 
 
 def text_of(cell: Any) -> str:
-    """Return a cell as text: one line for each item of a list, "name: value" for fields; "" for other types."""
+    """Convert a field to text: one line for each item of a list, "name: value" for an object, "" for other types."""
     if isinstance(cell, (list, tuple)):
         return "\n".join(filter(None, map(text_of, cell)))
     if isinstance(cell, Mapping):
@@ -97,7 +97,7 @@ def text_of(cell: Any) -> str:
 
 
 def _statement(problem: Any, body: Any = None) -> Any:
-    """Join a problem with the `body` that SVAMP has in a column of its own, or take a list's only user message."""
+    """Return the statement: SVAMP's `body` and question, the only user message of a list, or else `problem` itself."""
     if isinstance(problem, str) and isinstance(body, str) and body.strip() and body.strip() not in problem:
         body = body.strip()
         return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"

@@ -1,4 +1,4 @@
-"""Fetch files of a data set from the Hugging Face hub, all at one commit, through the hub client's cache."""
+"""Fetch the files of a data set at one commit from the Hugging Face hub. The hub client caches the files."""
 
 import logging
 import re
@@ -12,15 +12,15 @@ from core.base.errors import UserError, one_line
 from core.problems.rows import READERS
 
 MAIN = "main"  # the default branch
-TIMEOUT_S = 30  # for the list of files
+TIMEOUT_S = 30  # limit of the request for the list of files
 SPLITS = {"train": "train", "test": "test", "validation": "validation", "valid": "validation", "val": "validation"}
-SPLITS |= {"dev": "validation", "eval": "test"}  # words in file names, as the hub's viewer reads them
-NO_DATA = ("dataset_infos.json", "package.json", "config.json")  # descriptions, stored next to data
+SPLITS |= {"dev": "validation", "eval": "test"}  # the hub's viewer also reads these words
+NO_DATA = ("dataset_infos.json", "package.json", "config.json")  # descriptions that are stored next to the data
 
 
 @dataclass(frozen=True)
 class Spec:
-    """An address of a set on the hub: hub:owner/name[@revision][:split]."""
+    """The address of a data set on the hub, in the form hub:owner/name[@revision][:split]."""
 
     repo: str
     revision: str
@@ -28,12 +28,12 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """The name in results."""
+        """The name of the problem set in results."""
         return f"{self.repo}:{self.split}" if self.split else self.repo
 
     @classmethod
     def read(cls, text: str) -> "Spec":
-        """Parse an address. Raises UserError."""
+        """Parse an address. Raises UserError if it is malformed."""
         match = re.fullmatch(r"hub:([\w-][\w.-]*/[\w-][\w.-]*)(?:@([^:\s]+))?(?::([^\s:]+))?", text)
         if not match:
             raise UserError(f"problem set {text!r:.200} is not hub:owner/name or hub:owner/name@revision:split")
@@ -42,7 +42,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Found:
-    """The local copies of files, and the commit and licence of their data set."""
+    """The paths of fetched files, and the commit and the licence of their data set."""
 
     paths: tuple[Path, ...]
     commit: str
@@ -50,27 +50,27 @@ class Found:
 
 
 def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
-    """Fetch files of one revision. Raises the hub client's errors (see `reported`)."""
+    """Fetch files of one revision. Raises the errors of the hub client, which `reported` turns into UserError."""
     from huggingface_hub import hf_hub_download
 
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs every try
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # the client logs every attempt
     paths = tuple(Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN)) for file in files)
     commit = next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
     return Found(paths, commit)
 
 
 def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
-    """Fetch the files of splits ("": the only one). Raises UserError for a missing split, or the client's errors."""
+    """Fetch the files of `splits` ("" is the only split). Raises UserError for a missing split, and client errors."""
     commit, names, licence = _listed(repo, revision or MAIN)
     found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
     if any(commit not in path.parts for path in found.paths):
-        raise UserError(f"{repo} changed on the hub while it was fetched. Run the same command again")
+        raise UserError(f"{repo} changed on the hub during the download. Run the same command again")
     return replace(found, licence=licence)
 
 
 @contextmanager
 def reported(what: str, way_out: str) -> Iterator[None]:
-    """Turn errors of the hub client, which raises many kinds, into a UserError."""
+    """Turn any error of the hub client into a UserError about `what` with the advice `way_out`."""
     try:
         yield
     except UserError:
@@ -80,8 +80,8 @@ def reported(what: str, way_out: str) -> Iterator[None]:
 
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
-    """Return the files of a split, of the first kind in READERS, in order. Raises UserError, which lists the splits.
-    Splits are named by split_of: "test", or "main/test" if "main" is a configuration."""
+    """Return the sorted names of a split's files. Of several file types, only the first in READERS counts. Raises
+    UserError unless exactly one split fits. "test" fits the splits "test" and "main/test". "" fits any split."""
     data = sorted(name for name in names if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA)
     of_kind = ([name for name in data if name.lower().endswith(kind)] for kind in READERS)
     splits: dict[str, list[str]] = {}
@@ -94,12 +94,12 @@ def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
         return splits[fitting[0]]
     missing = f"has no split {split!r:.80}" if split and not fitting else "has several splits"
     listed = list(splits)[:20]
-    raise UserError(f"{repo} on the hub {missing}; it has {', '.join(listed)}. Give one: hub:{repo}:{listed[0]}")
+    raise UserError(f"{repo} on the hub {missing} (it has {', '.join(listed)}). Give one: hub:{repo}:{listed[0]}")
 
 
 def split_of(name: str) -> str:
-    """Return the split of a file: "test" for data/test-00000-of-00001.parquet, test.jsonl, test/0000.parquet and
-    mine_test.csv, "main/test" for main/test-….parquet, and "train" for other names."""
+    """Return the split that a file belongs to. It is "test" for data/test-00000-of-00001.parquet, test.jsonl,
+    test/0000.parquet and mine_test.csv. It is "main/test" for main/test-….parquet, and "train" for other names."""
     path = PurePosixPath(name)
     *folders, stem = [folder for folder in path.parent.parts if folder not in ("data", "default")] + [path.stem]
     if sharded := re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem):
@@ -112,14 +112,14 @@ def split_of(name: str) -> str:
 
 
 def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
-    """Return commit, files and licence of a data set; from the cache, without a licence, if the hub is unreachable."""
+    """Return a data set's commit, file names and licence. If the hub is unreachable, the cache lacks the licence."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         about = HfApi().dataset_info(repo, revision=revision, timeout=TIMEOUT_S)
     except HfHubHTTPError:
-        raise  # the hub answered
+        raise  # the hub refused, so the cache must not be used
     except Exception:
         with suppress(LocalEntryNotFoundError):
             folder = Path(snapshot_download(repo, repo_type="dataset", revision=revision, local_files_only=True))
@@ -135,14 +135,14 @@ def _licence(card: Any) -> str | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason in short: the hub client's messages are long."""
+    """Return a short reason for an error, because the hub client's messages are long."""
     from huggingface_hub import errors
 
     for kind, words in (
-        (errors.GatedRepoError, "it requires you to accept its terms: do so on its page, and set HF_TOKEN"),
-        (errors.RepositoryNotFoundError, "the data set does not exist, or needs the right HF_TOKEN"),
-        (errors.RevisionNotFoundError, "it does not have this revision"),
-        (errors.RemoteEntryNotFoundError, "it no longer has this file"),
+        (errors.GatedRepoError, "you must accept the terms on its page and set HF_TOKEN"),
+        (errors.RepositoryNotFoundError, "the data set does not exist, or HF_TOKEN gives no access to it"),
+        (errors.RevisionNotFoundError, "the data set does not have this revision"),
+        (errors.RemoteEntryNotFoundError, "the data set no longer has this file"),
     ):
         if isinstance(error, kind):
             return words

@@ -1,4 +1,4 @@
-"""Read rows of problem files (.json, .jsonl, .csv with a header, .parquet), each with its place for errors."""
+"""Read the rows of problem files (.json, .jsonl, .csv with a header, .parquet). Errors name the place of a row."""
 
 import csv
 import hashlib
@@ -15,11 +15,11 @@ from core.base.files import opened, parse_json, read_text
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Fix it there"
 
 Rows = list[tuple[str, Any]]  # (place, row)
-Wanted = Callable[[str], bool]  # whether to read a column of this name
+Wanted = Callable[[str], bool]  # returns whether to read the column with this name
 ROWS_AT_ONCE = 4096  # rows of a parquet file that are converted together
 
-# Published CSV files that lack one quote, by the sha256 of their text, and the quote's position in characters. Without
-# it, a row would lose a column and take the next one as its answer.
+# Published CSV files that lack one quote: the sha256 of the text, and the position of the quote in characters. Without
+# the quote, a row would lose a column and take the next column as its answer.
 MISSING_QUOTES = {
     # answerbench_v2.csv of IMO-AnswerBench, before the answer of imo-bench-algebra-036 (google-deepmind/superhuman #13)
     "275877a9d988d85278fad3a5f8a41d7f83393a60bf259531ec0a5161e6b21cf9": 13618,
@@ -27,13 +27,13 @@ MISSING_QUOTES = {
 
 
 def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
-    """Return the rows of a file in order, with the `wanted` columns only. Raises UserError."""
+    """Return the rows of a file in order, with only the `wanted` columns. Raises UserError for an unreadable file."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
-            f"problem set {str(path)!r:.200}: cannot read {path.suffix or 'such a file'}. Give a .json file (a list of "
-            'objects with "problem" and "answer"), a .jsonl file (one object a line), or a .csv or .parquet file with '
-            "these columns"
+            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. A .json file has a "
+            'list of objects with "problem" and "answer". A .jsonl file has one such object on each line. A .csv or '
+            ".parquet file has these columns"
         )
     if kind == PARQUET:
         return _parquet(path, wanted)
@@ -57,7 +57,7 @@ def _json(path: Path) -> Rows:
 
 
 def _are_lines(text: str) -> bool:
-    """Return whether a text is JSON lines, whatever the file's name: two objects on two lines."""
+    """Return whether a text is JSON lines: its first two lines are JSON objects. The file's name does not matter."""
     try:
         first, second = (json.loads(line) for line in [line for line in text.splitlines() if line.strip()][:2])
     except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ def _are_lines(text: str) -> bool:
 
 
 def _csv(path: Path) -> Rows:
-    """Read a CSV file strictly: a cell in the wrong column would be a wrong answer. Empty cells are null."""
+    """Read a CSV file strictly, because a cell in the wrong column would be a wrong answer. Empty cells become None."""
     text = read_text(path, WHAT, REMEDY)
     if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
         text = f'{text[:place]}"{text[place:]}'
@@ -74,17 +74,17 @@ def _csv(path: Path) -> Rows:
     _, header = next(lines, ("", []))
     names = [name.strip() for name in header]
     if repeated := [name for name, times in Counter(names).items() if times > 1]:
-        raise UserError(f"{WHAT} {path} has several columns {min(repeated)!r:.80}. Rename all but one")
+        raise UserError(f"{WHAT} {path} has several columns named {min(repeated)!r:.80}. Rename all but one")
     rows: Rows = []
     for where, cells in lines:
         if len(cells) != len(names):
-            raise UserError(f"{where} has {len(cells)} cells, and the header has {len(names)}. {FIX}")
+            raise UserError(f"{where} has {len(cells)} cells, but the header has {len(names)}. {FIX}")
         rows.append((where, {name: cell or None for name, cell in zip(names, cells, strict=True)}))
     return rows
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the records of a CSV text, each with its first line's place; skip empty lines."""
+    """Yield each record of a CSV text with the place of its first line. Empty lines are skipped."""
     reader, first = csv.reader(io.StringIO(text), strict=True), 1
     try:
         for cells in reader:
@@ -97,7 +97,7 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
     try:
-        import pyarrow.parquet  # half a second: imported for such files only
+        import pyarrow.parquet  # imported here, because it takes half a second
     except ImportError:
         raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
     found: list[Any] = []
@@ -106,9 +106,9 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
             names = file.schema_arrow.names
             if len(set(names)) < len(names):
-                raise ValueError("several columns have one name")
+                raise ValueError("several columns have the same name")
             columns = None if wanted is None else [name for name in names if wanted(name)]
-            # On this thread: a pool of pyarrow that is alive when Python ends crashes the process (SIGABRT).
+            # Use no threads: pyarrow's thread pool crashes the process (SIGABRT) if it is alive when Python ends.
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 found += batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
@@ -117,10 +117,10 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
 
 
 def kind_of(value: Any) -> str:
-    """Return the JSON type of a value for a message."""
+    """Return the name of a value's JSON type for a message, such as "a list"."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 PARQUET = ".parquet"
-READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has
+READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # in this order for the hub

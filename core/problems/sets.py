@@ -1,4 +1,4 @@
-"""Load problem sets: bundled, from the Hugging Face hub, or from your own file."""
+"""Load problem sets that are bundled, on the Hugging Face hub, or in a local file."""
 
 import hashlib
 import json
@@ -20,26 +20,26 @@ from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows
 from core.types import ANSWERS, Problem
 
-# Sets for the embedded model, from scripts/embedded/make_sums.py.
+# Sets for the embedded model. scripts/embedded/make_sums.py makes them.
 BUNDLED = {
     "sums": "sums of 4 products",
     "sums_hard": "sums of 6-8 products",
     "sums_card": "sums of 4 products, for the model card",
     "sums_hard_card": "sums of 6-8 products, for the model card",
     "sums_proof": "remainders of sums of 4 products, to be proved",
-    "sums_star": "sums of 4 products to train on, with STaR",
-    "sums_star_eval": "sums of 4 products, held out, to evaluate STaR on",
+    "sums_star": "sums of 4 products, for STaR's training",
+    "sums_star_eval": "sums of 4 products, for STaR's evaluation (held-out)",
 }
-BUNDLED_VERSION = "2"  # raise it if one of them changes (tests check their hashes)
+BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
 PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
-COPIES = HOME / "data" / "sets"  # a local copy is named after its set: data/sets/aime_2025.json
-ONLINE = "Connect to the internet (HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 uses the cache)"
+COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
+ONLINE = "Connect to the internet (or set HF_ENDPOINT to a mirror, or HF_HUB_OFFLINE=1 to use the cache)"
 
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """A set of problems with its origin for results: the publisher's `licence`, a known `version`, and the commit on
-    the hub (`revision`), each None if there is none. Raises UserError if it mixes proofs and answers."""
+    """A set of problems and its origin: the publisher's `licence`, the `version` if its hash is known, and the commit
+    on the hub (`revision`). A missing value is None. Raises UserError if the set asks for both proofs and answers."""
 
     name: str
     problems: tuple[Problem, ...]
@@ -52,7 +52,7 @@ class ProblemSet:
         if len({problem.is_proof for problem in self.problems}) > 1:
             proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
             raise UserError(
-                f"{self.name} asks for a proof in {proof!r:.60} and an answer in {answer!r:.60}. Split it into two sets"
+                f"{self.name} asks for a proof in {proof!r:.60}, and an answer in {answer!r:.60}. Split it into two"
             )
 
     @property
@@ -61,24 +61,24 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of ids, statements, answers and texts for graders. Only results with equal hashes are comparable."""
+        """The hash of the ids, statements, answers and texts for graders. Compare only results with equal hashes."""
         rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
         if self.asks_for_proofs:
             rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "ProblemSet":
-        """Return the set of the first `limit` problems; 0 means all."""
+        """Return a set of the first `limit` problems, or of all problems if `limit` is 0."""
         if limit == 0 or limit >= len(self.problems):
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
     def part(self, split: str) -> "ProblemSet":
-        """Return the set of the problems of one part. Raises UserError, which lists the parts."""
+        """Return a set of the problems in one part (their `split`). Raises UserError if there is no such part."""
         kept = tuple(problem for problem in self.problems if problem.split == split)
         if not kept:
             parts = ", ".join(sorted({problem.split for problem in self.problems if problem.split}))
-            raise UserError(f"{self.name} has no part {split!r:.80}; it has {parts or 'none'}")
+            raise UserError(f"{self.name} has no part {split!r:.80}. Its parts: {parts or 'none'}")
         return replace(self, name=f"{self.name}:{split}", problems=kept)
 
 
@@ -88,11 +88,11 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
             "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
-        wanted: The problems that the grader accepts: ANSWERS, PROOFS, or EITHER (answers may be missing).
-        constant: The constant that names the set, for errors.
+        wanted: The kind of problems that the grader accepts: ANSWERS, PROOFS, or EITHER (answers may be missing).
+        constant: The constant that names the set. Error messages mention it.
 
     Raises:
-        UserError: For an unknown name, a malformed file, an unreachable hub, or a set that differs from the known one.
+        UserError: The name is unknown, the file is malformed, the hub is unreachable, or a published set is changed.
 
     Example:
         >>> load("sums").problems[0].answer
@@ -114,13 +114,13 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     if path.suffix or path.exists():
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
     raise UserError(
-        f"unknown problem set {name!r}. Give one of {', '.join([*BUNDLED, *PUBLISHED])}; hub:owner/name; or the path "
+        f"unknown problem set {name!r}. Give a name ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or the path "
         "of a .json, .jsonl, .csv or .parquet file"
     )
 
 
 def _published(known: Published, constant: str) -> ProblemSet:
-    """Load a known set from its copy in COPIES, else from the hub. Raises UserError if the content is wrong."""
+    """Load a published set from its copy in COPIES, else from the hub. Raises UserError if its content is wrong."""
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
@@ -131,8 +131,8 @@ def _published(known: Published, constant: str) -> ProblemSet:
 
 @dataclass(frozen=True)
 class Read:
-    """The raw `rows` of a set, its first file (`place`), its `source`, the advice in errors (`way_out`), and the commit
-    and licence if known."""
+    """The raw rows of a set. `place` is its first file, and `source` describes its origin. Errors end with the advice
+    `way_out`."""
 
     rows: Rows
     place: str
@@ -143,11 +143,11 @@ class Read:
 
 
 def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of a known set, with the `wanted` columns only, from its copy in COPIES, else from the hub.
-    Raises UserError, which names the `constant` that accepts a file."""
+    """Read the rows of a published set from its copy in COPIES, else from the hub. Only the `wanted` columns are read.
+    Raises UserError. Its message names the `constant` that accepts a file."""
     way_out = (
-        f"{ONLINE}, or give a local copy, one file with the columns {known.columns}: {known.address} as "
-        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl), or {constant}=path/to/{known.name}.json"
+        f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
+        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
     if copy := next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None):
         return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", way_out)
@@ -160,15 +160,15 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
 
 
 def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of any set on the hub. Raises UserError."""
-    way_out = f"{ONLINE}, or download a file of it and give {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
+    """Read the rows of any data set on the hub. Raises UserError if it can't be fetched or read."""
+    way_out = f"{ONLINE}. Or download one of its files and set {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
     with hub.reported(asked.repo, way_out):
         found = hub.fetched_splits(asked.repo, asked.revision, [asked.split])
     return _of_hub(found, asked.repo, way_out, wanted)
 
 
 def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:
-    """Read fetched files. `splits` are the splits of their rows, added as a column if not empty."""
+    """Read fetched files. `splits` has the split of each file, which is added as a column if it is not ""."""
     rows = []
     for path, split in zip(found.paths, splits or [""] * len(found.paths), strict=True):
         of = {"split": split} if split else {}

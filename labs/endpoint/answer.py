@@ -1,5 +1,5 @@
-"""Answer a chat request by RSA, with the first member of the last population that holds the majority answer, else with
-the first member with a text. Members are exchangeable, so "the first" is a fair draw (as in arXiv 2509.26626)."""
+"""Answer a chat request by RSA. The response is the first member of the last population with the majority answer, or
+else the first member with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
 
 import asyncio
 from collections import Counter
@@ -17,12 +17,13 @@ from core.types import Completion, Message, Population, Problem, Sampling, Scaff
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
 
-SHOWN_ANSWERS = 5  # in a line of progress
+SHOWN_ANSWERS = 5  # answers in a progress line
 
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of one step: votes by answer, most first; members without an answer, failed, and cut off."""
+    """The outcome of one step. `answers` has the votes for each answer, most votes first. `unread`, `failed` and
+    `truncated` count the members without a readable answer, failed members and truncated members."""
 
     step: int
     answers: dict[str, int]
@@ -31,7 +32,7 @@ class Step:
     truncated: int
 
     def line(self, config: RsaConstants) -> str:
-        """Describe the progress."""
+        """Describe the step in one line of progress."""
         votes = list(self.answers.items())
         shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
         if len(votes) > SHOWN_ANSWERS:
@@ -43,11 +44,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Solved:
-    """The outcome of all steps.
-
-    `answers`: each last member's answer, in the commonest spelling of equal answers. `order`: positions in the last
-    population, best first. `spent`: every completion, without its texts.
-    """
+    """The outcome of all steps. `answers` has the answer of each member of the last population. Equal answers have one
+    spelling, the most frequent. `order` lists the members' positions, the best member first. `spent` lists all
+    completions without their texts."""
 
     steps: list[Step]
     population: Population
@@ -56,13 +55,13 @@ class Solved:
     spent: list[Completion]
 
     def content(self, stops: Sequence[str]) -> tuple[str, str]:
-        """Return the answer's text up to the first of `stops`, and why it ends."""
+        """Return the best member's text up to the first of `stops`, and its finish reason."""
         best = self.population[self.order[0]].completion
         ends = [at for stop in stops if (at := best.text.find(stop)) >= 0]
         return (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
 
     def usage(self) -> dict[str, Any] | None:
-        """Return OpenAI's usage object, summed over all completions; None if the server did not report all of it."""
+        """Return OpenAI's usage object, summed over all completions, or None if a completion lacks a token count."""
         prompt = sum(each.prompt_tokens for each in self.spent)
         completion = sum(each.completion_tokens for each in self.spent)
         if any(None in each.counted for each in self.spent):
@@ -75,7 +74,7 @@ class Solved:
         }
 
     def details(self, config: RsaConstants) -> dict[str, Any]:
-        """Return the extra field "rsa" of an answer."""
+        """Return the content of the additional field "rsa" in a response."""
         votes, voted = self.steps[-1].answers, self.answers[self.order[0]]
         return {
             "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
@@ -103,11 +102,11 @@ class Solved:
 
 
 async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
-    """Run RSA on a request; `tell` gets a line after every step.
+    """Run RSA on a request. `tell` receives a line of progress after every step.
 
-    At most `limit` of its completions are in flight, so that a large population does not hold up other requests. None
-    is left if it is cancelled. Raises UserError if the server is lost, Refusal if every solution of a step failed.
-    """
+    At most `limit` completions of this request are in flight, so that a large population does not delay other requests.
+    They end if this task is cancelled. Raises UserError if the server is lost, and Refusal if every solution of a step
+    failed."""
     config, problem = asked.config, asked.problem
     sampling = Sampling.of(config)
     steps: list[Step] = []
@@ -143,10 +142,11 @@ def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
 
 def _all_failed(error: str) -> Refusal:
     if error.startswith("context overflow"):
-        return Refusal(f"the conversation is too long for the model: {error}", "messages", "context_length_exceeded")
-    return Refusal(f"every solution of a step failed; the first: {error}", code="upstream_failed", status=502)
+        return Refusal(f"the conversation is too long for the model ({error})", "messages", "context_length_exceeded")
+    return Refusal(f"every solution of a step failed. The first error: {error}", code="upstream_failed", status=502)
 
 
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
-    """Return for plan.sh the name of a request, its scaffold and its constants, from the `words` after serve_rsa."""
+    """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it. `words` are the
+    arguments after serve_rsa."""
     return "a request to serve_rsa", RSA, list(words)

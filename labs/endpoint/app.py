@@ -1,4 +1,4 @@
-"""Serve RSA as a model: POST /v1/chat/completions in front of any server. `bash scripts/serve_rsa.sh`."""
+"""Serve RSA as a model: answer POST /v1/chat/completions. scripts/serve_rsa.sh starts the endpoint."""
 
 import asyncio
 import hmac
@@ -40,20 +40,20 @@ from labs.endpoint import chat
 from labs.endpoint.answer import Solved, solve
 from labs.endpoint.chat import ChatRequest, Refusal
 
-OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not an endpoint's
-# The constants of 02_rsa_basic, for requests that do not set them. NAME=value on the command line changes them.
+OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not for endpoints
+# Defaults of a request's constants, as in 02_rsa_basic. NAME=value on the command line changes a default.
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
-MOST_COMPLETIONS = 4096  # of a request, N·(T+1), and candidates shown in a step, N·K; own defaults may be larger
-MOST_CONNECTIONS = 256  # open at a time; further requests get 503
-GRACE_SECONDS = 5  # for clients to read the end of their answers when the endpoint stops
-KEEP_ALIVE = 15.0  # seconds of silence in a stream before a comment is sent, so that no proxy hangs up
-PIECE = 2000  # characters of a content delta, as some clients refuse lines of more than 16 kB
+MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults are larger
+MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
+GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
+KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
+PIECE = 2000  # characters of a content delta, because some clients refuse lines above 16 kB
 
 
 def clients_key(server: Server) -> str:
-    """Return the key that clients must send: API_KEY, as for our servers, and never a provider's key."""
+    """Return the key that clients must send. It is API_KEY, or "" for none, but never a provider's key."""
     return environment.api_key() or (server.api_key if server.key.variable == "API_KEY" else "")
 
 
@@ -61,7 +61,7 @@ Job = asyncio.Task[Solved]
 
 
 class Endpoint:
-    """The routes, over one generator for all requests. `defaults`: the constants that requests may change."""
+    """The routes of the endpoint. Requests share one generator. A request may change the constants in `defaults`."""
 
     def __init__(self, generator: Generator, defaults: RsaConstants, names: Names) -> None:
         self.generator, self.defaults, self.names = generator, defaults, names
@@ -69,26 +69,26 @@ class Endpoint:
         self.model, self.key = f"rsa/{self.server.model}", clients_key(self.server)
         self.created = int(time.time())
         self._jobs: set[asyncio.Task[Solved]] = set()
-        self._requests = 0  # so far
+        self._requests = 0  # number of requests since the start
 
     def app(self) -> Starlette:
-        """Return the application that uvicorn serves."""
+        """Return the Starlette application, which uvicorn serves."""
         chats = Route("/v1/chat/completions", self.completions, methods=["POST"])
         return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers={Refusal: _refused})
 
     def stop(self) -> None:
-        """Cancel the requests in progress; their clients get an error."""
+        """Cancel the requests in progress. Their clients get an error."""
         for job in self._jobs:
             job.cancel()
 
     async def models(self, request: Request) -> Response:
-        """List the one model."""
+        """Answer with the list of models, which has one entry."""
         self._authorize(request)
         about = {"id": self.model, "object": "model", "created": self.created, "owned_by": "qed-rsa"}
         return JSONResponse({"object": "list", "data": [about]})
 
     async def completions(self, request: Request) -> Response:
-        """Answer a chat request, whole or as a stream. Its work ends when its client leaves."""
+        """Answer a chat request, as one response or as a stream. If the client disconnects, the work is cancelled."""
         self._authorize(request)
         asked = chat.read(await _body(request), self.model, self.defaults)
         self._check(asked.config)
@@ -108,14 +108,14 @@ class Endpoint:
             await _end(job)
 
     def _check(self, config: RsaConstants) -> None:
-        """Raise Refusal if the model's context is too short for these constants, or if they ask for too much."""
+        """Raise Refusal if the model's context is too short for the constants, or if they need too many completions."""
         try:
             check_context(self.server, config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
         count, own = (of.N * max(of.T + 1, of.K) for of in (config, self.defaults))
         if count > (most := max(MOST_COMPLETIONS, own)):
-            raise Refusal(f"N·(T+1) and N·K may be {most:,} at most, not {count:,}. Lower N, T or K", "rsa")
+            raise Refusal(f"N·(T+1) or N·K is {count:,}, but the limit is {most:,}. Lower N, T or K", "rsa")
 
     def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> Job:
         limit = self.defaults.CONCURRENCY or self.server.limit
@@ -138,7 +138,7 @@ class Endpoint:
         return JSONResponse(body | {"rsa": solved.details(asked.config)})
 
     async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
-        """Yield server-sent events: progress as reasoning, the answer, why it ends, usage, [DONE]."""
+        """Yield server-sent events: progress as reasoning, the answer, its finish reason, the usage, and [DONE]."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
@@ -157,7 +157,7 @@ class Endpoint:
             yield chunk({"reasoning_content": line})
         try:
             solved = _result(job)
-        except Refusal as error:  # the status is sent already; clients look for an error in the stream
+        except Refusal as error:  # the status was sent already, so report the error in the stream
             yield _event(error.to_json())
         else:
             text, reason = solved.content(asked.stop)
@@ -172,18 +172,18 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the key or, without a key, names another host (a foreign page)."""
+        """Raise Refusal if the request lacks the key. If no key is set, refuse host names of foreign web pages."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
             raise Refusal("the API key is missing or wrong. Send it as a Bearer token", None, "invalid_api_key", 401)
         if not self.key and not self.names.hold(request.scope["headers"]):
-            how = "Ask by this machine's address, or start the endpoint with --allow-host NAME or an API_KEY"
+            how = "Use this machine's address, or start the endpoint with --allow-host NAME or with API_KEY"
             raise Refusal(f"unknown host. {how}", None, "unknown_host", 403)
 
 
 class _Events(StreamingResponse):
-    """A stream of events that ends its job when it ends, or when the client leaves."""
+    """A stream of events. Its job is cancelled when the stream ends or the client disconnects."""
 
     def __init__(self, events: AsyncIterator[str], job: Job) -> None:
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # so that proxies pass events on at once
@@ -198,7 +198,7 @@ class _Events(StreamingResponse):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request. Its type must be JSON, which web pages of other sites can't send unasked."""
+    """Return the body of a request. Its type must be JSON, because foreign web pages can't send JSON unasked."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("the content type must be application/json", status=415)
     body = bytearray()
@@ -208,12 +208,12 @@ async def _body(request: Request) -> bytes:
             if len(body) > MAX_BODY:
                 raise Refusal(f"the body is larger than {MAX_BODY:,} bytes", status=413)
     except ClientDisconnect:
-        raise Refusal("the client left", status=499) from None
+        raise Refusal("the client disconnected", status=499) from None
     return bytes(body)
 
 
 def _result(job: Job) -> Solved:
-    """Return the outcome of a finished job. Raises Refusal if it was stopped or lost its server."""
+    """Return the outcome of a finished job. Raises Refusal if the job was cancelled or lost its server."""
     if job.cancelled():
         raise Refusal("the endpoint was stopped", code="stopped", status=503)
     try:
@@ -223,10 +223,10 @@ def _result(job: Job) -> Solved:
 
 
 def _ended(job: Job, began: float) -> str:
-    """Describe the end of a request for the log."""
+    """Describe the end of a request for the log. `began` is its start by time.monotonic()."""
     seconds = time.monotonic() - began
     if job.cancelled():
-        return f"ended after {seconds:.1f} s: its client left, or the endpoint was stopped"
+        return f"ended after {seconds:.1f} s: the client disconnected, or the endpoint was stopped"
     if error := job.exception():
         return f"failed after {seconds:.1f} s: {one_line(str(error), 200)}"
     usage = job.result().usage()
@@ -235,7 +235,7 @@ def _ended(job: Job, began: float) -> str:
 
 
 async def _end(job: Job) -> None:
-    """Cancel a job, and wait for its end."""
+    """Cancel a job and wait until it has ended."""
     job.cancel()
     await asyncio.wait({job})
 
@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Answer with a Refusal. The generator has retried already, so the openai client should not."""
+    """Send the error of a Refusal. The generator has retried, so a header tells the openai client not to retry."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -259,7 +259,8 @@ def _event(content: dict[str, Any]) -> str:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket on `host` and `port` (0: a free one), not yet listening. Raises UserError."""
+    """Return a socket that is bound to `host` and `port` (0: any free port), but not listening. Raises UserError if the
+    system refuses."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         bound = socket.socket(family)
@@ -267,12 +268,12 @@ def bind(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port, or --host") from None
+        raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port or --host") from None
     return bound
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, with the signals left to asyncio and to main()."""
+    """uvicorn's server without its signal handlers, because asyncio and main() handle signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -282,8 +283,8 @@ class _Server(uvicorn.Server):
 async def serve(
     place: socket.socket, server: Server, defaults: RsaConstants, journal: Journal, named: Sequence[str] = ()
 ) -> None:
-    """Answer on `place` until cancelled, by its address and the names `named`; requests in progress end with an error.
-    Raises UserError if the system allows too few open files."""
+    """Serve on the socket `place` until cancelled. Requests in progress then end with an error. Clients may use the
+    socket's address and the host names `named`. Raises UserError if the system allows too few open files."""
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, defaults, Names(place.getsockname()[0], named))
@@ -301,28 +302,26 @@ async def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until stopped, over the server that a run would use."""
+    """Serve until stopped. The model server is the one that a run would use."""
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=PORT, help=f"default {PORT}; 0 takes a free one")
+    parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
+    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=f"defaults of requests: {shown}")
     parser.add_argument(
-        "constants", nargs="*", metavar="NAME=value", help=f"for requests that do not set them: {shown}"
-    )
-    parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="a host name that clients may use; repeatable"
+        "--allow-host", action="append", default=[], metavar="NAME", help="host name that clients may use (repeatable)"
     )
     with command():
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
         for name in (given.partition("=")[0] for given in args.constants):
             if name in OF_RUNS:
-                raise UserError(f"unknown constant {name!r}. The endpoint has {', '.join(DEFAULTS)}")
+                raise UserError(f"unknown constant {name!r}. An endpoint's constants are {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if args.port == environment.port():
-            raise UserError(f"port {args.port} is for the model's own server. Choose another --port, or PORT")
+            raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or another PORT")
         folder = results_dir()
-        # Take the port first: the engine may need minutes to start.
+        # Take the port first, because the engine may need minutes to start.
         with bind(args.host, args.port) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
             defaults = server.card.sampled(defaults)
@@ -331,12 +330,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
                 say(
-                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T} over {server.model} "
-                    f"({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it."
+                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}. Model server: "
+                    f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Press Ctrl-C to stop."
                 )
                 if not is_local(url) and not clients_key(server):
                     say(
-                        "note: anyone who reaches this address may use it. Set API_KEY=… to ask for a key",
+                        "note: everyone who can reach this address may use it. Set API_KEY=… to require a key",
                         sys.stderr,
                     )
 

@@ -1,5 +1,5 @@
-"""Read and check a chat completion request in OpenAI's format. The last user message is the problem; the messages
-before it are sent unchanged ahead of every prompt of RSA."""
+"""Read and check a chat completion request in OpenAI's format. The last message is the problem. The messages before it
+are sent unchanged before every prompt of RSA."""
 
 import re
 import secrets
@@ -14,14 +14,14 @@ from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
 
-# OpenAI's fields (and two that servers add) and the constants they set, of two for one the last; max_tokens is old.
+# OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens has precedence.
 FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed")}
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 RULES = rules(RsaConstants)
-# A request may not change the free constants: some are the server's, and the problem is the request's own.
+# A request may not change the free constants. They belong to the server, except the problem, which is in the messages.
 OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 
-# Fields that RSA can't honour, with their neutral values besides null. To ignore others would answer another request.
+# Fields that RSA does not support. A request may contain them only with null or one of these neutral values.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     **dict.fromkeys(("tools", "functions"), ([],)),
@@ -36,7 +36,7 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 
 
 class Refusal(Exception):
-    """A request that is not answered, with the HTTP status and the error object that OpenAI's clients expect."""
+    """The error for a request that is refused. It has the HTTP status and the error object of OpenAI's API."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
         super().__init__(message)
@@ -48,14 +48,14 @@ class Refusal(Exception):
 
 
 class TextPart(msgspec.Struct):
-    """A part of a message. Images and sounds are refused."""
+    """A part of a message. Parts other than text, such as images, are refused."""
 
     type: Literal["text"]
     text: str
 
 
 class ChatMessage(msgspec.Struct):
-    """A message of the conversation. Replies of tools are refused, as no tool can be called."""
+    """A message of the conversation. Tool results are refused, because the model cannot call tools."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[TextPart]
@@ -66,7 +66,7 @@ class ChatMessage(msgspec.Struct):
 
 
 class Body(msgspec.Struct):
-    """The fields of a request with a form of their own. Other fields are constants or ignored."""
+    """The fields of a request that are neither constants nor ignored."""
 
     model: str
     messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
@@ -78,7 +78,7 @@ class Body(msgspec.Struct):
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """A request that was read. `before`: messages ahead of every prompt; `stop`: texts that end an answer."""
+    """A parsed request. `before` has the messages to send before every prompt. A text in `stop` ends the answer."""
 
     problem: Problem
     before: list[Message]
@@ -89,16 +89,15 @@ class ChatRequest:
 
     @property
     def size(self) -> int:
-        """The characters of the conversation."""
+        """The number of characters in the conversation."""
         return sum(len(message["content"]) for message in self.before) + len(self.problem.statement)
 
 
 def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a request in JSON to `model`; `defaults` are the constants that it does not set. Raises Refusal.
+    """Read a JSON request to `model`. Raises Refusal if it is invalid. Requests may change `defaults`.
 
-    Constants come from OpenAI's fields, then from the object "rsa" ({"n": 4} or {"N": 4}). If no seed is given, one is
-    drawn. The problem's id is a hash of the conversation: equal requests with equal seeds get equal answers.
-    """
+    OpenAI's fields set constants, and the object "rsa" ({"n": 4} or {"N": 4}) overrides them. A missing seed is drawn
+    at random. The problem's id is a hash of the conversation, so equal requests with equal seeds get equal answers."""
     try:
         fields = msgspec.json.decode(body)
         asked = msgspec.convert(fields, Body)
@@ -107,14 +106,14 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
         raise Refusal(str(error), found[1] if found else None) from None
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the body is not valid JSON: {error}") from None
-    if asked.model not in (model, model.partition("@")[0]):  # with the hash of its weights, or without
-        raise Refusal(f"unknown model {asked.model!r:.80}. Ask for {model}", "model", "model_not_found", 404)
+    if asked.model not in (model, model.partition("@")[0]):  # the hash of the weights is optional
+        raise Refusal(f"unknown model {asked.model!r:.80}. The only model is {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
         if fields.get(name) is not None and fields[name] not in neutral:
-            raise Refusal(f"{name} is not supported: RSA aggregates plain text. Leave it out", name, "unsupported")
+            raise Refusal(f"{name} is not supported, because RSA needs plain text. Leave it out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
-        raise Refusal("the last message is the problem: it must be the user's and hold text", "messages")
+        raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")
     config = _constants(fields, asked.rsa or {}, defaults)
     problem = Problem(content_key([*before, last]), last["content"].strip(), answer="", answer_type="math")
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
@@ -131,7 +130,7 @@ def _constants(fields: dict[str, Any], extras: dict[str, Any], defaults: RsaCons
             continue
         if name not in OF_A_REQUEST:
             raise Refusal(f"a request can't set {field:.40}. It can set {', '.join(OF_A_REQUEST)}", field)
-        try:  # for other servers, -1 means off
+        try:  # other servers accept -1 for off
             values[name] = RULES[name].read(field, 0 if name == "TOP_K" and value == -1 else value)
         except UserError as error:
             raise Refusal(str(error), field) from None

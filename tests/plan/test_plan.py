@@ -251,16 +251,16 @@ def test_the_best_alternative_is_planned_with_its_gain(
 
 GGUF = str(EMBEDDED_GGUF)
 OPENAI = "02_rsa_basic with gpt-5-mini (card openai), 30 problems (aime_2025): "
-NO_SPEED = "not planned: no results of this model"
+NO_SPEED = "not planned: no earlier results"
 
 
 @pytest.mark.parametrize(
     ("settings", "args", "words"),
     [
-        ({}, [], ["with QED-Nano on one RTX 4090, 30 problems (aime_2025)", "a run here uses the embedded model"]),
+        ({}, [], ["with QED-Nano on one RTX 4090, 30 problems (aime_2025)", "A run would use the embedded model"]),
         ({"MODEL": "mine"}, ["--gpu", "H100"], ["with mine@e3b0c44298fc on one H100", "2.21 B", "at most 4,096"]),
-        ({"MODEL": "mine", "ENGINE": "vllm"}, [], ["with mine@e3b0c44298fc on one RTX 4090", "vLLM honours them"]),
-        ({"MODEL": GGUF}, [], ["with model.gguf on this machine", "contexts of 2,048", "cap 2,048", NO_SPEED]),
+        ({"MODEL": "mine", "ENGINE": "vllm"}, [], ["with mine@e3b0c44298fc on one RTX 4090", "vLLM honours seeds"]),
+        ({"MODEL": GGUF}, [], ["with model.gguf on this machine", "contexts of 2,048", "cap: 2,048", NO_SPEED]),
         ({"MODEL": GGUF, "ENGINE": "llamacpp"}, ["PROBLEMS=sums"], ["20 problems (sums)", "3 MB, 3 layers", NO_SPEED]),
         ({"MODEL": "openai"}, [], [OPENAI, "time         not planned"]),
         ({"MODEL": "qed-nano-vllm", "KV": "bf16"}, [], ["with QED-Nano on one RTX 4090", "tokens in bf16"]),
@@ -327,7 +327,7 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Calla
     document = json.loads(path.read_text())
     model, tokens = document["model"]["name"], document["metrics"]["tokens"]
     lengths = measured(results, model)
-    assert lengths and lengths.source.endswith("; assumed: verifications") and math.isinf(lengths.cap)
+    assert lengths and lengths.source.endswith(". Assumed: verifications") and math.isinf(lengths.cap)
     expected = loads(rsa(*small), 2, lengths, RSA)
     assert sum(load.tokens for load in expected) == pytest.approx(tokens["completion"])
     assert sum(load.prompts for load in expected) == pytest.approx(tokens["prompt"], rel=0.02)
@@ -339,7 +339,7 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Calla
     path.write_text(json.dumps(document))
     out = printed("02_rsa_basic", "--gpu", "RTX 4090")
     assert "measured: 02_rsa_basic.json (48 completions on sums[:2]" in line(out, "lengths")
-    assert "2% of them truncated at 300); assumed: verifications; " in out
+    assert "2% of them truncated at 300). Assumed: verifications. " in out
 
 
 def test_results_of_the_experiment_itself_are_measured_first(tmp_path: Path) -> None:
@@ -481,7 +481,7 @@ def test_a_priced_card_is_planned_in_dollars_by_hand(
     config = rsa("ANSWER_TOKENS=0", "N=8", name="01_baseline")
     (load,) = loads(config, 30, ASSUMED, BASELINE)
     expected, most = (load.prompts + 10 * load.tokens) / 1e6, 240 * (200 + 10 * 16384) / 1e6
-    assert f"${expected:,.2f} expected, ${most:,.2f} at most, at the prices of 2026-11-23" in out
+    assert f"${expected:,.2f} expected, ${most:,.2f} at most, at prices of 2026-11-23" in out
     assert "GPU" not in out
     assert "is expected to end" in printed("01_baseline", "PROBLEMS=aime_2025", "MAX_DOLLARS=1")
     path.write_text(plain)

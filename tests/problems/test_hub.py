@@ -141,7 +141,7 @@ def test_what_is_wrong_at_served_is_told_in_a_line(served: Hub, tmp_path: Path) 
         "hub:mine/none": "mine/none",
         "hub:mine/two@gone:test": "mine/two",
         "hub:mine/two": "hub:mine/two:test",
-        "hub:mine/two:validation": "'validation'; it has test, train",
+        "hub:mine/two:validation": "'validation' (it has test, train)",
         "hub:mine/pictures": ".parquet, .jsonl, .csv, .json",
         "hub:mine/wrong": 'train.csv, line 2 needs "problem"',
         "hub:mine/empty": "train.csv",
@@ -172,7 +172,7 @@ def test_without_a_hub_the_one_file_is_named_and_where_to_put_it(tmp_path: Path)
         if name in sets.PUBLISHED:
             assert sets.PUBLISHED[name].address in loaded["error"]
             assert f"data/sets/{name}.parquet" in loaded["error"] and f"PROBLEMS=path/to/{name}.json" in loaded["error"]
-            assert f"the columns {sets.PUBLISHED[name].columns}:" in loaded["error"]
+            assert f"the columns {sets.PUBLISHED[name].columns})" in loaded["error"]
 
 
 def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
