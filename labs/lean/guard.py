@@ -76,9 +76,7 @@ HOLES = frozenset(
     """.split()
 )
 PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # refused beginnings of a word or a dotted name
-SEARCHES = frozenset(
-    ("hint",)
-)  # searches for tactics that lack a "?". Refused only as a tactic, since it may also be a name
+SEARCHES = frozenset(("hint",))  # tactics that search for tactics and lack a "?". Refused only as the first word
 # Tactics that take settings: after them, Lean runs the value in `(name := value)` as code. Elsewhere it is an argument.
 SETTABLE = frozenset(
     """
