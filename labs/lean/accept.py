@@ -45,7 +45,7 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
-    """Return the file, and the number (from 1) of its line that prints the axioms. The proof is checked against GIVEN."""
+    """Return the file, and the number (from 1) of its line that prints the axioms. GIVEN repeats the statement."""
     statement = " ".join(theorem.statement.split())
     text = toolchain.head + proof(theorem.statement, tactics)
     text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
