@@ -77,9 +77,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
         optimizer.zero_grad()
         losses.append(float(loss.item()))
         if not math.isfinite(losses[-1]):
-            raise UserError(
-                f"the training of the energy diverged at step {step:,} (loss {losses[-1]}). Set another SEED"
-            )
+            raise UserError(f"the energy's training diverged at step {step:,} (loss {losses[-1]}). Set another SEED")
         if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
             print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
@@ -109,9 +107,7 @@ def head_of(width: int) -> Any:
 def options_of(argv: Sequence[str] | None) -> Namespace:
     """Parse the command line. Raises UserError."""
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
-    parser.add_argument(
-        "--trajectories", type=Path, nargs="+", required=True, help="trajectory files, or folders with them"
-    )
+    parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
     parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the embeddings of their states")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="training steps")

@@ -34,8 +34,8 @@ A_WORKER = 2  # theorems searched at once per Lean process. While one waits for 
 @dataclass
 class Searching:
     """Searches in a `session`, which writes outcomes and trajectories to `folder`.
-    `harvests`: most untried tactics to apply along a proof's path after the search. `proposing` replaces the policy, and
-    `by` identifies this replacement."""
+    `harvests`: most untried tactics to apply along a proof's path after the search. `proposing` replaces the policy.
+    `by` identifies this replacement in `run`."""
 
     session: Session[LeanConstants]
     toolchain: Toolchain
