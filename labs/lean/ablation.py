@@ -1,7 +1,7 @@
-"""Compare orders in which a search expands states. One policy searches the same theorems in each, at equal nodes.
+"""Compare orders in which a search expands states. In each, one policy searches the same theorems with equal nodes.
 
-The orders are by log probability alone, by log probability and energy with the weight ALPHA, by energy alone, and by
-random numbers, which depend only on a state's text. Each order is compared with log probability, paired by theorem.
+States are ordered by log probability, by energy, by both with the weight ALPHA, or by random numbers computed from a
+state's text. Each order is compared with the order by log probability, paired by theorem.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -41,7 +41,7 @@ def run(
     folder: Path,
 ) -> Found:
     """Search with the `policy` and the `energy` of one iteration, in each order and with each seed. Raises UserError.
-    Outcomes are written to `folder`. Ends the process if the user stops it."""
+    Outcomes are written to `folder`. Ends the process if the user stops the run."""
     found: Found = {order: [] for order in ORDERS}
     config = session.config
     with embedding(policy, folder) as embeds, served(policy, need(policy, config, embeds=True), folder) as server:
@@ -67,7 +67,7 @@ async def _random() -> AsyncIterator[Scores]:
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget, for the record.
-    Each theorem's result is the mean over seeds. p_holm is the gain's p, corrected for several orders (Holm)."""
+    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for several orders."""
     orders: dict[str, Any] = {}
     first = _solved(found[LOGPROB], budgets[-1])
     for order, runs in found.items():
@@ -102,9 +102,9 @@ def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str
     rows = [
         Column("order", list(orders)),
         *reversed(rates),
-        Column("minus log probability", shifts),
+        Column("gain over log probability", shifts),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = outcome.counts(orders[LOGPROB]["reasons"])
-    return f"{Table('', rows).body(width)}\n\nlog probability alone, not proved: {ended}"
+    return f"{Table('', rows).body(width)}\n\nreasons for failure by log probability alone: {ended}"

@@ -1,10 +1,10 @@
 """Decide whether a theorem is proved, by a check of the whole file in a fresh Lean process.
 
 Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given statement, and may
-depend only on the classical axioms. Each check is needed. Lean ends with status 0 even if a proof uses `sorry`. Some
-versions print "does not depend on any axioms" for a theorem that failed. A REPL accepts a proof that uses its own
-theorem (leanprover-community/repl #44). If only the theorem is checked, it may use helpers with `sorry`
-(ax-prover-base #47). `native_decide` trusts the compiler.
+depend only on the classical axioms. All these checks are needed. Lean ends with status 0 even if a proof uses `sorry`.
+Some versions print "does not depend on any axioms" for a theorem that failed. A REPL accepts a proof that uses its own
+theorem (leanprover-community/repl #44). A check of the theorem alone accepts helpers with `sorry` (ax-prover-base #47).
+`native_decide` trusts the compiler.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
-    """Return the file, and the number (from 1) of its line that prints the axioms. GIVEN repeats the statement."""
+    """Return the file, and the number (from 1) of its line that prints axioms. Axiom GIVEN repeats the statement."""
     statement = " ".join(theorem.statement.split())
     text = toolchain.head + proof(theorem.statement, tactics)
     text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
@@ -73,7 +73,7 @@ def _judged(status: int, out: str, line: int) -> str:
     if status:
         return f"Lean ended with status {status}"
     if any(SORRY.search(data) for _, _, data in messages):
-        return "it uses sorry"
+        return "the proof uses sorry"
     printed = [data for place, _, data in messages if place == line]
     if printed == [NO_AXIOMS]:
         return ""
@@ -81,4 +81,4 @@ def _judged(status: int, out: str, line: int) -> str:
     if found is None:
         return "Lean did not print the axioms of the proof"
     other = sorted({*found[1].replace(",", " ").split()} - AXIOMS)
-    return f"it depends on the axiom {other[0]}" if other else ""
+    return f"the proof depends on the axiom {other[0]}" if other else ""

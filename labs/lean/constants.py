@@ -22,19 +22,19 @@ def budgets(nodes: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeanConstants(Asking):
-    """The constants of a search. A node is a tactic sent to Lean, whatever its result.
+    """The constants of a search. A node is a tactic sent to Lean, even if it fails.
     Lean spends most of its time on tactics. So searches with equal MAX_NODES do about equal work, even if they expand
     different numbers of states or the model repeats tactics."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # until the end of issue 33
-    ALPHA: float = constant(0.5, "weight of log probability in a state's priority (energy weighs 1 - ALPHA)", 0, 1)
-    CANDIDATES: int = constant(4, "tactics requested from the model for each state, one in each request", 1, 1024)
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # until issue 33 is closed
+    ALPHA: float = constant(0.5, "weight of log probability in a state's priority (weight of energy: 1 - ALPHA)", 0, 1)
+    CANDIDATES: int = constant(4, "requests to the model for each state, each for one tactic", 1, 1024)
     MAX_NODES: int = constant(100, "most tactics that one search sends to Lean", 1, 1_000_000)
     MAX_DEPTH: int = constant(50, "most tactics in one proof", 1, 10_000)
     SECONDS: float = constant(120.0, "time limit of a search in seconds (proof checks may exceed it)", 0.1, 1_000_000)
     BATCH: int = constant(32, "most states expanded together (1: strictly best-first search)", 1, 1024)
     LENGTH_NORMALISED: int = constant(0, "1: use the mean log probability of a state's tactics, not their sum", 0, 1)
-    PROBES: str = constant("assumption", 'tactics, joined by ";", to try in every state before the model\'s ("": none)')
+    PROBES: str = constant("assumption", 'tactics to try first in every state, joined by ";" ("": none)')
     PROBE_LOGPROB: float = constant(-2.0, "log probability assumed for each tactic in PROBES", -1000, 0)
     NUM_WORKERS: int = constant(2, "Lean processes that run in parallel", 1, 1024, free=True)
     TACTIC_SECONDS: float = constant(30.0, "time limit of one tactic in seconds", 0.1, 100_000)
@@ -42,7 +42,7 @@ class LeanConstants(Asking):
     TEMPERATURE: float = constant(1.0, "sampling temperature for tactics", 0, 5)
     MAX_TOKENS: int = constant(256, "most tokens of one tactic", 1, 1_000_000)
     ENDS: str = constant("line", "end of a tactic: a line break, or the end of the reply", choices=("line", "model"))
-    OPENING: str = constant("", 'text that begins each reply, for a model that would think first ("": none)')
+    OPENING: str = constant("", 'text that starts each reply, so that a model does not think first ("": none)')
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class BaselineConstants(LeanConstants):
         "auto", 'theorems to search: a file, "minif2f", "minif2f:valid", or "auto" (data/lean\'s held-out lemmas)'
     )
     EVAL_THEOREMS: int = constant(500, "most theorems to search, from the start of THEOREMS", 1, 1_000_000)
-    SMOKE: int = constant(0, "1: a short trial in its own folder, with 6 theorems and 4 nodes for each", 0, 1)
+    SMOKE: int = constant(0, "1: run a short trial in a separate folder, with 6 theorems and 4 nodes for each", 0, 1)
 
     @property
     def budgets(self) -> list[int]:
@@ -98,8 +98,8 @@ class ControlledConstants(BaselineConstants):
 
     INDEX: str = constant(
         "none",
-        'pairs of a control search without a model: a pairs.jsonl, "auto" (lemmas that trained the tiny policy, if '
-        'THEOREMS=auto), or "none"',
+        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (if THEOREMS=auto, the tiny '
+        "policy's training lemmas)",
     )
 
 
@@ -114,28 +114,28 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         **{"MAX_THEOREMS": 6, "TRAIN_NODES": 4, "EXPLORE": "none", "HARVEST": 4, "STEPS": 20, "GO": 1},
     }
 
-    ITERATION: int = constant(-1, "the only iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
+    ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
     MAX_ITERATION: int = constant(2, "number of the last iteration (the first is 0)", 0, 100, free=True)
     TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, or "auto" (the training lemmas of data/lean)')
     MAX_THEOREMS: int = constant(2000, "most training theorems, from the start of TRAIN_THEOREMS", 1, 1_000_000)
-    TRAIN_NODES: int = constant(60, "MAX_NODES in searches of training theorems", 1, 1_000_000)
+    TRAIN_NODES: int = constant(60, "most tactics that one search of a training theorem sends to Lean", 1, 1_000_000)
     EXPLORE: str = constant(
-        "none", 'more PROBES for training theorems: "none", "lemmas" (for data/lean), or tactics joined by ";"'
+        "none", 'additional PROBES for training theorems: "none", "lemmas" (for data/lean), or tactics joined by ";"'
     )
     NOISE: float = constant(0.3, "share of training theorems that iteration 0 also searches at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
-    HARVEST: int = constant(16, "most untried tactics to apply along a proof's path after the search", 0, 10_000)
+    HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, for the energy's data", 0, 10_000)
     START: str = constant(
-        "last", "policy that an iteration trains: the last iteration's, or the first policy", choices=("last", "base")
+        "last", "policy that each iteration trains: the newest (last) or the first (base)", choices=("last", "base")
     )
     GUISES: int = constant(0, "copies of each training pair, with renamed variables (0: only the pair itself)", 0, 1000)
     EPOCHS: float = constant(2.0, "training epochs of each iteration", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
     LORA_RANK: int = constant(
-        16, "rank of LoRA for a Hugging Face folder (0: all weights; a GGUF file trains all weights)", 0, 9999
+        16, "LoRA rank for a Hugging Face folder (0: train all weights, as for a GGUF file)", 0, 9999
     )
-    ENERGY: int = constant(1, "1: also train an energy model, and use it in searches if it helps", 0, 1)
-    SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy (iteration 0 then has no gain)", 0, 1)
+    ENERGY: int = constant(1, "1: train an energy model, and use it in searches if it solves more theorems", 0, 1)
+    SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy, so that iteration 0 reports no gain", 0, 1)
     GO: int = constant(0, "1: continue even if the last iteration did not improve", 0, 1, free=True)
 
     def check(self) -> None:
@@ -148,19 +148,19 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 
     @property
     def learning(self) -> LeanConstants:
-        """The constants of searches of training theorems. Raises UserError if EXPLORE leaves the model no node."""
+        """The constants for searching training theorems. Raises UserError if EXPLORE leaves the model no node."""
         return exploring(self, MAX_NODES=self.TRAIN_NODES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AblationConstants(BaselineConstants, EnergyConstants):
-    """The constants of an experiment that compares orders of expanding states, with one policy and equal nodes."""
+    """The constants of an experiment that compares search orders, with one policy and equal nodes."""
 
     closed = MappingProxyType(
         {**IterationConstants.closed, "LIMIT": 0, "MAX_DOLLARS": 0.0, "PROBLEMS": "auto", "RUNS": 1}
-    )  # until the end of issue 33
+    )  # until issue 33 is closed
     ITERATION: int = constant(0, "number of the iteration that trained the policy and the energy model", 0, 100)
-    EXPLORE: str = constant("none", 'more PROBES: "none", "lemmas" (for data/lean), or tactics joined by ";"')
+    EXPLORE: str = constant("none", 'additional PROBES: "none", "lemmas" (for data/lean), or tactics joined by ";"')
     SEEDS: int = constant(3, "searches of each theorem in each order, with seeds SEED, SEED + 1, …", 1, 100)
 
     def check(self) -> None:
@@ -169,7 +169,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
 
 def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
-    """Return the constants of searches that add EXPLORE to PROBES. Raises UserError if the model has no node left."""
+    """Return constants with EXPLORE added to PROBES, and `changes`. Raises UserError if the model gets no node."""
     own = {name: getattr(config, name) for name in rules(LeanConstants)}
     more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
     return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)

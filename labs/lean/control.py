@@ -31,7 +31,7 @@ from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
 
 FOLDER = "index"  # name of the control's folder, and of its field in the baseline's record
-SHARPNESS = 10.0  # factor of cosines in the softmax
+SHARPNESS = 10.0  # factor that the softmax applies to cosines
 _TOKEN = re.compile(r"[^\W\d][\w'✝]*(?:\.[^\W\d][\w']*)*|\d+|[^\s\w]")
 
 
@@ -89,7 +89,7 @@ def bag(state: str) -> Counter[str]:
 
 
 def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return the pairs in INDEX except pairs of `theorems`, and their name. None: no control. Raises UserError."""
+    """Return the pairs in INDEX without pairs of `theorems`, and a name for them. Without INDEX, return None."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     if config.INDEX == "auto":
@@ -130,7 +130,7 @@ async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
 def compared(
     known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
 ) -> dict[str, Any]:
-    """Search as `policy` does, but by an index of `known` pairs. Return the figures and the gain of the policy."""
+    """Search as `policy` does, but by an index of `known` pairs. Return the figures and the policy's gain over it."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])

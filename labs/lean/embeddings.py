@@ -29,7 +29,7 @@ BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
 PART = 2000  # most texts in a part
 SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
-WHAT, REMEDY = "the embeddings", "Remove their folder, and embed the states again"
+WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and embed the states again"
 
 _TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
 
@@ -77,7 +77,7 @@ class Embedder:
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
         """Embed non-empty texts. If a text is too long for the server, its middle is removed.
-        Raises RunFailed for invalid embeddings, since an energy can't guide any search without them."""
+        Raises RunFailed for invalid embeddings, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
         tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
         try:
@@ -86,7 +86,7 @@ class Embedder:
             await ended(tasks)
 
     async def _of(self, texts: Sequence[str]) -> Embedded:
-        """Embed a batch of texts. If it is too long, embed its texts one by one, and cut a text that is too long."""
+        """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""
         if (vectors := await self._asked(texts)) is not None:
             return Embedded(vectors, np.zeros(len(texts), np.bool_))
         if len(texts) > 1:
@@ -171,7 +171,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: whether it was cut."""
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: is the text cut?"""
 
     model: str
     vectors: Vectors

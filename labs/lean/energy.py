@@ -1,8 +1,8 @@
-"""Evaluate the energy, a small network on the embedding of a state. Its output is low if a proof is near.
+"""Evaluate the energy, a small network on the embedding of a state. An energy is low if a proof is near.
 
-Torch trains it in another process (energy_training.py), and numpy evaluates it here. Its folder contains
-energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). It also contains
-energy.json, with facts about the training and the AUC.
+Torch trains the network in another process (energy_training.py), and numpy evaluates it here. Its folder contains
+energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). The folder also
+contains energy.json, with facts about the training and the AUC.
 """
 
 import json
@@ -98,7 +98,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Guidance:
-    """The guidance of searches. `opened` yields a function that scores states, or None. `by` identifies the energy."""
+    """The guidance of searches. `opened` opens a function that scores states, or None. `by` identifies the energy."""
 
     opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""

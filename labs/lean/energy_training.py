@@ -1,10 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-In this lab only this module imports torch, and no module imports this one. Equal trees, steps and seed give weights
+This is the only module of the lab that imports torch. No module imports it. Equal trees, steps and seed give weights
 that are equal in every bit. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path
-and seven others. A state's score is its negative energy divided by a learned temperature. DEPTH_WEIGHT times a squared
-error is added, so that the energy of a path state also predicts the tactics left to its proof's end. Their number is
-divided by its standard deviation. With smaller units (shares of the longest path), the energy learned no depth.
+and seven others. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT
+times a squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number
+is divided by its standard deviation. When it was divided by the longest path instead, the energy did not learn it.
 """
 
 import json
@@ -41,7 +41,7 @@ WEIGHT_DECAY = 0.1
 DROPOUT = 0.1
 CLIP = 1.0  # largest norm of the gradient
 DEPTH_WEIGHT = 0.3
-TEMPERATURE = 1.0  # initial value
+TEMPERATURE = 1.0  # initial temperature of the loss
 
 
 def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float, list[float]]:
@@ -54,7 +54,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
     states = torch.from_numpy((forest.vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
     head = head_of(forest.vectors.shape[1])
-    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # its logarithm
+    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
@@ -88,7 +88,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
 
 
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
-    """Return each dimension's mean and standard deviation, at least 0.01 times the median standard deviation."""
+    """Return each dimension's mean and standard deviation, which is at least 1% of the median standard deviation."""
     mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
     usual = float(np.median(scale)) or 1.0
     return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
@@ -108,7 +108,7 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
     """Parse the command line. Raises UserError."""
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
     parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
-    parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the embeddings of their states")
+    parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the states' embeddings")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="training steps")
     parser.add_argument("--seed", type=int, default=0)
@@ -121,7 +121,7 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
 
 
 def train(options: Namespace) -> None:
-    """Train an energy and write its folder. If it raises UserError, it leaves no folder."""
+    """Train an energy and write its folder. If this raises UserError, no folder remains."""
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
         stored = embeddings.load(options.embeddings)

@@ -45,7 +45,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         out = place(results, config) / "baseline"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
-            line = f"{name}: {server.model} on {len(chosen)} theorems of {where}, {lean.name}"
+            line = f"{name}: {server.model} searches {len(chosen)} theorems of {where} with {lean.name}"
             with session.open(name, config, stop, results, server, opening=line) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
@@ -71,7 +71,7 @@ def place(results: Path, config: BaselineConstants) -> Path:
 
 
 def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """Return the first `most` theorems of a file or set, its name, and `lean` with their head. Raises UserError."""
+    """Return the first `most` theorems of a file or set, its name, and `lean` with its head. Raises UserError."""
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
@@ -80,7 +80,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if Lean fails, or a statement in a file does."""
+    """Return the theorems whose statements elaborate. Raises UserError if Lean or a file's statement fails."""
 
     async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
@@ -90,7 +90,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Base
 
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run expert iteration with the globals `namespace` of its experiment file, as `baseline` does."""
+    """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
@@ -108,8 +108,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         learned = checked(lean, learned, its, config)
         held_out = checked(lean, held_out, where, config)
         line = (
-            f"{name}: {start.path.name} ({start.digest[:12]}) learns from {len(learned)} theorems of {its}, evaluated "
-            f"on {len(held_out)} of {where}, {lean.name}"
+            f"{name}: {start.path.name} ({start.digest[:12]}) learns from {len(learned)} theorems of {its} and is "
+            f"evaluated on {len(held_out)} theorems of {where}, with {lean.name}"
         )
         with session.open(name, config, stop, results, opening=line) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
@@ -119,7 +119,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
-    """Compare orders of search with the globals `namespace` of the experiment file, as `baseline` does."""
+    """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
@@ -129,8 +129,8 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         served.check_embeds(policy, config)
         chosen = checked(lean, chosen, where, config)
         line = (
-            f"{name}: the policy and the energy model of iteration {config.ITERATION} ({policy.digest[:12]}) on "
-            f"{len(chosen)} theorems of {where}, {lean.name}"
+            f"{name}: the policy and the energy model of iteration {config.ITERATION} ({policy.digest[:12]}) "
+            f"search {len(chosen)} theorems of {where} with {lean.name}"
         )
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
@@ -207,12 +207,12 @@ def _orders_work(config: AblationConstants, card: Card) -> Work:
 def _work(
     config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
 ) -> Work:
-    """Return the work of `searches` (name, number, nodes of each). `smaller`: the constant that shortens a run."""
+    """Return the work of `searches` (name, number, nodes of each). `smaller`: a setting that shortens a run."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"at most {tactics:,} tactics. Lean's time and training are not estimated. To shorten the run, set {smaller}"
+    lean = f"at most {tactics:,} tactics. The estimate excludes Lean and training. To shorten the run, set {smaller}"
     return Work(of, requests, rows=(("Lean", lean),))
 
 

@@ -1,6 +1,6 @@
-"""Refuse dangerous tactics before Lean reads them. They are text from a model, which may be hostile.
+"""Refuse dangerous tactics before Lean reads them. Tactics are text from a model, and may be hostile.
 
-Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). It ends a `by` block at any
+Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). Lean ends a `by` block at any
 word that begins a command, even if the word is indented. The guard refuses unknown characters and unmatched brackets.
 It refuses comments, strings and quoted names, which could hide text. It also refuses words that begin a command or take
 code, and settings unless their values are plain. Lean judges all other words. Two more layers of defence follow:
@@ -118,7 +118,7 @@ _PROOF = re.compile(r"(?<![A-Za-z0-9_.'])by(?![\w'])")
 
 
 def refused(tactic: str) -> str:
-    """Return why a tactic is refused, as one of a few texts that can be counted, or "" if it is allowed."""
+    """Return why a tactic is refused, as one of a few fixed texts, or "" if it is allowed."""
     if why := _characters(tactic) or _words(tactic):
         return why
     first = _FIRST.match(tactic)

@@ -3,7 +3,7 @@
 In iteration 0 the first policy searches the training theorems, some also at a higher temperature. The pairs of its
 proofs train the next policy. Later iterations train on the pairs of all iterations so far. Each iteration also trains
 an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and requests
-are in the journal. So the same command resumes a run that was killed. A run ends if an evaluation judges "no go".
+are in the journal. So the same command resumes a run that was killed. With GO=0 a run ends after a "no go".
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Iterations:
         return self.session.config
 
     def run(self) -> None:
-        """Run or resume the iterations. Raises UserError. Ends the process if the user stops it."""
+        """Run or resume the iterations. Raises UserError. Ends the process if the user stops the run."""
         for number in numbers(self.config):
             before = self.policy(number - 1)
             record = self._record(number, before)
@@ -95,7 +95,7 @@ class Iterations:
         return folder_of(self.folder, number)
 
     def policy(self, number: int) -> Weights:
-        """Return an iteration's trained policy, or the first policy for -1. Raises UserError if it is missing."""
+        """Return an iteration's trained policy, or the first policy for -1. Raises UserError if its file is missing."""
         if number < 0:
             return self.start
         policy = replace(self.start, path=policy_in(self.own(number)))
@@ -167,7 +167,7 @@ class Iterations:
         result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", result)
         proved = sum(each.is_proved for each in outcomes)
-        self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
+        self.say(f"iteration {number} proved {proved} of {len(outcomes)} training theorems ({len(merged)} pairs)")
 
     def _noisy(self) -> list[Theorem]:
         """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""
@@ -212,7 +212,7 @@ class Iterations:
         record.done("evaluated", result, complete=not config.ENERGY)
         rate = outcome.rate(result, config.MAX_NODES)
         gained = f", {outcome.gained(result['gain'])}" if before else ""
-        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
+        self.say(f"iteration {number} solves {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
             found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
             write_json(own / "eval.json", found)
@@ -227,7 +227,7 @@ class Iterations:
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
-        """Train an energy for a policy in `home`, on the searches up to iteration `number`, and evaluate it.
+        """Train an energy in `home` on the searches up to iteration `number`, and evaluate it with `policy`.
         The evaluation searches held-out theorems at equal nodes. Return its figures and the gain over `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
@@ -241,8 +241,8 @@ class Iterations:
         every, own = ("unknown" if value is None else f"{value:.3f}" for value in values)
         self.say(
             f"{whose} with the energy: {outcome.rate(result, self.config.MAX_NODES)}%, "
-            f"{outcome.gained(result['gain'])} over the same policy without it. AUC on held-out trees: {every}, on the "
-            f"policy's own tactics: {own}"
+            f"{outcome.gained(result['gain'])} over the same policy without it. The AUC is {every} on held-out "
+            f"trees and {own} on states that the policy's own tactics reached"
         )
         return result
 

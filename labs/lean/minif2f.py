@@ -1,7 +1,7 @@
 """Read miniF2F in Lean 4: THEOREMS=minif2f (its test problems) or minif2f:valid (Zheng et al., arXiv 2109.00110).
 
 The source is a file in one commit of DeepSeek-Prover-V1.5. Each line contains a theorem and its header. The search uses
-the header's `open` lines, but its own imports and limits. autoImplicit is on as in the original, since five statements
+the header's `open` lines, but its own imports and limits. As in the original, autoImplicit is on, since five statements
 have undeclared variables. Sums over sets are rewritten, because Mathlib dropped their older notation in August 2025.
 """
 
@@ -71,7 +71,7 @@ def read(path: Path, split: str) -> list[Problem]:
     remedy = f"Remove it, and download {URL} again"
     rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
-        raise UserError(f"{path} has {len(rows)} problems of {split}, but should have {EACH} different ones. {remedy}")
+        raise UserError(f"{path} has {len(rows)} problems of {split}, not {EACH} with different names. {remedy}")
     return rows
 
 

@@ -1,6 +1,6 @@
 """Write and read the outcomes of searches, summarize them as figures, and keep the record of a run.
 
-The outcome of each theorem is one JSON file, for tables, training and resumed runs. A parquet file with the same name
+Each theorem's outcome is one JSON file, which tables, training and resumed runs read. A parquet file of the same name
 contains the search tree (trajectories.py).
 """
 
@@ -42,7 +42,7 @@ PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     """The outcome of a search. `run` is a hash of all inputs except the theorem. `reason`, `why`: as in search.Found.
     `at`: the number of nodes up to the proof's end, or None without a proof. `proof`: its tactics. `states`: the state
-    before each of them. `unique`: the number of different tactics that the model proposed in each expanded state.
+    before each tactic. `unique`: the number of different tactics that the model proposed in each expanded state.
     `counts`: the policy's requests by result."""
 
     run: str
@@ -113,7 +113,7 @@ def solved(outcomes: Sequence[Outcome], nodes: int) -> list[float]:
 
 
 def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, Any]:
-    """Return the figures for a record. Their "solved" maps each node budget to the solve rate and its interval."""
+    """Return the figures for a record. The field "solved" maps node budgets to solve rates with intervals."""
     proved = [outcome for outcome in outcomes if outcome.is_proved]
     unique = [count for outcome in outcomes for count in outcome.unique]
     return {
@@ -168,19 +168,19 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Judge a baseline. It fails if it proves nothing, or if its rate's whole interval is below `least`."""
+    """Return whether a baseline's solve rate is above 0 with an interval that reaches `least`, and an explanation."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:
         return True, text
-    why = f"below {100 * least:.0f}%, which is too little to train on" if found.value else "no theorem at all"
+    why = f"which is below {100 * least:.0f}% and too little to train on" if found.value else "no theorem at all"
     return False, f"{text}, {why}. {HINT}"
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
     """Return whether an iteration's gain justifies the next iteration, and why, by the gain's paired interval.
-    The gain of iteration 0 must be significant. A later gain fails only if it is significantly below LEAST_GAIN,
-    because few theorems cannot show a small gain."""
+    The gain of iteration 0 must be significant. A later gain is too small only if it is significantly below
+    LEAST_GAIN, because few theorems cannot show a small gain."""
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:
         return True, f"iteration {number} is better than {before}"
@@ -201,16 +201,16 @@ def table(figures: dict[str, Any]) -> str:
     rates = [Column("within nodes", list(solved)), Column("solved, %", [interval(rate) for rate in solved.values()])]
     lines = [Table("", rates).body(), ""]
     if figures["reasons"]:
-        lines.append(f"not proved: {counts(figures['reasons'])}")
+        lines.append(f"searches without a proof, by reason: {counts(figures['reasons'])}")
     if figures["failures"]:
-        lines.append(f"failed tactics: {counts(figures['failures'])}")
+        lines.append(f"failures by kind: {counts(figures['failures'])}")
     if figures["proposed"]:
         share = figures["refused"] / figures["proposed"]
         lines.append(f"the guard refused {share:.1%} of {figures['proposed']:,} proposed tactics")
     if figures["nodes_to_proof"] is not None:
         lines.append(
-            f"to a proof (median): {figures['nodes_to_proof']:.0f} nodes, {figures['seconds_to_proof']:.1f} s; "
-            f"the longest proof: {figures['longest_proof']} tactics"
+            f"proofs took {figures['nodes_to_proof']:.0f} nodes and {figures['seconds_to_proof']:.1f} s (medians). "
+            f"The longest proof has {figures['longest_proof']} tactics"
         )
     if figures["unique"] is not None:
         lines.append(f"different tactics that the model proposed in a state, on average: {figures['unique']:.2f}")
@@ -236,7 +236,7 @@ class Record(stages.Record):
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """Begin or resume a `run` on the theorems of `where`. Another run in `folder` is renamed. Raises UserError."""
+        """Begin or resume a `run` on the theorems of `where`. Another run's `folder` is renamed. Raises UserError."""
         head = {
             "schema": 1,
             "run": run,

@@ -162,7 +162,7 @@ class Session:
             first_of = min(others, key=lambda one: [one["range"]["start"][part] for part in ("line", "character")])
             return Step(None, one_line(first_of["message"], LONGEST_ERROR))
         if any(SORRY.search(one["message"]) for one in reports):
-            return Step(None, "it uses sorry")
+            return Step(None, "the proof uses sorry")
         if shown is None:
             return Step(None, "it ends the proof's block")
         goals = ["\n".join(line.rstrip() for line in goal.split("\n")) for goal in shown["goals"]]
