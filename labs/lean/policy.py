@@ -1,7 +1,7 @@
 """Propose tactics for a state by a model, each with the summed log probability of its tokens.
 
-Each of the CANDIDATES tactics of a state is one request. Its seed depends only on SEED, the theorem, the state's text
-and the request's number. So a state gets the same tactics in each search. Servers share the prefix of its requests.
+The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only on SEED, the
+theorem, the state's text and the request's number. So a state gets the same tactics in each search.
 """
 
 import asyncio
@@ -88,9 +88,9 @@ class Policy:
         )
 
     def _candidate(self, completion: Completion) -> Candidate | None:
-        """Return the tactic of a completion and its log probability. Return None, and count why, if one is missing."""
+        """Return a completion's tactic and log probability. If one is missing, count the reason and return None."""
         tactic = tactic_in(_text(completion).removeprefix(self.config.OPENING))
-        if self.config.ENDS == "line":  # for a server that ignores the stop
+        if self.config.ENDS == "line":  # for a server that ignores the stop text
             tactic = tactic.partition("\n")[0].rstrip()
         if tactic and not completion.truncated and completion.logprob is not None:
             return tactic, completion.logprob

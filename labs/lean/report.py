@@ -40,14 +40,14 @@ NAME = "lean"  # the name of all searches for report.sh, and their folder in the
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
 SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
-PART = 1_000_000  # characters (about) of trees packed together: a browser unpacks them to show a tree
+PART = 1_000_000  # about so many characters of trees are packed together. A browser unpacks them on demand
 SOLVED = (
     "solved: percentage of theorems with a proof that Lean accepted, with a 95% interval over theorems. A node is a "
     "tactic sent to Lean. Rates within fewer nodes come from the same search"
 )
 DIFFERENCES = (
     "differences: percentage points, paired by theorem, with 95% intervals. p comes from a two-sided sign-flip test. "
-    "Won and lost count theorems that only one of the two proves. Minus first: against the policy before iteration 0"
+    "Won and lost count theorems that only one of the two proves. Minus first compares with the first policy"
 )
 TAKEN = (
     "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
@@ -62,7 +62,7 @@ LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # explanations of the table
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the tables and write the page if `args.results` contains NAME; else return False. Raises UserError."""
+    """Print the tables and write the page. Return False if `args.results` does not name them. Raises UserError."""
     if NAME not in args.results:
         return False
     others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect, args.results[1:])
@@ -133,7 +133,7 @@ class Searches:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds of each of PARTS."""
+        """The seconds spent in each of PARTS."""
         return [float(self.summed["seconds"].get(part, 0.0)) for part in PARTS]
 
     @property
@@ -208,7 +208,7 @@ def read(folder: Path) -> Report:
         iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
     report = Report(folder, baseline, first, iterations, notes)
     if not report.searches:
-        raise UserError(f"{folder} contains no finished search. Run some: bash scripts/run.sh 23_lean_baseline")
+        raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
     return report
 
 
@@ -259,8 +259,8 @@ def _compared(before: Searches | None, after: Searches | None, notes: list[str])
 def tables(found: Report) -> list[Table]:
     """Tabulate solve rates by budget, gains of iterations, costs of proofs, reasons for failure, and time."""
     searches = found.searches
-    taken = Table("what a proof took", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
-    title = "where the time of searches went, %"
+    taken = Table("cost of a proof", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
+    title = "time of searches by part, %"
     time = Table(title, filled(OF_TIME, searches), _opens(searches), about=TIME)
     return [*by_nodes(found), *over_iterations(found), taken, *_unproved(searches), time]
 
@@ -444,7 +444,7 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
 
 
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
-    """Return a row for each state: number, parent, tactic, goals, log probability, energy, is it on the path."""
+    """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
     names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     numbers = ("llm_log_prob", "ebm_score")
     return [

@@ -2,8 +2,8 @@
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
 `logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
-frontier to mean 0 and standard deviation 1. If a state has no energy, alpha is 1. Of states with equal priority, the
-older is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
+frontier to mean 0 and standard deviation 1. If a state has no energy, alpha is 1. If priorities are equal, the older
+state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An error of a World's function, with its reason. The search continues without the missing result."""
+    """An error from a World's function, with the reason. The search continues without the missing result."""
 
 
 class TooLong(Failed):
@@ -48,7 +48,7 @@ class World:
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
     `propose(state)` returns tactics with log probabilities, always the same for a state. `accept(tactics)` returns the
     verdict on a whole proof. `energy(states)` returns a number for each state, which is low near a proof.
-    `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused tactic is not a node."""
+    `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused tactic adds no node."""
 
     run: Runs
     propose: Proposes
@@ -81,10 +81,10 @@ class Node:
 @dataclass(frozen=True)
 class Found:
     """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
-    `why` explains it. EMPTY: all proposed tactics were tried. ERROR: some could not be tried. `path`: nodes from the
-    start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed` maps the number of
-    an expanded node to its different allowed tactics, probes first. `unique`: the number of different tactics that the
-    model proposed for each. `failures`: counts by name. `seconds`: time in "policy", "lean" (start and tactics),
+    `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some could not be tried. `path`: nodes
+    from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed` maps an
+    expanded node's number to its different allowed tactics, probes first. `unique`: the number of different tactics
+    that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean" (start and tactics),
     "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
@@ -148,7 +148,7 @@ async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
     """Search for a proof within the limits of `config`, and stop at the first accepted proof.
-    If `world` raises an exception other than Failed, the search cancels its tasks and raises it too."""
+    If `world` raises an exception other than Failed, the search cancels its tasks and raises that exception."""
     return await _Search(theorem, world, config, clock).run()
 
 
@@ -214,7 +214,7 @@ class _Search:
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """Take the best states from the frontier, as many as the nodes `left` allow. Raises _Over if there are none."""
+        """Take the best states from the frontier, as many as the nodes `left` allow. Raises _Over if there is none."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -247,7 +247,7 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic that exceeds the time adds no node. Raises the errors of `run` and `accept`."""
+        A tactic that exceeds the time limit adds no node. Raises the errors of `run` and `accept`."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
@@ -276,9 +276,9 @@ class _Search:
         return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
 
     def _add(self, node: Node, state: State | None = None) -> Node:
-        """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier one.
-        It replaces an earlier node with the same state that has a worse path and was not expanded. An expanded node
-        stays, since the tree below it depends on its path."""
+        """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
+        It replaces a node with the same state that has a worse path and was not expanded. An expanded node stays,
+        since the tree below it depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state

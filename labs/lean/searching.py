@@ -34,7 +34,7 @@ A_WORKER = 2  # theorems searched at once per Lean process. While one waits for 
 @dataclass
 class Searching:
     """Searches in a `session`, which writes outcomes and trajectories to `folder`.
-    `harvests`: most untried tactics to apply along a proof's path after the search. `proposing` replaces the policy.
+    `harvests`: most untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
     `by` identifies this replacement in `run`."""
 
     session: Session[LeanConstants]
@@ -54,7 +54,7 @@ class Searching:
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
-        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if the user stops it."""
+        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if the user stops the run."""
 
         def kept() -> str:
             ended = sum(self._known(theorem) is not None for theorem in theorems)
@@ -88,7 +88,7 @@ class Searching:
 
     @asynccontextmanager
     async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
-        """Open the Lean workers, and the energy that guides the searches (None if there is none)."""
+        """Open the Lean workers, and the function that scores states (None without guidance)."""
         config = self.session.config
         workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS, config.ACCEPT_SECONDS)
         async with workers, self.guidance.opened() as energy:

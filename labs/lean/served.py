@@ -66,7 +66,7 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
 
 def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
     """Serve a policy's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-    Start this server before the server that proposes tactics. `folder` gets its log and converted weights."""
+    Start this server before the server that proposes tactics. The log and converted weights are written to `folder`."""
     if is_on_gpu(policy):
         engine = start.gpu_engine()
         start.set_up(engine)
@@ -76,7 +76,7 @@ def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
 
 @contextmanager
 def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
-    """Serve embeddings by a `gguf` file, for one text at a time, of up to 2,048 tokens. Raises UserError."""
+    """Serve embeddings by a `gguf` file. A text may have up to 2,048 tokens. Raises UserError."""
     from core.engines.gguf_header import Gguf  # slow to import
 
     need = Need(k=0, max_tokens=0, answer_tokens=0)

@@ -36,7 +36,7 @@ MOST_SECONDS = 30 * 60  # life of one process
 
 
 class _Died(Exception):
-    """An error that the process ended or wrote invalid output."""
+    """An error raised if the process ended or wrote invalid output."""
 
 
 class Session:
@@ -153,7 +153,7 @@ class Session:
         return step or Step(None, "Lean shows goals that contradict its diagnostics")
 
     def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
-        """Return the result of a theorem on line `first`, or None if `shown` goals and the diagnostics disagree."""
+        """Return the result of a theorem on line `first`, or None if the goals `shown` contradict `reports`."""
         length = len(opening(statement).encode("utf-16-le")) // 2  # in the protocol's units
         by = {"line": first, "character": length - 2}
         wrong = [one for one in reports if one["severity"] == ERROR]
@@ -164,7 +164,7 @@ class Session:
         if any(SORRY.search(one["message"]) for one in reports):
             return Step(None, "the proof uses sorry")
         if shown is None:
-            return Step(None, "it ends the proof's block")
+            return Step(None, "the tactic ends the proof's block")
         goals = ["\n".join(line.rstrip() for line in goal.split("\n")) for goal in shown["goals"]]
         if bool(goals) != bool(left):
             return None
@@ -181,7 +181,7 @@ class Session:
         await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _reported(self) -> list[dict[str, Any]]:
-        """Wait until Lean finishes this version, and return the diagnostics so far. They are usually complete."""
+        """Wait until Lean finishes this version, and return the diagnostics so far. These are usually complete."""
         version = self._version
         self._through.clear()
         while self._done != version or version not in self._reports:
@@ -216,7 +216,7 @@ class Session:
         await self._process.stdin.drain()
 
     async def _read(self, process: Process) -> None:
-        """Pass the server's messages to the waiting requests, until it ends or writes an invalid message."""
+        """Pass the server's messages to the waiting requests, until the server ends or writes an invalid one."""
         assert process.stdout
         with suppress(OSError, ValueError, KeyError, asyncio.IncompleteReadError):
             while True:

@@ -1,7 +1,7 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-Nodes without information have no row: failed tactics, states that another node represents (which may be on the path),
-and ends of proofs that were not accepted or not checked.
+Nodes off the path have no row if they are failed tactics, states that another node represents, or ends of proofs that
+were not accepted or not checked.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _TYPES = {
     "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof, else NEGATIVE
     "depth_from_root": pyarrow.int64(),  # number of tactics from the start
     "remaining_depth": pyarrow.int64(),  # number of tactics to the end of the proof, or OFF_PATH off the path
-    "llm_log_prob": pyarrow.float64(),  # log probability of the tactic (natural), or PROBE_LOGPROB, or 0 at the start
+    "llm_log_prob": pyarrow.float64(),  # natural log probability of the tactic (a probe: PROBE_LOGPROB, the start: 0)
     "ebm_score": pyarrow.float64(),  # the state's energy in the search, low near a proof, or null without an energy
     "is_proof_complete": pyarrow.bool_(),  # whether this state ends the accepted proof
     "timestamp_ms": pyarrow.int64(),  # when the state was reached, in milliseconds since 1970
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def rows(found: Found, began_ms: int) -> list[Row]:
-    """Return the rows of a search, in the order of its nodes. It began at `began_ms` (milliseconds since 1970)."""
+    """Return the rows of a search, in the order of its nodes. The search began `began_ms` milliseconds after 1970."""
     return [
         {
             "theorem_name": storable(found.theorem),
@@ -65,7 +65,7 @@ def rows(found: Found, began_ms: int) -> list[Row]:
 
 async def harvest(found: Found, run: Runs, most: int) -> Found:
     """Apply up to `most` tactics that were proposed on a proof's path but not applied, beginning at the proof's end.
-    Return `found` with nodes for these tactics. They do not count towards MAX_NODES."""
+    Return `found` with nodes for these tactics. These nodes do not count towards MAX_NODES."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [
         (number, tactic, logprob)
@@ -94,7 +94,7 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
 
 
 def part(folder: Path, theorem: str) -> Path:
-    """Return the path of a theorem's file in `folder`. Its name is a hash, which is always a valid file name."""
+    """Return the path of a theorem's file in `folder`. The file's name is a hash, so it is always valid."""
     return folder / f"{hashlib.sha256(theorem.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.parquet"
 
 

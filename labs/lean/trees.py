@@ -1,7 +1,7 @@
 """Arrange the states of searched theorems, on a proof's path and off it, as training data for the energy.
 
-All searches of a theorem are merged. A state on the path of any of its proofs is on the path, with its least distance
-from the end. Only the hash of its name decides whether a theorem is held out, in all iterations and with all seeds.
+All searches of a theorem are merged. A state on the path of any proof counts as on the path, with its shortest distance
+to the end. Only the hash of its name decides whether a theorem is held out, in all iterations and with all seeds.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     trees = tuple(_tree(theorem, [*searches[theorem].values()], numbers, probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
-        raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more")
+        raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more theorems")
     return Forest(trees, vectors, stored.model)
 
 
@@ -128,7 +128,7 @@ def _families(children: Children) -> list[Family]:
 
 class Batch(NamedTuple):
     """The states of one training step. `remaining` (examples,) counts the tactics to the end of the proof.
-    `states` (examples, 1 + NEGATIVES): the first in a row is on the path. `is_there` (same shape): False is padding."""
+    `states` (examples, 1 + NEGATIVES): the first in a row is on the path. `is_there` (same shape): not padding."""
 
     states: NDArray[np.int64]
     is_there: NDArray[np.bool_]
@@ -136,7 +136,7 @@ class Batch(NamedTuple):
 
 
 class Draws:
-    """A source of training examples from the trees that are not held out. All states on paths are equally likely.
+    """A source of training examples from the trees that are not held out. Each path state is equally likely.
     Each of the seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
     shares. No state is drawn twice. If siblings or others are too few, the other kind replaces them, and then states of
     other theorems. If these are too few, the theorem's own states replace them, or the example has fewer negatives."""
@@ -194,7 +194,7 @@ class Draws:
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it.
-    It is the mean, over theorems, of the share of such pairs. `own`: only states that the policy's tactics reached."""
+    The estimate is the mean share of such pairs over theorems. `own`: only states that the policy's tactics reached."""
     values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
     return stats.mean_by_problem([value for value in values if value is not None])
 

@@ -2,8 +2,8 @@
 
     python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants 16] [--workers 2]
 
-Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a term. It is kept if
-Lean accepts the lemma's proof for it.
+Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a term. A variant is
+kept if Lean accepts the lemma's proof for it.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) :
 
 
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """Return a lemma with one variable replaced, or None if its variables are not all Prop or all Nat."""
+    """Return a lemma with one variable replaced, or None unless all its variables are Prop or all are Nat."""
     found = _STATEMENT.fullmatch(lemma["statement"])
     if found is None:
         return None
