@@ -1,4 +1,4 @@
-"""The constants of proof search in Lean."""
+"""Define the constants of the Lean experiments."""
 
 import re
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class LeanConstants(Asking):
     LENGTH_NORMALISED: int = constant(0, "1: use the mean log probability of a state's tactics, not their sum", 0, 1)
     PROBES: str = constant("assumption", 'tactics to try first in every state, joined by ";" ("": none)')
     PROBE_LOGPROB: float = constant(-2.0, "log probability assumed for each tactic in PROBES", -1000, 0)
-    NUM_WORKERS: int = constant(2, "Lean processes that run in parallel", 1, 1024, free=True)
+    NUM_WORKERS: int = constant(2, "number of Lean processes that run in parallel", 1, 1024, free=True)
     TACTIC_SECONDS: float = constant(30.0, "time limit of one tactic in seconds", 0.1, 100_000)
     ACCEPT_SECONDS: float = constant(300.0, "time limit in seconds to check a whole proof", 1, 100_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature for tactics", 0, 5)
@@ -169,7 +169,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
 
 def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
-    """Return constants with EXPLORE added to PROBES, and `changes`. Raises UserError if the model gets no node."""
+    """Return search constants with EXPLORE added to PROBES and with `changes`. Raises UserError if no node is left."""
     own = {name: getattr(config, name) for name in rules(LeanConstants)}
     more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
     return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)

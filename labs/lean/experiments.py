@@ -80,7 +80,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if Lean or a file's statement fails."""
+    """Return the theorems whose statements elaborate. Raises UserError if a file has other theorems, or Lean fails."""
 
     async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
@@ -212,7 +212,9 @@ def _work(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"at most {tactics:,} tactics. The estimate excludes Lean and training. To shorten the run, set {smaller}"
+    lean = (
+        f"runs at most {tactics:,} tactics. The estimate excludes Lean and training. To shorten the run, set {smaller}"
+    )
     return Work(of, requests, rows=(("Lean", lean),))
 
 

@@ -87,7 +87,7 @@ def write(folder: Path, outcome: Outcome) -> None:
 
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
-    """Read a theorem's outcome in `folder`. Return None if it is missing or belongs to another `run` or statement."""
+    """Read a theorem's outcome in `folder`. Return None if it is missing or has another `run` or statement."""
     path = path_of(folder, theorem.name)
     if not path.exists() or not path.with_suffix(".parquet").exists():
         return None
@@ -209,7 +209,7 @@ def table(figures: dict[str, Any]) -> str:
         lines.append(f"the guard refused {share:.1%} of {figures['proposed']:,} proposed tactics")
     if figures["nodes_to_proof"] is not None:
         lines.append(
-            f"proofs took {figures['nodes_to_proof']:.0f} nodes and {figures['seconds_to_proof']:.1f} s (medians). "
+            f"a proof took {figures['nodes_to_proof']:.0f} nodes and {figures['seconds_to_proof']:.1f} s (medians). "
             f"The longest proof has {figures['longest_proof']} tactics"
         )
     if figures["unique"] is not None:

@@ -2,7 +2,7 @@
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
 `logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
-frontier to mean 0 and standard deviation 1. If a state has no energy, alpha is 1. If priorities are equal, the older
+frontier to mean 0 and standard deviation 1. If any state lacks an energy, alpha is 1. If priorities are equal, the older
 state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
 """
 
@@ -61,8 +61,8 @@ class World:
 class Node:
     """An applied tactic and its result. Node 0 is the start, without a tactic.
     `logprob` is the tactic's log probability, and `total` sums it over all tactics from the start. `state` is "" if no
-    `goals` are left, and None after an `error`. `same_as` is the node that represents the same state instead, or
-    None. Only nodes without `same_as` are expanded. `seconds`: time since the search began."""
+    `goals` are left, and None after an `error`. `same_as` is the other node that represents this state, or None.
+    Only nodes without `same_as` are expanded. `seconds`: time since the search began."""
 
     number: int
     parent: int | None
@@ -84,8 +84,8 @@ class Found:
     `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some could not be tried. `path`: nodes
     from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed` maps an
     expanded node's number to its different allowed tactics, probes first. `unique`: the number of different tactics
-    that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean" (start and tactics),
-    "energy" and "accept", which do not overlap, and in "all"."""
+    that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean" (start and
+    tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
     reason: str

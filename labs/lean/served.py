@@ -33,7 +33,7 @@ def is_named() -> bool:
 
 
 def first() -> Weights:
-    """Return the policy from which iterations start. Raises UserError if it is missing or on a remote server."""
+    """Return the policy from which iterations start. Raises UserError for a missing policy and for a remote server."""
     if is_named():
         return served.first()
     if not POLICY.is_file():

@@ -42,7 +42,7 @@ def read(path: Path) -> list[Theorem]:
         if row.name in theorems:
             raise UserError(f"{path}: the name {row.name} is used twice. Rename one theorem, or remove it")
         if why := guard.refused_statement(row.statement):
-            raise UserError(f"{path}: the statement of {row.name} is refused: {why}. Write binders, a colon and a type")
+            raise UserError(f"{path}: statement {row.name} is refused ({why}). Write binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
     return list(theorems.values())
 
