@@ -212,9 +212,7 @@ def _work(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = (
-        f"runs at most {tactics:,} tactics. The estimate excludes Lean and training. To shorten the run, set {smaller}"
-    )
+    lean = f"at most {tactics:,} tactics. The estimate excludes Lean and training. For a shorter run, set {smaller}"
     return Work(of, requests, rows=(("Lean", lean),))
 
 

@@ -168,7 +168,7 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline's solve rate is above 0 with an interval that reaches `least`, and an explanation."""
+    """Return whether a baseline proves enough to train on, and why. Its rate's interval must reach `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:

@@ -6,7 +6,7 @@ It also writes manifest.json with the source, its checksum, and counts of kept a
 
 Pairs come only from the part "train". A pair is omitted if "val" or "test" contains a theorem with the same name, or a
 theorem whose first state equals the pair's state. A tactic of several lines is omitted too, since a search requests one
-line (ENDS). A theorem is kept if its statement elaborates in this machine's Lean. Many need namespaces of their file.
+line (ENDS). A theorem is kept if Lean elaborates its statement. Many statements fail without their file's namespaces.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ def parser() -> Parser:
     parser.add_argument("--from", dest="source", metavar="PATH", help="a local source (a .tar.gz archive or a folder)")
     parser.add_argument("--out", metavar="FOLDER", help="the folder to write (default: lean/prepared in results)")
     parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="the split of LeanDojo's data to use")
-    about = "most theorems to keep from train, and from test (0: none)"
+    about = "most theorems to keep from each of train and test (0: none)"
     parser.add_argument("--theorems", metavar="N", type=int, default=500, help=about)
     return parser
 

@@ -2,8 +2,8 @@
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
 `logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
-frontier to mean 0 and standard deviation 1. If any state lacks an energy, alpha is 1. If priorities are equal, the older
-state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
+frontier to mean 0 and standard deviation 1. If any state lacks an energy, alpha is 1. If priorities are equal, the
+older state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ def plain(text: str) -> str:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics in order, with their best log probability. Extra spaces in one-line tactics are ignored."""
+    """Merge equal tactics at their first position, with the best log probability. One-line tactics may differ in spaces."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -277,8 +277,8 @@ class _Search:
 
     def _add(self, node: Node, state: State | None = None) -> Node:
         """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
-        It replaces a node with the same state that has a worse path and was not expanded. An expanded node stays,
-        since the tree below it depends on its path."""
+        The replaced node has the same state and a worse path, and was not expanded. An expanded node stays, since
+        the tree below it depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state

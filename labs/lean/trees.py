@@ -73,7 +73,7 @@ class Forest:
 
 
 def texts_in(paths: Sequence[Path]) -> list[str]:
-    """Return the different texts of all states in files and folders of trajectories. Raises UserError."""
+    """Return the texts of all states in files and folders of trajectories, without repeats. Raises UserError."""
     states = (state for path in paths for state in trajectories.read(path)["state_pp"].unique().to_pylist())
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
@@ -194,7 +194,7 @@ class Draws:
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it.
-    The estimate is the mean share of such pairs over theorems. `own`: only states that the policy's tactics reached."""
+    The share of such pairs is averaged over theorems. `own`: only states that the policy's tactics reached."""
     values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
     return stats.mean_by_problem([value for value in values if value is not None])
 

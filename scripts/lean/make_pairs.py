@@ -31,7 +31,7 @@ _STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) :
 
 
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """Return a lemma with one variable replaced, or None unless all its variables are Prop or all are Nat."""
+    """Return a lemma with one variable replaced, or None if its variables are neither all Prop nor all Nat."""
     found = _STATEMENT.fullmatch(lemma["statement"])
     if found is None:
         return None
