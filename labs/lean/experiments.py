@@ -64,7 +64,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
 
 
 def place(results: Path, config: BaselineConstants) -> Path:
-    """Make and return the results folder of Lean experiments. SMOKE=1 has a separate folder."""
+    """Make and return the results folder of Lean experiments. SMOKE=1 uses a separate folder."""
     folder = results / "lean" / "smoke" if config.SMOKE else results / "lean"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

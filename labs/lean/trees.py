@@ -138,8 +138,8 @@ class Batch(NamedTuple):
 class Draws:
     """A source of training examples from the trees that are not held out. Each path state is equally likely.
     Each of the seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
-    shares. No state is drawn twice. If siblings or others are too few, the other kind replaces them, and then states of
-    other theorems. If these are too few, the theorem's own states replace them, or the example has fewer negatives."""
+    shares. No state is drawn twice. If a theorem has too few siblings or others, the other kind replaces them, and then
+    other theorems do. If those have too few states, the theorem's own replace them, or there are fewer negatives."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = [tree for tree in trees if not tree.is_held_out]
