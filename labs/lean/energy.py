@@ -1,7 +1,7 @@
 """Evaluate the energy, a small network on the embedding of a state. An energy is low if a proof is near.
 
-Torch trains the network in another process (energy_training.py), and numpy evaluates it here. Its folder contains
-energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). The folder also
+Torch trains the network in another process (energy_training.py), and numpy evaluates it here. An energy's
+folder contains energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). It also
 contains energy.json, with facts about the training and the AUC.
 """
 

@@ -1,10 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-This is the only module of the lab that imports torch. No module imports it. Equal trees, steps and seed give weights
-that are equal in every bit. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path
-and seven others. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT
-times a squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number
-is divided by its standard deviation. When it was divided by the longest path instead, the energy did not learn it.
+Only this module of the lab imports torch. No other module imports it. Equal trees, steps and seed give identical
+weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others. A
+state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a squared error,
+so that a path state's energy also predicts the number of tactics left in its proof. This number is divided by its
+standard deviation. When it was divided by the longest path instead, the energy did not learn to predict it.
 """
 
 import json
@@ -35,7 +35,7 @@ from labs.training.outcome import LINE, TELL_SECONDS
 from labs.training.schedule import Schedule
 
 THREADS = 1  # with more threads, sums would differ from run to run
-BATCH = 32  # examples in each step: a state on a path, and seven states off it
+BATCH = 32  # examples in each step: a state on a path, and seven states off the path
 RATE = 5e-4  # AdamW's peak learning rate
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.1

@@ -162,7 +162,7 @@ def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None
         if found := known.get(" ".join(theorem.statement.split())):
             raise UserError(
                 f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
-                "Remove one of them"
+                "Remove one of the two"
             )
 
 
@@ -207,7 +207,7 @@ def _orders_work(config: AblationConstants, card: Card) -> Work:
 def _work(
     config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
 ) -> Work:
-    """Return the work of `searches` (name, number, nodes of each). `smaller`: a setting that shortens a run."""
+    """Return the work of `searches` (for each: name, number, nodes). `smaller`: a setting that shortens a run."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches

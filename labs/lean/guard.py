@@ -101,7 +101,7 @@ UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings whose value 
 # Any sign outside ASCII ends a word: Lean reads the word `end` in `x²end`, but not in `αend`. `h₁.end` is one word.
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:[₀-₉]*\.[A-Za-z_][A-Za-z0-9_']*)*")
 _DOT = re.compile(r"[₀-₉]*\.")
-# 0x1fend is a number and a word, and 1e-3 is a number. hδ1_pos is a word, but λ, Π and Σ can't be letters of a word.
+# 0x1fend is a number and a word, and 1e-3 is a number. hδ1_pos is a word. λ, Π and Σ can't be letters of a word.
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_'α-κμ-ωΑ-ΟΡΤ-Ωϑϕϖϱϵ])[0-9][0-9_]*(?!e[+-]?[0-9]+(?![\w'.]))[A-Za-z_]")
 _FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
 # matches exact? and binop%, but not xs.head? or getElem?_eq_none
@@ -224,7 +224,7 @@ def _is_code(setting: re.Match[str]) -> bool:
 
 
 def outside(text: str) -> list[int]:
-    """Return the indices of characters outside all brackets. They include a bracket that closes the outermost pair."""
+    """Return the indices of characters outside all brackets. These include a bracket that closes an outermost pair."""
     depth, places = 0, []
     for place, sign in enumerate(text):
         depth = max(0, depth - (sign in PAIRS))

@@ -228,7 +228,7 @@ class Iterations:
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
         """Train an energy in `home` on the searches up to iteration `number`, and evaluate it with `policy`.
-        The evaluation searches held-out theorems at equal nodes. Return its figures and the gain over `alone`."""
+        The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
             with self._served(policy, embeds=True) as session:

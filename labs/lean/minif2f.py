@@ -53,7 +53,7 @@ def is_named(named: str) -> bool:
 
 def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
     """Return the theorems of a split, and `lean` with the `open` lines that they need.
-    A missing file is downloaded to `folder`. Raises UserError, before any download if `lean` lacks Mathlib."""
+    A missing file is downloaded to `folder`. Raises UserError, without a download if `lean` lacks Mathlib."""
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:
         raise UserError(f"THEOREMS={named} is not a split of miniF2F. Use {NAME} (its test problems) or {NAME}:valid")

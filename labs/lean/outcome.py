@@ -30,7 +30,7 @@ from labs.lean.search import REFUSED, Found
 from labs.lean.theorem import Theorem, proof
 from labs.lean.toolchain import Toolchain
 
-REMEDY = "Remove it, and run the same command again"
+REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
@@ -96,7 +96,7 @@ def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
 
 
 def all_in(folder: Path) -> list[Outcome]:
-    """Read the outcomes of all finished searches in `folder`. Raises UserError if one can't be read."""
+    """Read the outcomes of all finished searches in `folder`. Raises UserError if a file can't be read."""
     return [_read(path) for path in sorted(folder.glob("[!.]*.json")) if path.with_suffix(".parquet").exists()]
 
 
@@ -155,7 +155,7 @@ def compared(before: Sequence[Outcome], after: Sequence[Outcome], nodes: int) ->
 
 
 def gained(gain: dict[str, Any]) -> str:
-    """Format a gain from a record: points with their interval, theorems won and lost, and p."""
+    """Format a gain from a record: points with their interval, theorems won and lost, and the p-value."""
     return (
         f"{shift(gain['difference'], gain['low'], gain['high'])} points "
         f"({gain['wins']} won, {gain['losses']} lost, p={gain['p']:.2g})"
@@ -168,7 +168,7 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline proves enough to train on, and why. Its rate's interval must reach `least`."""
+    """Return whether a baseline proves enough to train on, and why. The interval of its rate must reach `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:
@@ -236,7 +236,7 @@ class Record(stages.Record):
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """Begin or resume a `run` on the theorems of `where`. Another run's `folder` is renamed. Raises UserError."""
+        """Begin or resume a `run` on theorems of `where`. A folder with another run is renamed. Raises UserError."""
         head = {
             "schema": 1,
             "run": run,

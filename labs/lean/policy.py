@@ -88,7 +88,7 @@ class Policy:
         )
 
     def _candidate(self, completion: Completion) -> Candidate | None:
-        """Return a completion's tactic and log probability. If one is missing, count the reason and return None."""
+        """Return a completion's tactic and log probability. If either is missing, count why and return None."""
         tactic = tactic_in(_text(completion).removeprefix(self.config.OPENING))
         if self.config.ENDS == "line":  # for a server that ignores the stop text
             tactic = tactic.partition("\n")[0].rstrip()

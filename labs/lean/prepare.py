@@ -201,7 +201,7 @@ def _theorems(
         return kept[:wanted]
 
     kept = {part: rows for part, names in parts.items() if (rows := asyncio.run(elaborated(names)))}
-    remedy = "" if kept else ". It accepted no statement. Set LEAN to a lake project with Mathlib"
+    remedy = "" if kept else ". This Lean accepted no statement. Set LEAN to a lake project with Mathlib"
     return kept, left, f"statements checked by {lean.name}{remedy}"
 
 

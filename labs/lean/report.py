@@ -62,7 +62,7 @@ LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # explanations of the table
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the tables and write the page. Return False if `args.results` does not name them. Raises UserError."""
+    """Print the tables and write the page. Return False if `args.results` lacks NAME. Raises UserError."""
     if NAME not in args.results:
         return False
     others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect, args.results[1:])

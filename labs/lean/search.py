@@ -1,9 +1,9 @@
 """Search for proofs by best-first search over states, with given functions to propose, apply, score and accept tactics.
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
-`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
-frontier to mean 0 and standard deviation 1. If any state lacks an energy, alpha is 1. If priorities are equal, the
-older state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
+`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both numbers are scaled to
+mean 0 and standard deviation 1 over the frontier. If any state lacks an energy, alpha is 1. If priorities are equal,
+the older state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alph
 
 
 def plain(text: str) -> str:
-    """Remove insignificant spaces and empty lines from a state's text. States with equal results are equal."""
+    """Remove insignificant spaces and empty lines from a state's text. States are equal if their results are."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
@@ -183,7 +183,7 @@ class _Search:
         return Found(self.theorem, reason, why, nodes, path, applied, self._proposed, unique, failures, seconds)
 
     async def _proof(self) -> Node:
-        """Search until a proof is accepted, and return its last node. Raises _Over if the search ends without one."""
+        """Search until a proof is accepted, and return its last node. Raises _Over if no proof is found."""
         await self._start()
         while True:
             self._see_time()

@@ -28,7 +28,7 @@ from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 
-A_WORKER = 2  # theorems searched at once per Lean process. While one waits for tactics, Lean runs the other's
+A_WORKER = 2  # theorems searched at once per Lean process: while one waits for tactics, Lean works for the other
 
 
 @dataclass

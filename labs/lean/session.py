@@ -40,7 +40,7 @@ class _Died(Exception):
 
 
 class Session:
-    """A Lean server that handles one request at a time. It starts on demand, and again after its process ended.
+    """A Lean server that handles one request at a time. The server starts on demand, and again after its process ended.
     `requests` counts the requests to the current process, and `born` is its start (time.monotonic)."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
@@ -181,7 +181,7 @@ class Session:
         await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _reported(self) -> list[dict[str, Any]]:
-        """Wait until Lean finishes this version, and return the diagnostics so far. These are usually complete."""
+        """Wait until Lean finishes this version, and return the diagnostics so far. They are usually complete."""
         version = self._version
         self._through.clear()
         while self._done != version or version not in self._reports:
@@ -216,7 +216,7 @@ class Session:
         await self._process.stdin.drain()
 
     async def _read(self, process: Process) -> None:
-        """Pass the server's messages to the waiting requests, until the server ends or writes an invalid one."""
+        """Pass the server's messages to the waiting requests, until the server ends or its output is invalid."""
         assert process.stdout
         with suppress(OSError, ValueError, KeyError, asyncio.IncompleteReadError):
             while True:

@@ -50,8 +50,8 @@ def read(path: Path) -> list[Theorem]:
 async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if one does not elaborate.
-    In a published set, which users can't correct, such theorems are omitted with a note, unless none elaborates."""
+    """Return the theorems whose statements elaborate. Raises UserError if a statement does not elaborate.
+    Users can't correct a published set, so its wrong statements are omitted with a note, unless all are wrong."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:

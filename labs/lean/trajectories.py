@@ -1,7 +1,7 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-Nodes off the path have no row if they are failed tactics, states that another node represents, or ends of proofs that
-were not accepted or not checked.
+A node off the path has no row if its tactic failed, if another node represents its state, or if it ends a proof that
+was not accepted.
 """
 
 import asyncio

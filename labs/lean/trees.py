@@ -128,7 +128,7 @@ def _families(children: Children) -> list[Family]:
 
 class Batch(NamedTuple):
     """The states of one training step. `remaining` (examples,) counts the tactics to the end of the proof.
-    `states` (examples, 1 + NEGATIVES): the first in a row is on the path. `is_there` (same shape): not padding."""
+    `states` (examples, 1 + NEGATIVES): a row begins with a path state. `is_there` (same shape): False for padding."""
 
     states: NDArray[np.int64]
     is_there: NDArray[np.bool_]
@@ -136,10 +136,10 @@ class Batch(NamedTuple):
 
 
 class Draws:
-    """A source of training examples from the trees that are not held out. Each path state is equally likely.
+    """A source of training examples from the trees that are not held out. All path states are equally likely.
     Each of the seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
-    shares. No state is drawn twice. If a theorem has too few siblings or others, the other kind replaces them, and then
-    other theorems do. If those have too few states, the theorem's own replace them, or there are fewer negatives."""
+    shares. No state is drawn twice. If the theorem has too few siblings or `others`, the other kind fills the gap, and
+    then other theorems. If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = [tree for tree in trees if not tree.is_held_out]

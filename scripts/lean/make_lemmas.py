@@ -76,7 +76,7 @@ async def found(workers: Workers, statement: str) -> Lemma | None:
 
 
 async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
-    """Remove tactics after the end of a proof. Some are superfluous, since `rw` also closes a goal by `rfl`."""
+    """Remove tactics after the end of a proof. Some tactics are superfluous, since `rw` also closes a goal by `rfl`."""
     statement, tactics = lemma
     for count in range(len(tactics)):
         step = await workers.run(statement, tactics[: count + 1])

@@ -26,7 +26,7 @@ def _intros(count: int) -> list[str]:
 
 
 def chains(rng: random.Random) -> Iterator[Lemma]:
-    """Yield lemmas that rewriting proves, such as a = b → b = c → a + d = c + d, with hypotheses in random order."""
+    """Yield lemmas that `rw` proves, such as a = b → b = c → a + d = c + d. Their hypotheses are in random order."""
     for length, _ in itertools.product((1, 2, 3, 4), range(9)):
         names = list(LETTERS[: length + 1])
         rng.shuffle(names)
