@@ -130,7 +130,7 @@ async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
 def compared(
     known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
 ) -> dict[str, Any]:
-    """Repeat searches by an index of `known` pairs instead of the `policy`. Return figures and the policy's gain."""
+    """Search by an index of `known` pairs instead of the `policy`. Return the figures and the policy's gain."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
