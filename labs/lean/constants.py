@@ -77,9 +77,9 @@ class BaselineConstants(LeanConstants):
     trial: ClassVar[Mapping[str, Any]] = {"EVAL_THEOREMS": 6, "MAX_NODES": 4, "PROBES": "assumption"}
 
     THEOREMS: str = constant(
-        "auto", 'theorems to search: a file, "minif2f", "minif2f:valid", or "auto" (data/lean\'s held-out lemmas)'
+        "auto", 'theorems to evaluate on: a file, "minif2f", "minif2f:valid", or "auto" (data/lean\'s held-out lemmas)'
     )
-    EVAL_THEOREMS: int = constant(500, "most theorems to search, from the start of THEOREMS", 1, 1_000_000)
+    EVAL_THEOREMS: int = constant(500, "most theorems to evaluate on, from the start of THEOREMS", 1, 1_000_000)
     SMOKE: int = constant(0, "1: run a short trial in a separate folder, with 6 theorems and 4 nodes for each", 0, 1)
 
     @property

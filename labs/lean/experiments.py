@@ -186,9 +186,9 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in chosen)
     evaluations = before + len(chosen) * (1 + config.ENERGY)
     searches = [
-        ("tactics for training theorems", learned * len(chosen), config.TRAIN_NODES),
+        ("tactics of training theorems", learned * len(chosen), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
-        ("tactics for held-out theorems", held_out * evaluations, config.MAX_NODES),
+        ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
     ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
     of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
