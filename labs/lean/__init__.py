@@ -1,1 +1,1 @@
-"""Search proofs in Lean 4, check them, and train policies and energies on them."""
+"""Search for proofs in Lean 4, check them, and train policies and energies on them."""

@@ -1,10 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-Only this module of the lab imports torch. No other module imports it. Equal trees, steps and seed give identical
-weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others. A
-state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a squared error,
-so that a path state's energy also predicts the number of tactics left in its proof. This number is divided by its
-standard deviation. When it was divided by the longest path instead, the energy did not learn to predict it.
+Only this module of the lab imports torch, and no other module imports this module. Equal trees, steps and seed give
+identical weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven
+others. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a
+squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number is
+divided by its standard deviation. When it was divided by the longest path instead, the energy did not learn it.
 """
 
 import json

@@ -41,9 +41,9 @@ PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     """The outcome of a search. `run` is a hash of all inputs except the theorem. `reason`, `why`: as in search.Found.
-    `at`: the number of nodes up to the proof's end, or None without a proof. `proof`: its tactics. `states`: the state
-    before each tactic. `unique`: the number of different tactics that the model proposed in each expanded state.
-    `counts`: the policy's requests by result."""
+    `at`: the number of nodes up to the proof's end, or None without a proof. `proof`: the proof's tactics. `states`:
+    the state before each tactic. `unique`: the number of different tactics that the model proposed in each expanded
+    state. `counts`: the policy's requests by result."""
 
     run: str
     name: str
@@ -236,7 +236,7 @@ class Record(stages.Record):
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """Begin or resume a `run` on theorems of `where`. A folder with another run is renamed. Raises UserError."""
+        """Begin or resume a `run` on theorems from `where`. A folder with another run is renamed. Raises UserError."""
         head = {
             "schema": 1,
             "run": run,

@@ -73,7 +73,7 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
     """Insert up to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers increase.
-    More hypotheses keep a tactic valid. A state without propositions, or with several goals, is unchanged."""
+    A tactic stays valid if hypotheses are added. A state without propositions, or with several goals, is unchanged."""
     found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
     more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
     if found is None or not more or "\n\n" in pair.state:

@@ -81,11 +81,11 @@ class Node:
 @dataclass(frozen=True)
 class Found:
     """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
-    `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some could not be tried. `path`: nodes
-    from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed` maps an
-    expanded node's number to its different allowed tactics, probes first. `unique`: the number of different tactics
-    that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean" (start and
-    tactics), "energy" and "accept", which do not overlap, and in "all"."""
+    `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some tactics could not be tried. `path`:
+    nodes from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed`
+    maps an expanded node's number to its different allowed tactics, probes first. `unique`: the number of different
+    tactics that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean"
+    (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
     reason: str

@@ -182,5 +182,5 @@ def _project(path: Path) -> Toolchain:
 def open_cage() -> dict[str, str]:
     """Return why Lean can reach the network and can write outside its folder. A reason is "" if Lean can't."""
     done = subprocess.run([sys.executable, "-S", "-E", cage.__file__, "--probe"], capture_output=True, text=True)
-    reasons = done.stdout.split("\n") if done.returncode == 0 else ["it could not be tested"] * 2
+    reasons = done.stdout.split("\n") if done.returncode == 0 else ["the cage could not be tested"] * 2
     return {"open_network": reasons[0], "open_files": reasons[1]}

@@ -6,8 +6,8 @@ Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with 
 labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held out. `teach` marks training lemmas
 with proofs of at most TAUGHT tactics, which train the tiny policy. Searches must find the longer proofs. `tune` has the
 held-out lemmas of the first seed, which were used to choose settings. `test` has held-out lemmas of another seed, which
-were not used for that. Tests use the false statements: formulas that a truth table refutes, and wrong statements
-about numbers. The script takes a minute.
+were not used to choose settings. Tests use the false statements: formulas that a truth table refutes, and wrong
+statements about numbers. The script takes a minute.
 """
 
 import argparse
