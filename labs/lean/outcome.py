@@ -34,7 +34,7 @@ REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
-LEAST_GAIN = 0.05  # in the rate, by an iteration after iteration 0: a smaller gain does not justify its searches
+LEAST_GAIN = 0.05  # least gain in the rate that justifies the searches of an iteration after iteration 0
 HINT = "Try higher MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL trained on pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 

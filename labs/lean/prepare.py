@@ -31,7 +31,7 @@ from labs.lean.search import plain
 from labs.lean.session import Workers
 from labs.lean.theorems import decoded, fetched, theorem_in
 
-# Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10; CC BY 2.0.
+# Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10, licence CC BY 2.0.
 BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.gz"
 MD5 = "25e1ee60cd8925b9d2e8673ddcc34b4c"
 SPLITS = ("novel_premises", "random")

@@ -51,7 +51,7 @@ class Session:
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._reports: dict[int, list[dict[str, Any]]] = {}  # a file version and its diagnostics, only the last
+        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
         self._lines: list[str] = []
         self._version = self._id = 0
         self._is_gone = False  # whether the process ended by itself
