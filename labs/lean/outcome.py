@@ -87,7 +87,7 @@ def write(folder: Path, outcome: Outcome) -> None:
 
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
-    """Read a theorem's outcome in `folder`. Return None if it is missing or has another `run` or statement."""
+    """Read a theorem's outcome in `folder`. Return None if the outcome is missing or has another `run` or statement."""
     path = path_of(folder, theorem.name)
     if not path.exists() or not path.with_suffix(".parquet").exists():
         return None

@@ -160,7 +160,7 @@ def _named(path: Path) -> Toolchain:
 
 
 def _project(path: Path) -> Toolchain:
-    """Return the Lean of the lake project in `path`, which can import its built modules. Raises UserError."""
+    """Return the Lean of the lake project in `path`. It can import the project's built modules. Raises UserError."""
     lake = shutil.which("lake") or shutil.which("lake", path=str(Path.home() / ".elan" / "bin"))
     if lake is None:
         raise UserError(f"LEAN={path} is a lake project, but lake is not installed. Install elan, or put lake on PATH")
@@ -170,7 +170,7 @@ def _project(path: Path) -> Toolchain:
     program = Path(found.get("LEAN_SYSROOT", "")) / "bin" / "lean"
     if done.returncode or not program.is_file():
         last = (done.stderr.strip().splitlines() or ["its toolchain is missing"])[-1]
-        raise UserError(f"LEAN={path}: 'lake env' failed ({one_line(last, 300)}). Run 'lake build' there")
+        raise UserError(f"LEAN={path}: 'lake env' failed ({one_line(last, 300)}). Run 'lake build' in that folder")
     paths = filter(None, found.get("LEAN_PATH", "").split(":"))
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
