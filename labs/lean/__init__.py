@@ -1,1 +1,1 @@
-"""Lean 4: theorems, the Lean that checks them, sessions that show goals, and the acceptance of proofs."""
+"""Search for proofs in Lean 4, check them, and train policies and energies on them."""

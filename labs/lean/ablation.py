@@ -1,7 +1,7 @@
-"""Compare orders of expanding states: one policy searches the same theorems with equal nodes in each order.
+"""Compare orders in which a search expands states. In each, one policy searches the same theorems with equal nodes.
 
-Each order is compared with log probability alone, paired by theorem. The orders are log probability without energy,
-both with the weight ALPHA, energy alone, and random numbers that follow from a state's text, as a reference.
+States are ordered by log probability, by energy, by both with the weight ALPHA, or by random numbers computed from a
+state's text. Each order is compared with the order by log probability, paired by theorem.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ from labs.training.served import Weights, served
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
 ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)
 
-Found = dict[str, list[list[Outcome]]]  # by order and seed: the outcomes of all theorems
+Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcomes of all theorems
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     folder: Path,
 ) -> Found:
     """Search with the `policy` and the `energy` of one iteration, in each order and with each seed. Raises UserError.
-    Outcomes go to `folder`. Ends the process if it is stopped."""
+    Outcomes are written to `folder`. Ends the process if the user stops the run."""
     found: Found = {order: [] for order in ORDERS}
     config = session.config
     with embedding(policy, folder) as embeds, served(policy, need(policy, config, embeds=True), folder) as server:
@@ -66,8 +66,8 @@ async def _random() -> AsyncIterator[Scores]:
 
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
-    """Return, for the record, each order's rates by budget and its gain on LOGPROB at the last budget.
-    Seeds are averaged by theorem. p is also corrected for the number of orders."""
+    """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget, for the record.
+    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for several orders."""
     orders: dict[str, Any] = {}
     first = _solved(found[LOGPROB], budgets[-1])
     for order, runs in found.items():
@@ -87,12 +87,12 @@ def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
 
 
 def _solved(runs: Sequence[Sequence[Outcome]], nodes: int) -> list[list[float]]:
-    """Return, by theorem, whether each seed solves it."""
+    """Return a list for each theorem: 1 for each seed that solves it within `nodes`, else 0."""
     return [list(of) for of in zip(*(outcome.solved(outcomes, nodes) for outcomes in runs), strict=True)]
 
 
 def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
-    """Format the result of `compared`, within `width` (0: any width)."""
+    """Format the result of `compared` as a table of at most `width` characters (0: no limit)."""
     gains = [of.get("gain") for of in orders.values()]
     shifts = [shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains]
     rates = [
@@ -102,9 +102,9 @@ def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str
     rows = [
         Column("order", list(orders)),
         *reversed(rates),
-        Column("minus log probability", shifts),
+        Column("gain over log probability", shifts),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = outcome.counts(orders[LOGPROB]["reasons"])
-    return f"{Table('', rows).body(width)}\n\nlog probability alone, not proved: {ended}"
+    return f"{Table('', rows).body(width)}\n\nreasons for failure by log probability alone: {ended}"

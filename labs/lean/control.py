@@ -1,7 +1,7 @@
-"""Search without a model, as a baseline's control: propose the tactics of the nearest known states.
+"""Search without a model, as a control of the baseline: propose tactics that were used in the most similar states.
 
-States are bags of tokens with TF-IDF weights, and their similarity is the cosine. Tactics are proposed unchanged:
-renaming their variables did not help.
+States are bags of tokens with TF-IDF weights, and their similarity is the cosine. Tactics are proposed unchanged,
+because renaming their variables did not help.
 """
 
 import asyncio
@@ -30,26 +30,26 @@ from labs.lean.theorem import State, Theorem
 from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
 
-FOLDER = "index"  # in the baseline's folder, and the field of its record
-SHARPNESS = 10.0  # of the softmax over cosines
+FOLDER = "index"  # name of the control's folder, and of its field in the baseline's record
+SHARPNESS = 10.0  # factor that the softmax applies to cosines
 _TOKEN = re.compile(r"[^\W\d][\w'✝]*(?:\.[^\W\d][\w']*)*|\d+|[^\s\w]")
 
 
 class Index:
-    """An index of `pairs` that proposes up to `candidates` tactics for a state."""
+    """An index of training pairs that proposes up to `candidates` tactics for a state."""
 
     def __init__(self, pairs: Iterable[Pair], candidates: int) -> None:
         self.candidates = candidates
         known: dict[str, dict[str, None]] = {}
         for pair in pairs:
             known.setdefault(pair.state, {})[pair.tactic] = None
-        self.tactics = [tuple(tactics) for tactics in known.values()]  # by known state
-        found: dict[str, list[tuple[int, int]]] = {}  # by token: the states that contain it, and how often
+        self.tactics = [tuple(tactics) for tactics in known.values()]  # the tactics of each known state
+        found: dict[str, list[tuple[int, int]]] = {}  # a token, the states with it, and its counts
         for number, state in enumerate(known):
             for token, count in bag(state).items():
                 found.setdefault(token, []).append((number, count))
         squares = np.zeros(len(known))
-        self._unknown = np.log(len(known)) + 1, np.empty(0, np.int64), np.empty(0)  # a token's idf, states and weights
+        self._unknown = np.log(len(known)) + 1, np.empty(0, np.int64), np.empty(0)  # idf, states, weights
         self._tokens: dict[str, tuple[float, NDArray[np.int64], NDArray[np.float64]]] = {}
         for token, rows in found.items():
             idf = self._unknown[0] - np.log(len(rows))
@@ -59,7 +59,7 @@ class Index:
         self._lengths = np.sqrt(squares)
 
     def cosines(self, state: str) -> NDArray[np.float64]:
-        """Return the cosine of each known state to this one: (states,), from 0 to 1."""
+        """Return the similarity of each known state to this state: (states,), from 0 to 1."""
         near, squares = np.zeros(len(self.tactics)), 0.0
         for token, count in bag(state).items():
             idf, states, weights = self._tokens.get(token, self._unknown)
@@ -69,7 +69,7 @@ class Index:
         return near
 
     async def __call__(self, state: State) -> list[Candidate]:
-        """Propose different tactics, the likeliest first."""
+        """Return different tactics with log probabilities, the likeliest first."""
         near = self.cosines(state.pp)
         best: dict[str, float] = {}
         for number in np.argsort(-near, kind="stable"):
@@ -84,28 +84,28 @@ class Index:
 
 
 def bag(state: str) -> Counter[str]:
-    """Count the tokens of a state's first goal, the goal of the next tactic."""
+    """Count the tokens in a state's first goal, to which the next tactic applies."""
     return Counter(_TOKEN.findall(state.partition("\n\n")[0]))
 
 
 def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return the pairs in INDEX without searched theorems, and their name; None if INDEX=none. Raises UserError."""
+    """Return the pairs in INDEX without pairs of `theorems`, and a name for them. Without INDEX, return None."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     if config.INDEX == "auto":
-        found, of = taught(lean, config.NUM_WORKERS), "the taught lemmas"
+        found, of = taught(lean, config.NUM_WORKERS), "the tiny policy's training lemmas"
     else:
         path = Path(config.INDEX).expanduser()
         found, of = pairs.read(path), path.name
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
     if not known:
-        raise UserError(f"INDEX={config.INDEX} contains only pairs of searched theorems. Use another file, or none")
+        raise UserError(f"INDEX={config.INDEX} contains only pairs of THEOREMS. Use another file, or INDEX=none")
     return known, of
 
 
 def taught(lean: Toolchain, count: int) -> list[Pair]:
-    """Return the pairs of the lemmas that the tiny policy was taught, from `count` processes of Lean."""
+    """Return the pairs of the lemmas that trained the tiny policy, computed by `count` Lean processes."""
     rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
 
     async def shown() -> list[list[Pair]]:
@@ -116,7 +116,7 @@ def taught(lean: Toolchain, count: int) -> list[Pair]:
 
 
 async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
-    """Return the pairs of a lemma's own proof; none if Lean rejects it."""
+    """Return the pairs of a lemma's proof, or an empty list if Lean rejects the proof."""
     found: list[Pair] = []
     step = await workers.run(lemma["statement"])
     for count, tactic in enumerate(lemma["proof"], 1):
@@ -130,7 +130,7 @@ async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
 def compared(
     known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
 ) -> dict[str, Any]:
-    """Search as `policy` does, but with an index of `known` pairs. Return the figures, and the policy's gain on it."""
+    """Search by an index of `known` pairs instead of the `policy`. Return the figures and the policy's gain."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
@@ -142,8 +142,8 @@ def compared(
 
 
 def line(result: dict[str, Any], nodes: int) -> str:
-    """Format the result of the control."""
+    """Format the result of the control search as one line."""
     return (
-        f"index of {result['pairs']} pairs of {result['of']}, without a model: "
-        f"{outcome.rate(result['figures'], nodes)}%; the policy: {outcome.gained(result['gain'])} on that"
+        f"control without a model ({result['pairs']} pairs of {result['of']}): "
+        f"{outcome.rate(result['figures'], nodes)}%. The policy's gain over it: {outcome.gained(result['gain'])}"
     )

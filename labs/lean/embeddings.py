@@ -1,8 +1,8 @@
 """Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
 
-A folder contains parts of at most PART texts. A part is one .npz file, written whole or not at all and never changed,
-so that the same command resumes without repeats. It has the vectors (float32), the hashes of their texts, the texts
-that were cut to fit, and the model. A state has one vector, however its lines are spaced (`text_of`).
+A folder contains parts of at most PART texts. A part is one .npz file, which is written completely or not at all and
+never changed. So the same command resumes and embeds no text twice. A part contains the vectors (float32), the hashes
+of their texts, which texts were cut to fit, and the model. Spaces do not change a state's vector (`text_of`).
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from labs.lean.search import ended, plain
 if TYPE_CHECKING:
     from core.engines.server import Server
 
-BATCH, CONCURRENCY = 64, 2  # texts in a request, and requests at once
-PART = 2000  # texts of a part
-SECONDS = 600.0  # of a request, at most
+BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
+PART = 2000  # most texts in a part
+SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
-WHAT, REMEDY = "the embeddings", "Remove their folder and embed again"
+WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and embed the states again"
 
 _TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
 
@@ -37,14 +37,14 @@ Vectors = NDArray[np.float32]  # (texts, width)
 
 
 class Embedded(NamedTuple):
-    """The vectors of texts, in their order, and which texts were cut."""
+    """The vectors of texts, in the texts' order, and which texts were cut."""
 
     vectors: Vectors
     cut: NDArray[np.bool_]
 
 
 def text_of(state: str) -> str:
-    """Return the text of a state to embed; "" if no goal is left."""
+    """Return the text to embed for a state, or "" if no goal is left."""
     return plain(storable(state))
 
 
@@ -53,7 +53,7 @@ def hash_of(text: str) -> bytes:
 
 
 class Embedder:
-    """A client of a local server that embeds. Use it as a context manager."""
+    """A client of a local embedding server. Use it as an async context manager."""
 
     def __init__(self, server: "Server", batch: int = BATCH, concurrency: int = CONCURRENCY) -> None:
         self.model, self.batch, self._server = server.identity, batch, server
@@ -67,7 +67,7 @@ class Embedder:
             base_url=self._server.base_url,
             api_key=str(self._server.api_key) or "none",
             timeout=SECONDS,
-            max_retries=0,  # llama.cpp reports a text that is too long as a server error
+            max_retries=0,  # llama.cpp reports a too long text as a server error
             http_client=openai.DefaultAioHttpClient(trust_env=False),
         )
         return self
@@ -76,8 +76,8 @@ class Embedder:
         await self._client.close()
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
-        """Embed non-empty texts. A text that is too long for the server loses its middle.
-        Raises RunFailed for invalid embeddings, since all searches that an energy guides need them."""
+        """Embed non-empty texts. If a text is too long for the server, its middle is removed.
+        Raises RunFailed for invalid embeddings, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
         tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
         try:
@@ -86,19 +86,19 @@ class Embedder:
             await ended(tasks)
 
     async def _of(self, texts: Sequence[str]) -> Embedded:
-        """Embed a batch. If it is too long, send its texts one by one, and cut them."""
+        """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""
         if (vectors := await self._asked(texts)) is not None:
             return Embedded(vectors, np.zeros(len(texts), np.bool_))
         if len(texts) > 1:
             return _joined([await self._of([text]) for text in texts])
         if len(texts[0]) < FEWEST:
-            raise self._failed("it rejects a short text as too long")
+            raise self._failed("it rejects even a short text as too long")
         kept = len(texts[0]) // 4
         shorter = await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
         return Embedded(shorter.vectors, np.ones(1, np.bool_))
 
     async def _asked(self, texts: Sequence[str]) -> Vectors | None:
-        """Request the vectors of texts; return None if they are too long."""
+        """Request the vectors of texts. Return None if the texts are too long for the server."""
         import openai
 
         body = {"model": self._server.model, "input": list(texts), "encoding_format": "float"}
@@ -112,16 +112,16 @@ class Embedder:
                 return None
             raise self._failed(one_line(str(error), 300)) from None
         except (TypeError, ValueError, LookupError):
-            raise self._failed("a reply without a vector for each text") from None
+            raise self._failed("the response lacks a vector for each text") from None
         is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
         if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
-            raise self._failed("vectors that are missing, zero or not finite")
+            raise self._failed("some vectors are missing, zero or not finite")
         return vectors
 
     def _failed(self, why: str) -> RunFailed:
         return RunFailed(
-            f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Run the same "
-            "command again: finished work is kept"
+            f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Finished work is "
+            "kept. Run the same command again"
         )
 
 
@@ -130,10 +130,10 @@ def _joined(parts: Sequence[Embedded]) -> Embedded:
 
 
 async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:
-    """Embed the states that have no vector in `folder` yet, and return their number. Raises UserError."""
+    """Embed the states that have no vector in `folder` yet, and return how many were embedded. Raises UserError."""
     held = {each: part["model"].item() for part in _parts(folder, "model") for each in part["hashes"]}
     if other := {model for model in held.values() if model != embedder.model}:
-        raise UserError(f"{WHAT} in {folder} come from {min(other)}, but the server has {embedder.model}. {REMEDY}")
+        raise UserError(f"{WHAT} in {folder} come from {min(other)}, but the server runs {embedder.model}. {REMEDY}")
     texts = dict.fromkeys(filter(None, map(text_of, states)))
     due = [text for text in texts if hash_of(text) not in held]
     for begin in range(0, len(due), PART):
@@ -145,7 +145,7 @@ async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Ca
 
 
 def write(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) -> None:
-    """Write the next part. Raises UserError."""
+    """Write the next part, with the texts' hashes and their vectors. Raises UserError."""
     content = io.BytesIO()
     hashes = np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32)
     np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
@@ -157,7 +157,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
-    """Read these arrays of each part, and its hashes as a list of bytes. Raises UserError."""
+    """Yield the named arrays of each part, and its hashes as a list of bytes. Raises UserError."""
     for path in _files(folder):
         with opened(path, WHAT, REMEDY) as file:
             try:
@@ -171,7 +171,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places`: the row in `vectors` by a text's hash; `cut`: whether a text was cut."""
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: is the text cut?"""
 
     model: str
     vectors: Vectors
@@ -179,7 +179,7 @@ class Stored:
     cut: NDArray[np.bool_]
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the rows of texts. Raises UserError if some are missing."""
+        """Return the rows of texts in `vectors`. Raises UserError if a text has no vector."""
         found = [self.places.get(hash_of(text), -1) for text in texts]
         if missing := found.count(-1):
             raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run the same command again")
@@ -187,7 +187,7 @@ class Stored:
 
 
 def load(folder: Path) -> Stored:
-    """Read the embeddings in a folder. Raises UserError, also if different uncut texts have the same vector."""
+    """Read the embeddings in a folder. Raises UserError, also if two uncut texts have the same vector."""
     parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
         raise UserError(f"{folder} contains no embeddings. Embed the states first")
@@ -196,7 +196,7 @@ def load(folder: Path) -> Stored:
     whole = vectors[~cut]
     if same := len(whole) - len(np.unique(whole, axis=0)):
         raise UserError(
-            f"{same:,} of {len(whole):,} embeddings in {folder} repeat the vector of another text: the model, or its "
-            f"server, does not distinguish these states. {REMEDY}"
+            f"{same:,} of {len(whole):,} embeddings in {folder} equal the vector of another text, so the model or its "
+            f"server does not distinguish these states. {REMEDY}"
         )
     return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)

@@ -1,8 +1,8 @@
-"""Evaluate the energy, a small head on the embedding of a state, which is low if a proof is near.
+"""Evaluate the energy, a small network on the embedding of a state. An energy is low if a proof is near.
 
-Torch trains it in another process (energy_training.py), and numpy evaluates it here. Its folder contains
-energy.safetensors (the mean and the scale that normalize embeddings, and four layers, in float32) and energy.json (its
-training data and its AUC).
+Torch trains the network in another process (energy_training.py), and numpy evaluates it here. An energy's
+folder contains energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). It also
+contains energy.json, with facts about the training and the AUC.
 """
 
 import json
@@ -24,22 +24,22 @@ from labs.lean.theorem import State
 if TYPE_CHECKING:
     from core.engines.server import Server
 
-LAYERS = (512, 256, 128, 1)  # their outputs
-WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # in the folder of an energy
-MEAN, SCALE = "mean", "scale"
-DIGITS = 6  # of an energy: further digits depend on the batch
+LAYERS = (512, 256, 128, 1)  # the number of outputs of each layer
+WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # files in an energy's folder
+MEAN, SCALE = "mean", "scale"  # names of tensors
+DIGITS = 6  # decimal digits of an energy. Further digits depend on the batch
 WHAT, REMEDY = "the energy", "Train it again"
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
 def names(layer: int) -> tuple[str, str]:
-    """Return the names of a layer's weight (outputs, inputs) and bias (outputs,)."""
+    """Return the tensor names of a layer's weight (outputs, inputs) and bias (outputs,)."""
     return f"layers.{layer}.weight", f"layers.{layer}.bias"
 
 
 class Energy:
-    """An energy for embeddings by `model`."""
+    """An energy for embeddings that `model` computes."""
 
     def __init__(self, tensors: Tensors, model: str = "") -> None:
         self.model = model
@@ -58,7 +58,7 @@ class Energy:
             raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
-        """Return the energies of `vectors` (states, width); low is good."""
+        """Return the energies of `vectors` (states, width). A low energy means that a proof is near."""
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
             weight, bias = (self._tensors[name] for name in names(layer))
@@ -69,7 +69,7 @@ class Energy:
 
 
 def _tensors_in(content: bytes) -> Tensors:
-    """Return the tensors of a safetensors file: the length of a header in JSON, the header, and float32 values."""
+    """Decode a safetensors file: the length of its header, the header in JSON, and the float32 values."""
     begin = 8 + int.from_bytes(content[:8], "little")
     places = {name: about for name, about in json.loads(content[8:begin]).items() if name != "__metadata__"}
     values = {name: content[begin:][slice(*about["data_offsets"])] for name, about in places.items()}
@@ -77,13 +77,13 @@ def _tensors_in(content: bytes) -> Tensors:
 
 
 class Guide:
-    """A function for World.energy that computes each state's energy once. Raises UserError for another model."""
+    """A function for World.energy that embeds each state once. Raises UserError if the embedder has another model."""
 
     def __init__(self, energy: Energy, embedder: Embedder) -> None:
         if embedder.model != energy.model:
             raise UserError(
-                f"the energy was trained on embeddings by {energy.model}, but the server has {embedder.model}. Serve "
-                "that model, or train the energy again"
+                f"the energy was trained on embeddings by {energy.model}, but the server runs {embedder.model}. Serve "
+                f"{energy.model}, or train the energy again"
             )
         self._energy, self._embedder = energy, embedder
         self._known: dict[str, float] = {}
@@ -98,7 +98,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Guidance:
-    """A guidance of searches. `opened` opens a function that scores states, or None; `by` identifies it."""
+    """The guidance of searches. `opened` opens a function that scores states, or None. `by` identifies the energy."""
 
     opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""
@@ -108,7 +108,7 @@ ALONE = Guidance()
 
 
 def guided(folder: Path, embeds: "Server") -> Guidance:
-    """Return the guidance by the energy in a folder; `embeds` is a server that embeds. Raises UserError."""
+    """Return the guidance by the energy in `folder`, with the embedding server `embeds`. Raises UserError."""
     head = Energy.load(folder)
 
     @asynccontextmanager

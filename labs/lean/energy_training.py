@@ -1,10 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-Only this module imports torch, and no other module imports it. Equal trees, steps and seed give equal weights, bit by
-bit. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others. A
-score is the negative energy over a learned temperature. DEPTH_WEIGHT times a squared error is added: the error of the
-energy of the state on the path, against the number of tactics left to its proof's end in units of its standard
-deviation. In smaller units (the share of the longest path) InfoNCE dominated, and the energy learned no depth.
+Only this module of the lab imports torch, and no other module imports this module. Equal trees, steps and seed give
+identical weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven
+others. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a
+squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number is
+divided by its standard deviation. When it was divided by the longest path instead, the energy did not learn it.
 """
 
 import json
@@ -34,18 +34,18 @@ from labs.lean.trees import Draws, Forest
 from labs.training.outcome import LINE, TELL_SECONDS
 from labs.training.schedule import Schedule
 
-THREADS = 1  # with more, sums differ from run to run
-BATCH = 32  # states on a path in each step, each with seven others
-RATE = 5e-4  # AdamW's peak
+THREADS = 1  # with more threads, sums would differ from run to run
+BATCH = 32  # examples in each step: a state on a path, and seven states off the path
+RATE = 5e-4  # AdamW's peak learning rate
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.1
-CLIP = 1.0  # norm of the gradient
+CLIP = 1.0  # largest norm of the gradient
 DEPTH_WEIGHT = 0.3
-TEMPERATURE = 1.0  # at the start
+TEMPERATURE = 1.0  # initial temperature of the loss
 
 
 def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float, list[float]]:
-    """Train an energy; return its tensors, the temperature, and the losses. Raises UserError for nan losses."""
+    """Train an energy. Return its tensors, the temperature and the losses. Raises UserError if a loss is not finite."""
     torch.set_num_threads(THREADS)
     draws = Draws(forest.trees)
     learned = (tree for tree in forest.trees if not tree.is_held_out)
@@ -54,7 +54,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
     states = torch.from_numpy((forest.vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
     head = head_of(forest.vectors.shape[1])
-    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # its logarithm
+    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
@@ -77,7 +77,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
         optimizer.zero_grad()
         losses.append(float(loss.item()))
         if not math.isfinite(losses[-1]):
-            raise UserError(f"the energy diverged: its loss is {losses[-1]} after step {step:,}. Set another SEED")
+            raise UserError(f"the energy's training diverged at step {step:,} (loss {losses[-1]}). Set another SEED")
         if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
             print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
@@ -88,14 +88,14 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
 
 
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
-    """Return mean and standard deviation of each dimension; the deviation is at least 0.01 of the median one."""
+    """Return each dimension's mean and standard deviation, which is at least 1% of the median standard deviation."""
     mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
     usual = float(np.median(scale)) or 1.0
     return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
 
 
 def head_of(width: int) -> Any:
-    """Build the head in torch."""
+    """Build the energy's network in torch, for embeddings of a `width`."""
     modules: list[Any] = []
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
         modules.append(nn.Linear(inputs, outputs))
@@ -107,21 +107,21 @@ def head_of(width: int) -> Any:
 def options_of(argv: Sequence[str] | None) -> Namespace:
     """Parse the command line. Raises UserError."""
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
-    parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="files or folders of searches")
-    parser.add_argument("--embeddings", type=Path, required=True, help="the folder with their states' embeddings")
+    parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
+    parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the states' embeddings")
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="training steps")
     parser.add_argument("--seed", type=int, default=0)
-    about = "log probability of the probes, which no policy proposed"
+    about = "log probability that marks a tactic as a probe"
     parser.add_argument("--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about)
     options = parser.parse_args(argv)
     if options.steps < 1:
-        raise UserError(f"--steps {options.steps} is below 1. Set --steps 1 or more")
+        raise UserError(f"--steps {options.steps} is below 1. Set --steps to 1 or more")
     return options
 
 
 def train(options: Namespace) -> None:
-    """Train an energy and write its folder. Raises UserError and then leaves no folder."""
+    """Train an energy and write its folder. If this raises UserError, no folder remains."""
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
         stored = embeddings.load(options.embeddings)

@@ -1,4 +1,4 @@
-"""Run the experiments in Lean (a baseline, expert iteration, orders of a search), and plan their work for plan.sh."""
+"""Run the Lean experiments (a baseline, expert iteration, a comparison of orders), and plan their work for plan.sh."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
 
-TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
-PROMPT_TOKENS = 200  # of a state with its hypotheses, assumed
-TACTIC_TOKENS = 16  # median of a tactic, assumed
+TAKEN = "THEOREMS=FILE is searched"  # this constant replaces PROBLEMS
+PROMPT_TOKENS = 200  # assumed length of a prompt with a state and its hypotheses
+TACTIC_TOKENS = 16  # assumed median length of a tactic
 
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file has the globals `namespace`, with NAME=value overrides from the command line.
-    Ends the process as core.session.run.run does."""
+    """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
+    Ends the process if the run fails or is stopped (core.session.run.run)."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
@@ -65,14 +65,14 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
 
 
 def place(results: Path, config: BaselineConstants) -> Path:
-    """Make and return the folder of Lean's experiments; SMOKE=1 has its own."""
+    """Make and return the results folder of Lean experiments. SMOKE=1 uses a separate folder."""
     folder = results / "lean" / "smoke" if config.SMOKE else results / "lean"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """Return the first theorems of a file or set, its name, and `lean` with their head. Raises UserError."""
+    """Return the first `most` theorems of a file or set, its name, and `lean` with its head. Raises UserError."""
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
@@ -81,7 +81,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if Lean does not run, or a file has an error."""
+    """Return the theorems whose statements elaborate. Raises UserError if one in a file does not, or Lean fails."""
 
     async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
@@ -91,7 +91,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Base
 
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file has the globals `namespace`, as `baseline` does."""
+    """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
@@ -122,7 +122,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file has the globals `namespace`, as `baseline` does."""
+    """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
@@ -145,24 +145,25 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
 
 
 def iteration_of(folder: Path) -> Weights:
-    """Return the policy of an iteration that has an energy too. Raises UserError."""
+    """Return the policy that an iteration trained. Raises UserError if the policy or its energy model is missing."""
     policy = served.trained(policy_in(folder))
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
-            f"{folder} contains no policy with an energy. Run it first: bash scripts/run.sh 24_lean_iteration "
-            f"ITERATION={number} ENERGY=1"
+            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh "
+            f"24_lean_iteration ITERATION={number} ENERGY=1"
         )
     return policy
 
 
 def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:
-    """Raise UserError if a held-out theorem is also trained on."""
+    """Raise UserError if a held-out theorem has the same statement as a training theorem."""
     known = {" ".join(theorem.statement.split()): theorem.name for theorem in learned}
     for theorem in held_out:
         if found := known.get(" ".join(theorem.statement.split())):
             raise UserError(
-                f"{theorem.name} is held out but has the statement of {found}, which is trained on. Remove one of them"
+                f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
+                "Remove one of the two"
             )
 
 
@@ -172,7 +173,7 @@ def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None
 def _baseline_work(config: ControlledConstants, card: Card) -> Work:
     config = config.tried()
     count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
-    searches = count * (2 if config.INDEX != "none" else 1)  # the control asks no model
+    searches = count * (2 if config.INDEX != "none" else 1)  # the control sends no requests to a model
     return _work(config, f"{count:,} theorems", [("tactics", count, config.MAX_NODES)], searches * config.MAX_NODES)
 
 
@@ -186,9 +187,9 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in chosen)
     evaluations = before + len(chosen) * (1 + config.ENERGY)
     searches = [
-        ("tactics to learn from", learned * len(chosen), config.TRAIN_NODES),
+        ("tactics of training theorems", learned * len(chosen), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
-        ("tactics for held-out theorems", held_out * evaluations, config.MAX_NODES),
+        ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
     ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
     of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
@@ -200,24 +201,24 @@ def _orders_work(config: AblationConstants, card: Card) -> Work:
     count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     searches = count * len(ablation.ORDERS) * config.SEEDS
     of = f"{count:,} theorems in {len(ablation.ORDERS)} orders with {config.SEEDS} seeds"
-    # Not SMOKE=1: with EXPLORE its four nodes are fewer than the probes, and the run refuses it.
+    # Do not suggest SMOKE=1: with EXPLORE there are more probes than its four nodes, so the run would fail.
     return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES, "SEEDS=1")
 
 
 def _work(
     config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
 ) -> Work:
-    """Return the work of searches, each with a name, a number and nodes. `smaller`: a constant for a trial."""
+    """Return the work of `searches` (for each: name, number, nodes). `smaller`: a setting that shortens a run."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"{tactics:,} tactics at most go to Lean. Neither Lean's time nor training is estimated. Try {smaller}"
+    lean = f"at most {tactics:,} tactics. The estimate excludes Lean and training. For a shorter run, set {smaller}"
     return Work(of, requests, rows=(("Lean", lean),))
 
 
 def _count(named: str, default: Path, most: int) -> int:
-    """Return the number of theorems to search. Raises UserError."""
+    """Return the number of theorems to search, `most` or fewer. Raises UserError if their file can't be read."""
     if minif2f.is_named(named):
         return min(minif2f.EACH, most)
     return min(most, len(theorems.read(default if named == "auto" else Path(named).expanduser())))

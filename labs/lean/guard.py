@@ -1,10 +1,10 @@
-"""Judge a tactic before Lean reads it: it is text from a model, and hostile until shown otherwise.
+"""Refuse dangerous tactics before Lean reads them. Tactics are text from a model, and may be hostile.
 
-Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). It ends a `by` block at any
-word that begins a command, however far it is indented. The guard refuses unknown characters, unmatched brackets, and
-comments, strings and quoted names, which could hide text. It refuses words that begin a command or take code, and
-settings with other than plain values. Lean judges all other words. Two more layers follow: accept.py does not trust
-allowed text, and cage.py limits the effects of code.
+Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). Lean ends a `by` block at any
+word that begins a command, even if the word is indented. The guard refuses unknown characters and unmatched brackets.
+It refuses comments, strings and quoted names, which could hide text. It also refuses words that begin a command or take
+code, and settings unless their values are plain. Lean judges all other words. Two more layers of defence follow:
+accept.py does not trust allowed text, and cage.py limits what code can do.
 """
 
 import re
@@ -16,9 +16,9 @@ from labs.lean.theorem import GIVEN, NAME
 LONGEST = 2000  # characters
 
 # Allowed characters besides printable ASCII and newline: Greek, and blocks of letters and signs that Lean and Mathlib
-# use. Look-alikes are not allowed: no Cyrillic, no full-width forms, no other blanks, nothing invisible.
+# use. Characters that look like others are refused: Cyrillic, full-width forms, other blanks, invisible characters.
 BLOCKS = (
-    (0x02B0, 0x02B8),  # raised letters: Rˣ is 0x2E3
+    (0x02B0, 0x02B8),  # raised letters, such as ˣ (0x2E3) in Rˣ
     (0x02E0, 0x02E4),
     (0x0391, 0x03C9),  # Greek, without 0x37E, which looks like a semicolon
     (0x1D2C, 0x1D6A),  # raised and lowered letters: ᴴ ᵐ ᵢ
@@ -38,7 +38,7 @@ BLOCKS = (
 SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡‼⁅⁆⋆⬝⬞⸨⸩ᗮⁿᵣⱼϑϕϖϱϵ")
 PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›⸩", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹⸨", strict=True))
 
-# Words that begin a command, in Lean or in Mathlib, or open a scope. Refused, except after a name: `Foo.end`.
+# Words that begin a command, in Lean or in Mathlib, or open a scope. They are allowed only in a name: `Foo.end`.
 COMMANDS = frozenset(
     """
     abbrev add_decl_doc alias assert_no_sorry assert_not_exists assert_not_imported attribute axiom axioms
@@ -55,8 +55,8 @@ COMMANDS = frozenset(
     with_weak_namespace
     """.split()
 )
-# Tactics that take code, run another program, wait or print, and namespaces of Lean's internals. Refused as a word, or
-# as the first part of a name.
+# Tactics that take code, run another program, wait or print, and namespaces of Lean's internals. They are refused as a
+# word and as the first part of a name.
 INSIDES = frozenset(
     """
     auto_prove bv_check bv_decide duper library_search llm native observe plausible polyrith show_term sleep
@@ -65,7 +65,7 @@ INSIDES = frozenset(
     """.split()
 )
 # Holes that look like proofs, trust in the compiler, effects and their monads, and `skip`, which ends our files
-# (theorem.py). Refused as any part of a name.
+# (theorem.py). They are refused as any part of a name.
 HOLES = frozenset(
     """
     addDecl admit allocprof BaseIO by_elab CommandElabM CoreM dbg_sleep dbg_trace dbgSleep dbgTrace dbgTraceIfShared
@@ -75,9 +75,9 @@ HOLES = frozenset(
     timeit trustCompiler unsafeBaseIO unsafeCast unsafeEIO unsafeIO
     """.split()
 )
-PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # of a word, or of the first part of a name
-SEARCHES = frozenset(("hint",))  # tactics that search for tactics, without a mark; elsewhere they are names
-# Tactics that take settings: after one, Lean runs the value of `(name := value)` as code. Elsewhere it is an argument.
+PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # refused beginnings of a word or a dotted name
+SEARCHES = frozenset(("hint",))  # tactics that search for tactics and lack a "?". Refused only as the first word
+# Tactics that take settings: after them, Lean runs the value in `(name := value)` as code. Elsewhere it is an argument.
 SETTABLE = frozenset(
     """
     abel abel1 abel_nf ac_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rewrite apply_rules
@@ -96,17 +96,17 @@ SETTABLE = frozenset(
     with_reducible wlog zify
     """.split()
 )
-UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings with a tactic or names as value
+UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings whose value is a tactic or names, not code
 
-# Any sign outside ASCII ends a word: Lean reads the word `end` in `x²end`, though not in `αend`. `h₁.end` is one word.
+# Any sign outside ASCII ends a word: Lean reads the word `end` in `x²end`, but not in `αend`. `h₁.end` is one word.
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:[₀-₉]*\.[A-Za-z_][A-Za-z0-9_']*)*")
 _DOT = re.compile(r"[₀-₉]*\.")
-# 0x1fend is a number and a word, 1e-3 a number; hδ1_pos is a word (λ, Π and Σ are none of its letters)
+# 0x1fend is a number and a word, and 1e-3 is a number. hδ1_pos is a word. λ, Π and Σ can't be letters of a word.
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_'α-κμ-ωΑ-ΟΡΤ-Ωϑϕϖϱϵ])[0-9][0-9_]*(?!e[+-]?[0-9]+(?![\w'.]))[A-Za-z_]")
 _FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
-# exact? binop%, and neither xs.head? nor getElem?_eq_none
+# matches exact? and binop%, but not xs.head? or getElem?_eq_none
 _MARKED = re.compile(r"(?<![\w.'])[^\W\d][\w']*\?(?![\w'])|[^\W\d][\w']+%")
-_QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # neither x' nor ∑' n
+_QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # does not match x' or ∑' n
 _SETTING = re.compile(r"\(\s*([^\W\d][\w.']*)\s*:=")
 # Allowed values of a setting: true, 5, .pos [2], {decide := true}
 _PLAIN = r"(?:true|false|[0-9]+|\[[0-9,\s]*\]|\.[a-z]\w*(?:\s*\[[0-9,\s]*\])?)"
@@ -118,7 +118,7 @@ _PROOF = re.compile(r"(?<![A-Za-z0-9_.'])by(?![\w'])")
 
 
 def refused(tactic: str) -> str:
-    """Return why a tactic is refused, in words that can be counted; "" if it is allowed."""
+    """Return why a tactic is refused, as one of a few fixed texts, or "" if it is allowed."""
     if why := _characters(tactic) or _words(tactic):
         return why
     first = _FIRST.match(tactic)
@@ -130,7 +130,7 @@ def refused(tactic: str) -> str:
 
 
 def refused_statement(statement: str) -> str:
-    """Return why a statement is refused; "" if it is binders, a colon and a type, without proofs and values."""
+    """Return why a statement is refused, or "" if it is binders, a colon and a type, without proofs and values."""
     if why := _characters(statement) or _words(statement):
         return why
     if ":=" in statement:
@@ -141,7 +141,7 @@ def refused_statement(statement: str) -> str:
 
 
 def refused_proof(statement: str, tactics: Iterable[str]) -> str:
-    """Return why a statement or one of its tactics is refused; "" if all are allowed."""
+    """Return why the statement or one of the tactics is refused, or "" if all are allowed."""
     return refused_statement(statement) or next(filter(None, map(refused, tactics)), "")
 
 
@@ -154,7 +154,7 @@ def _characters(text: str) -> str:
         return "an unknown character"
     if "--" in text or "/-" in text or "-/" in text:
         return "a comment"
-    if '"' in text or "`" in text or _QUOTE.search(text.replace(" '' ", "  ")):  # f '' s: a set's image
+    if '"' in text or "`" in text or _QUOTE.search(text.replace(" '' ", "  ")):  # "f '' s" is the image of a set
         return "a quotation"
     if "#" in text or "@[" in text or "$" in text.replace("<$>", "").replace(" $ ", ""):
         return "a command's sign"
@@ -199,7 +199,7 @@ def _words(text: str) -> str:
 
 
 def _is_code(setting: re.Match[str]) -> bool:
-    """Return whether Lean may run the value of a `(name := value)` as code. Brackets must match."""
+    """Return whether Lean may run the value of a setting `(name := value)` as code. The text's brackets must match."""
     text, name = setting.string, setting[1]
     depth, end = 1, setting.end()
     while depth:
@@ -210,7 +210,7 @@ def _is_code(setting: re.Match[str]) -> bool:
     if name.partition(".")[0] == "config":
         return True
     before = text[: setting.start()].rstrip()
-    while before.endswith(")") or _FLAG.search(before):  # other settings: simp (a := 1) +b (c := …)
+    while before.endswith(")") or _FLAG.search(before):  # skip other settings, as in simp (a := 1) +b (c := …)
         if flag := _FLAG.search(before):
             before = before[: flag.start()].rstrip()
             continue
@@ -224,7 +224,7 @@ def _is_code(setting: re.Match[str]) -> bool:
 
 
 def outside(text: str) -> list[int]:
-    """Return the places of `text` outside all brackets, including last closing brackets."""
+    """Return the indices of characters outside all brackets. These include a bracket that closes an outermost pair."""
     depth, places = 0, []
     for place, sign in enumerate(text):
         depth = max(0, depth - (sign in PAIRS))

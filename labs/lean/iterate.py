@@ -1,9 +1,9 @@
-"""Run expert iteration: search lemmas with the newest policy, train it on the proofs found, and evaluate it.
+"""Run expert iteration: search for proofs with the newest policy, train it on them, and evaluate it.
 
-In iteration 0 the first policy searches, some lemmas also at a higher temperature. Its pairs train the next policy,
-and later iterations merge the pairs of all. Each iteration also trains an energy and compares it at equal nodes. The
-record lists a stage once its files are complete, finished searches are files, and requests are in the journal. So the
-same command resumes after a kill anywhere. A run ends if the figures are no go.
+In iteration 0 the first policy searches the training theorems, some also at a higher temperature. The pairs of its
+proofs train the next policy. Later iterations train on the pairs of all iterations so far. Each iteration also trains
+an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and requests
+are in the journal. So the same command resumes a run that was killed. With GO=0 a run ends after a "no go".
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from labs.training.served import Weights, served
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
-    """Return the iterations to run."""
+    """Return the numbers of the iterations to run."""
     return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
 
 
@@ -45,20 +45,20 @@ def folder_of(folder: Path, number: int) -> Path:
 
 
 def policy_in(folder: Path) -> Path:
-    """Return the file or folder of the weights that the iteration in a `folder` trains."""
+    """Return the path of the weights (a file or folder) that the iteration in `folder` trains."""
     file = folder / "model" / "model.gguf"
     return file if file.exists() else folder / "model" / "model"
 
 
 def untrained(folder: Path, config: IterationConstants) -> int:
-    """Count the iterations to run that have no policy yet."""
+    """Count the iterations to run that have not trained a policy yet."""
     return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
 
 
 @dataclass
 class Iterations:
-    """Iterations from a policy with the weights `start`, on `theorems` to learn from and `held_out` theorems.
-    `where`: the names of both. `folder` contains all iterations."""
+    """Iterations that begin with the weights `start`, train on `theorems` and evaluate on `held_out` theorems.
+    `where`: the names of both sets of theorems. `folder` contains all iterations."""
 
     session: Session[IterationConstants]
     start: Weights
@@ -74,7 +74,7 @@ class Iterations:
         return self.session.config
 
     def run(self) -> None:
-        """Run or resume the iterations. Raises UserError. Ends the process if it is stopped."""
+        """Run or resume the iterations. Raises UserError. Ends the process if the user stops the run."""
         for number in numbers(self.config):
             before = self.policy(number - 1)
             record = self._record(number, before)
@@ -95,12 +95,12 @@ class Iterations:
         return folder_of(self.folder, number)
 
     def policy(self, number: int) -> Weights:
-        """Return the policy of an iteration; -1 is the first policy. Raises UserError if it is missing."""
+        """Return an iteration's trained policy, or the first policy for -1. Raises UserError if its file is missing."""
         if number < 0:
             return self.start
         policy = replace(self.start, path=policy_in(self.own(number)))
         if not policy.path.exists():
-            raise UserError(f"iteration {number} has no policy yet. Run it first: ITERATION={number}")
+            raise UserError(f"iteration {number} has not trained a policy yet. Run it first: ITERATION={number}")
         return policy
 
     def _record(self, number: int, before: Weights) -> Record:
@@ -110,27 +110,27 @@ class Iterations:
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
     def _goes(self, judged: tuple[bool, str]) -> bool:
-        """Print the judgement of the figures, and return whether to continue."""
+        """Print whether the figures justify more iterations, and return whether to continue."""
         goes, why = judged
-        self.say(f"{'go' if goes else 'no go'}: {why}" + (" (GO=1 continues)" if self.config.GO and not goes else ""))
+        self.say(f"{'go' if goes else 'no go'}: {why}" + (" (continues: GO=1)" if self.config.GO and not goes else ""))
         return goes or bool(self.config.GO)
 
     # Searching
 
     @contextmanager
     def _served(self, policy: Weights, embeds: bool = False) -> Iterator[Session[IterationConstants]]:
-        """Serve a policy; with `embeds`, a second server embeds by it."""
+        """Serve a policy that proposes tactics. `embeds`: a second server computes embeddings with the same weights."""
         with served(policy, need(policy, self.config, embeds), self.folder) as server:
             yield self.session.at(server)
 
     def _evaluation(
         self, title: str, session: Session[IterationConstants], folder: Path, guidance: Guidance = ALONE
     ) -> list[Outcome]:
-        """Search the held-out theorems, or read finished searches."""
+        """Search the held-out theorems, and return the outcomes. Finished searches are read from `folder`."""
         return Searching(session.but(name=title), self.lean, folder, guidance).of(self.held_out)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
-        """Evaluate the policy before an iteration; return nothing for the first policy with SKIP_BASELINE."""
+        """Evaluate the policy before an iteration. For the first policy with SKIP_BASELINE=1, return an empty list."""
         if not number and self.config.SKIP_BASELINE:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
@@ -138,7 +138,7 @@ class Iterations:
             return self._evaluation("before" if number else "baseline", session, folder)
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
-        """Search the theorems to learn from, and write the pairs of all iterations so far."""
+        """Search the training theorems, and write the pairs of all iterations so far."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
         helps = bool(number) and self._helps(number - 1)
         noisy: list[Outcome] = []
@@ -158,8 +158,8 @@ class Iterations:
         merged = pairs.merged([*earlier, *found])
         if not merged:
             raise UserError(
-                f"iteration {number} proved none of {len(outcomes)} theorems, so there is nothing to train on. "
-                "Set more TRAIN_NODES, or use easier theorems"
+                f"iteration {number} proved none of its {len(outcomes)} training theorems, so it cannot train. "
+                "Set a higher TRAIN_NODES, or use easier TRAIN_THEOREMS"
             )
         pairs.write(own / "pairs.jsonl", merged)
         copies = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
@@ -167,10 +167,10 @@ class Iterations:
         result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", result)
         proved = sum(each.is_proved for each in outcomes)
-        self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
+        self.say(f"iteration {number} proved {proved} of {len(outcomes)} training theorems ({len(merged)} pairs)")
 
     def _noisy(self) -> list[Theorem]:
-        """Draw the theorems to search at NOISE_TEMPERATURE too."""
+        """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""
         rng = seeds.rng(self.config.SEED, "lean", "noise")
         chosen = rng.choice(len(self.theorems), round(self.config.NOISE * len(self.theorems)), replace=False)
         return [self.theorems[place] for place in sorted(chosen)]
@@ -178,12 +178,12 @@ class Iterations:
     # Training and evaluating
 
     def train(self, number: int, before: Weights, record: Record) -> Weights:
-        """Train the policy of an iteration, unless the record has it."""
+        """Train and return the policy of an iteration, or return the policy that its record already has."""
         folder = self.own(number) / "model"
         known = record.stage("trained")
         if known and (policy := self.policy(number)).digest == known["digest"]:
             return policy
-        if folder.exists():  # from a run that was killed before it recorded the stage
+        if folder.exists():  # from a run that was killed before it recorded this stage
             shutil.rmtree(folder)
         options = Options(
             model=(self.start if self.config.START == "base" else before).path,
@@ -200,7 +200,7 @@ class Iterations:
         return policy
 
     def _evaluate(self, number: int, policy: Weights, record: Record, before: Sequence[Outcome]) -> bool:
-        """Search the held-out theorems with the new policy, without and with an energy; return whether to continue."""
+        """Evaluate the new policy on held-out theorems, without and with an energy. Return whether to continue."""
         own, config = self.own(number), self.config
         with self._served(policy) as session:
             outcomes = self._evaluation(f"iteration {number}, held out", session, own / "eval")
@@ -212,13 +212,13 @@ class Iterations:
         record.done("evaluated", result, complete=not config.ENERGY)
         rate = outcome.rate(result, config.MAX_NODES)
         gained = f", {outcome.gained(result['gain'])}" if before else ""
-        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
+        self.say(f"iteration {number} solves {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
             found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
             write_json(own / "eval.json", found)
             record.done("guided", found, complete=True)
-            helps = "go: the energy helps; searches to learn from use it"
-            not_shown = "no go: the energy is not shown to help; searches to learn from do not use it"
+            helps = "go: the energy helps. Searches of training theorems will use it"
+            not_shown = "no go: the energy is not shown to help. Searches of training theorems will not use it"
             self.say(helps if self._helps(number) else not_shown)
         return not before or self._goes(outcome.risen(result["gain"], number))
 
@@ -227,8 +227,8 @@ class Iterations:
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
-        """Train an energy for a policy, in `home`, and search the held-out theorems with it at equal nodes.
-        It learns from the searches up to an iteration. Return the figures, with the gain on the outcomes `alone`."""
+        """Train an energy in `home` on the searches up to iteration `number`, and evaluate it with `policy`.
+        The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
             with self._served(policy, embeds=True) as session:
@@ -240,19 +240,19 @@ class Iterations:
         values = (result[name]["value"] for name in ("auc", "auc_own"))
         every, own = ("unknown" if value is None else f"{value:.3f}" for value in values)
         self.say(
-            f"{whose} with the energy (AUC on held-out trees: {every}, of the policy's own tactics {own}): "
-            f"{outcome.rate(result, self.config.MAX_NODES)}%, {outcome.gained(result['gain'])} on the same policy "
-            "without"
+            f"{whose} with the energy: {outcome.rate(result, self.config.MAX_NODES)}%, "
+            f"{outcome.gained(result['gain'])} over the same policy without it. The AUC is {every} on held-out "
+            f"trees and {own} on states that the policy's own tactics reached"
         )
         return result
 
     def _helps(self, number: int) -> bool:
-        """Return whether an iteration's energy is shown to gain at equal nodes."""
+        """Return whether an iteration's energy is shown to solve more theorems at equal nodes."""
         guided = read_record(self.own(number)).get("guided")
         return bool(guided and self.config.ENERGY and guided["gain"]["low"] > 0)
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
-        """Embed the states of the searches up to an iteration, train an energy on them, and return its energy.json."""
+        """Embed the states of all searches up to an iteration, train an energy on them, and return its energy.json."""
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
 
@@ -261,7 +261,7 @@ class Iterations:
                 return await embeddings.embed(trees.texts_in(searches), home / "embeddings", embedder, self.say)
 
         if new := asyncio.run(embedded()):
-            self.say(f"{new:,} states embedded by {embeds.model}")
+            self.say(f"{embeds.model} embedded {new:,} states")
         if (folder := home / "energy").is_dir():
             return read_record(folder, energy.RECORD)
         seed = seeds.derive(self.config.SEED, "lean", "energy", number) % 2**31

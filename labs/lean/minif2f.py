@@ -1,8 +1,8 @@
 """Read miniF2F in Lean 4: THEOREMS=minif2f (its test problems) or minif2f:valid (Zheng et al., arXiv 2109.00110).
 
-The file belongs to one commit of DeepSeek-Prover-V1.5, with a theorem and its header a line. Our files get the
-header's `open` lines; imports and limits are our own. In five statements free names are variables, by the original
-file's autoImplicit. Sums over a set are rewritten: since August 2025, Mathlib reads only the notation of 2024.
+The source is a file in one commit of DeepSeek-Prover-V1.5. Each line contains a theorem and its header. The search uses
+the header's `open` lines, but its own imports and limits. As in the original, autoImplicit is on, since five statements
+have undeclared variables. Sums over sets are rewritten, because Mathlib dropped their older notation in August 2025.
 """
 
 import re
@@ -21,20 +21,20 @@ from labs.lean.theorems import decoded, fetched, theorem_in
 from labs.lean.toolchain import Toolchain
 
 NAME, SPLITS = "minif2f", ("test", "valid")
-EACH = 244  # theorems of a split
-URL = (  # MIT
+EACH = 244  # number of theorems in each split
+URL = (  # MIT licence
     "https://raw.githubusercontent.com/deepseek-ai/DeepSeek-Prover-V1.5/2c4ba9119eef74d0d611f494261b2c5bae98c69a"
     "/datasets/minif2f.jsonl"
 )
 IMPLICIT = "set_option autoImplicit true\n"
-# `∑ k in s, …` is `∑ k ∈ s, …`, and `∑ k : ℤ in s, …` is `∑ k ∈ (s : Finset ℤ), …`.
+# `∑ k in s, …` becomes `∑ k ∈ s, …`, and `∑ k : ℤ in s, …` becomes `∑ k ∈ (s : Finset ℤ), …`.
 _OVER = re.compile(r"([∑∏] *\w+) in ")
 _OVER_TYPED = re.compile(r"([∑∏]) *(\w+) *: *([^\s,()]+) in ([^,()]+),")
 _OPEN = re.compile(r"^open (?!.* in$)[\w. ]+$", re.MULTILINE)
 
 
 class Problem(Struct):
-    """A line of the file."""
+    """A line of the file: a theorem with its header."""
 
     name: str
     split: str
@@ -43,7 +43,7 @@ class Problem(Struct):
 
     @property
     def opens(self) -> str:
-        """The `open` lines of its header."""
+        """The `open` lines of the header."""
         return "".join(f"{line}\n" for line in _OPEN.findall(self.header))
 
 
@@ -52,23 +52,23 @@ def is_named(named: str) -> bool:
 
 
 def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
-    """Return the theorems of a split, fetched into `folder` if missing, and `lean` with the `open` lines they need.
-    Raises UserError, before it fetches anything if `lean` has no Mathlib."""
+    """Return the theorems of a split, and `lean` with the `open` lines that they need.
+    A missing file is downloaded to `folder`. Raises UserError, without a download if `lean` lacks Mathlib."""
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:
-        raise UserError(f"THEOREMS={named} is no split of miniF2F. Use {NAME} (its test problems), or {NAME}:valid")
+        raise UserError(f"THEOREMS={named} is not a split of miniF2F. Use {NAME} (its test problems) or {NAME}:valid")
     if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
-        raise UserError(f"THEOREMS={named} needs Mathlib, which {lean.name} lacks. Set LEAN to a lake project with it")
+        raise UserError(f"THEOREMS={named} needs Mathlib, which {lean.name} lacks. Set LEAN to a project with Mathlib")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:
         reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
-        terminal.say(f"note: {left.total()} of {EACH} problems are left out of all rates ({reasons})")
+        terminal.say(f"note: all rates exclude {left.total()} of {EACH} problems ({reasons})")
     return theorems, replace(lean, head=lean.head + IMPLICIT + opens)
 
 
 def read(path: Path, split: str) -> list[Problem]:
-    """Read the problems of a split, in the file's order. Raises UserError for another file."""
-    remedy = f"Remove it, and fetch {URL} again"
+    """Read the problems of a split, in the file's order. Raises UserError if the split is incomplete."""
+    remedy = f"Remove it, and download {URL} again"
     rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
         raise UserError(f"{path} has {len(rows)} problems of {split}, not {EACH} with different names. {remedy}")
@@ -76,7 +76,7 @@ def read(path: Path, split: str) -> list[Problem]:
 
 
 def chosen(rows: Sequence[Problem]) -> tuple[list[Theorem], str, Counter[str]]:
-    """Return the theorems that can be searched, their common `open` lines, and counts of reasons for the others."""
+    """Return the theorems that can be searched, their common `open` lines, and counts of the rest by reason."""
     opens = Counter(row.opens for row in rows).most_common(1)[0][0]
     theorems, left = [], Counter[str]()
     for row in rows:
@@ -91,5 +91,5 @@ def chosen(rows: Sequence[Problem]) -> tuple[list[Theorem], str, Counter[str]]:
 
 
 def modern(statement: str) -> str:
-    """Rewrite sums and products over sets as Mathlib reads them today."""
+    """Rewrite sums and products over sets in Mathlib's current notation."""
     return _OVER_TYPED.sub(r"\1 \2 ∈ (\4 : Finset \3),", _OVER.sub(r"\1 ∈ ", statement))

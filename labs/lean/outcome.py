@@ -1,7 +1,7 @@
 """Write and read the outcomes of searches, summarize them as figures, and keep the record of a run.
 
-An outcome is one JSON file a theorem, for tables, training and resumed runs. The parquet file of the same name contains
-all nodes (trajectories.py).
+Each theorem's outcome is one JSON file, which tables, training and resumed runs read. A parquet file of the same name
+contains the search tree (trajectories.py).
 """
 
 import json
@@ -30,19 +30,20 @@ from labs.lean.search import REFUSED, Found
 from labs.lean.theorem import Theorem, proof
 from labs.lean.toolchain import Toolchain
 
-REMEDY = "Remove it, and run the same command again"
+REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
-NO_GO = 0.05  # if the whole interval of a baseline is below this, there is too little to learn from
+NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
-LEAST_GAIN = 0.05  # of the rate, by an iteration after the first: a smaller gain does not justify its searches
-HINT = "Try more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
-PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
+LEAST_GAIN = 0.05  # least gain in the rate that justifies the searches of an iteration after iteration 0
+HINT = "Try higher MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL trained on pairs (docs/lean.md)"
+PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 
 
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """An outcome of a search. `run` is a hash of all its inputs except the theorem; `reason` and `why` are as in Found.
-    `at`: the number of nodes up to the end of the proof; None without a proof. `proof`: its tactics, with the `states`
-    before them. `unique`: different tactics proposed in each expanded state. `counts`: the policy's requests."""
+    """The outcome of a search. `run` is a hash of all inputs except the theorem. `reason`, `why`: as in search.Found.
+    `at`: the number of nodes up to the proof's end, or None without a proof. `proof`: the proof's tactics. `states`:
+    the state before each tactic. `unique`: the number of different tactics that the model proposed in each expanded
+    state. `counts`: the policy's requests by result."""
 
     run: str
     name: str
@@ -72,7 +73,7 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pairs(self) -> list[Pair]:
-        """The pairs of its proof."""
+        """The pairs of a state and a tactic in the proof."""
         return [Pair(self.name, *each) for each in zip(self.states, self.proof, strict=True)]
 
 
@@ -81,12 +82,12 @@ def path_of(folder: Path, theorem: str) -> Path:
 
 
 def write(folder: Path, outcome: Outcome) -> None:
-    """Write the file of an outcome. Raises UserError."""
+    """Write an outcome to its file in `folder`. Raises UserError."""
     write_atomically(path_of(folder, outcome.name), json.dumps(structs.asdict(outcome)).encode() + b"\n")
 
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
-    """Read the outcome of the same search in `folder`; None if there is none."""
+    """Read a theorem's outcome in `folder`. Return None if the outcome is missing or has another `run` or statement."""
     path = path_of(folder, theorem.name)
     if not path.exists() or not path.with_suffix(".parquet").exists():
         return None
@@ -95,12 +96,12 @@ def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
 
 
 def all_in(folder: Path) -> list[Outcome]:
-    """Read the outcomes of all finished searches in `folder`. Raises UserError."""
+    """Read the outcomes of all finished searches in `folder`. Raises UserError if a file can't be read."""
     return [_read(path) for path in sorted(folder.glob("[!.]*.json")) if path.with_suffix(".parquet").exists()]
 
 
 def _read(path: Path) -> Outcome:
-    return fitted(read_json(path, "the file of a search", REMEDY), Outcome, f"{path} contains no search", REMEDY)
+    return fitted(read_json(path, "the outcome file", REMEDY), Outcome, f"{path} contains no outcome", REMEDY)
 
 
 # Figures
@@ -112,7 +113,7 @@ def solved(outcomes: Sequence[Outcome], nodes: int) -> list[float]:
 
 
 def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, Any]:
-    """Return the figures for a record. `solved` has rates over theorems by budget, with their intervals."""
+    """Return the figures for a record. The field "solved" maps node budgets to solve rates with intervals."""
     proved = [outcome for outcome in outcomes if outcome.is_proved]
     unique = [count for outcome in outcomes for count in outcome.unique]
     return {
@@ -147,14 +148,14 @@ def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def compared(before: Sequence[Outcome], after: Sequence[Outcome], nodes: int) -> Paired:
-    """Return the gain in the rate at `nodes`, paired by theorem. Raises ValueError for other theorems."""
+    """Return the gain in the solve rate within `nodes`, paired by theorem. Raises ValueError if theorems differ."""
     if [outcome.statement for outcome in before] != [outcome.statement for outcome in after]:
-        raise ValueError("other theorems")
+        raise ValueError("the theorems differ")
     return paired(solved(before, nodes), solved(after, nodes))
 
 
 def gained(gain: dict[str, Any]) -> str:
-    """Format a recorded gain."""
+    """Format a gain from a record: points with their interval, theorems won and lost, and the p-value."""
     return (
         f"{shift(gain['difference'], gain['low'], gain['high'])} points "
         f"({gain['wins']} won, {gain['losses']} lost, p={gain['p']:.2g})"
@@ -162,24 +163,24 @@ def gained(gain: dict[str, Any]) -> str:
 
 
 def rate(figures: dict[str, Any], nodes: int) -> str:
-    """Format the rate within `nodes`, in percent with its interval."""
+    """Format the solve rate within `nodes`, in percent with its interval."""
     return interval(figures["solved"][str(nodes)])
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Judge a baseline: no go if it proves nothing, or if its rate's whole interval is below `least`."""
+    """Return whether a baseline proves enough to train on, and why. The interval of its rate must reach `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:
         return True, text
-    why = f"below {100 * least:.0f}%, which is too little to learn from" if found.value else "no theorem at all"
+    why = f"which is below {100 * least:.0f}% and too little to train on" if found.value else "no theorem at all"
     return False, f"{text}, {why}. {HINT}"
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
-    """Judge an iteration's gain by its paired interval.
-    Iteration 0 must be shown to gain. A later one must not be shown to gain less than LEAST_GAIN: few theorems cannot
-    show the small gains that many searches give."""
+    """Return whether an iteration's gain justifies the next iteration, and why, by the gain's paired interval.
+    The gain of iteration 0 must be significant. A later gain is too small only if it is significantly below
+    LEAST_GAIN, because few theorems cannot show a small gain."""
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:
         return True, f"iteration {number} is better than {before}"
@@ -190,29 +191,29 @@ def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
         return False, text
     least = f"{100 * LEAST_GAIN:.0f} points"
     if gain["high"] < LEAST_GAIN:
-        return False, f"iteration {number} gains less than {least} on {before}"
-    return True, f"{text}, and may have gained {least}"
+        return False, f"iteration {number} gains less than {least} over {before}"
+    return True, f"{text}, but its gain may still reach {least}"
 
 
 def table(figures: dict[str, Any]) -> str:
-    """Format the figures as a table and lines of text."""
+    """Format figures as a table of rates by nodes, followed by lines of text."""
     solved = figures["solved"]
     rates = [Column("within nodes", list(solved)), Column("solved, %", [interval(rate) for rate in solved.values()])]
     lines = [Table("", rates).body(), ""]
     if figures["reasons"]:
-        lines.append(f"not proved: {counts(figures['reasons'])}")
+        lines.append(f"searches without a proof, by reason: {counts(figures['reasons'])}")
     if figures["failures"]:
-        lines.append(f"failed tactics: {counts(figures['failures'])}")
+        lines.append(f"failures by kind: {counts(figures['failures'])}")
     if figures["proposed"]:
         share = figures["refused"] / figures["proposed"]
-        lines.append(f"refused by the guard: {share:.1%} of {figures['proposed']:,} proposed tactics")
+        lines.append(f"the guard refused {share:.1%} of {figures['proposed']:,} proposed tactics")
     if figures["nodes_to_proof"] is not None:
         lines.append(
-            f"to a proof (median): {figures['nodes_to_proof']:.0f} nodes, {figures['seconds_to_proof']:.1f} s; "
-            f"the longest proof: {figures['longest_proof']} tactics"
+            f"a proof took {figures['nodes_to_proof']:.0f} nodes and {figures['seconds_to_proof']:.1f} s (medians). "
+            f"The longest proof has {figures['longest_proof']} tactics"
         )
     if figures["unique"] is not None:
-        lines.append(f"different tactics that the model proposed in a state, mean: {figures['unique']:.2f}")
+        lines.append(f"different tactics that the model proposed in a state, on average: {figures['unique']:.2f}")
     seconds = {part: figures["seconds"].get(part, 0.0) for part in PARTS}
     if whole := sum(seconds.values()):
         shares = (f"{part} {100 * of / whole:.0f}%" for part, of in seconds.items())
@@ -228,14 +229,14 @@ def counts(by_name: dict[str, int]) -> str:
 
 
 class Record(stages.Record):
-    """The record of searches, or of an iteration in stages."""
+    """The record of a baseline's searches or of an iteration, with its finished stages."""
 
-    STAGES = ("searched", "trained", "evaluated", "guided")  # and "guided_before", on which none of them depends
+    STAGES = ("searched", "trained", "evaluated", "guided")  # also "guided_before", on which no other stage depends
     PRODUCTS: ClassVar = {"trained": "digest"}
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """Begin or resume a `run` on the theorems of `where`, and put another run aside. Raises UserError."""
+        """Begin or resume a `run` on theorems from `where`. A folder with another run is renamed. Raises UserError."""
         head = {
             "schema": 1,
             "run": run,
@@ -257,12 +258,12 @@ def read_record(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
     """Read the record in a folder. Raises UserError."""
     found = read_json(folder / name, "the record", MOVE)
     if not isinstance(found, dict):
-        raise UserError(f"{folder / name} is no record. {MOVE}")
+        raise UserError(f"{folder / name} is not a record. {MOVE}")
     return found
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], result: dict[str, Any]) -> None:
-    """Write the table of figures, and each proof as Lean reads it."""
+    """Write the table of figures, and a file with the Lean text of all proofs."""
     write_atomically(folder / TABLE, f"{table(result)}\n".encode())
     proofs = [
         {"name": each.name, "statement": each.statement, "proof": each.proof, "lean": proof(each.statement, each.proof)}
@@ -273,5 +274,5 @@ def keep(folder: Path, outcomes: Sequence[Outcome], result: dict[str, Any]) -> N
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as readable JSON. Raises UserError."""
+    """Write a value as indented JSON. Raises UserError."""
     write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")

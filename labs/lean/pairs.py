@@ -1,7 +1,7 @@
-"""Write and read pairs of a state and a tactic, which a policy is trained on, as rows of JSON lines (training/rows.py).
+"""Write and read pairs of a state and a tactic, which train a policy, as rows of JSON lines (training/rows.py).
 
-A pair can be copied with other names of variables and more, irrelevant hypotheses. That works for states such as
-data/lean's, with variables of one letter and hypotheses h1, h2 and so on. Other pairs are unchanged.
+A pair can be copied with renamed variables and additional, irrelevant hypotheses. This works for states like those in
+data/lean, with variables of one letter and hypotheses h1, h2 and so on. Copies of other pairs are unchanged.
 """
 
 import json
@@ -17,9 +17,9 @@ from labs.lean.policy import asked
 from labs.lean.search import plain
 from labs.lean.theorems import decoded
 
-# The possible names of variables, by the text after their colon.
+# Possible names of variables, by their type.
 POOLS = {"Prop": "pqrstuvw", "Nat": "abcdefgkmn", "Nat → Prop": "PQRSTUV"}
-# Hypotheses that are irrelevant to the goal.
+# Hypotheses that do not help to prove the goal.
 IRRELEVANT = ("{x}", "¬{x}", "{x} → {y}", "{x} ∧ {y}", "{x} ∨ {y}", "{x} ↔ {y}", "({x} → {y}) → {x}", "{x} ∧ ¬{y}")
 MOST_IRRELEVANT = 4
 _VARIABLES = re.compile(r"^([A-Za-z](?: [A-Za-z])*) : (.+)$", re.MULTILINE)
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_][\w']*(?:\.[A-Za-z_][\w']*)*")
 
 
 class Pair(Struct, frozen=True, rename={"tactic": "output"}):
-    """A proof state as text, the tactic that a proof of the theorem takes there, and the theorem's name."""
+    """A proof state as text, the tactic that a proof of the theorem uses there, and the theorem's name."""
 
     theorem: str
     state: str
@@ -35,13 +35,13 @@ class Pair(Struct, frozen=True, rename={"tactic": "output"}):
 
 
 def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
-    """Merge the pairs of all `parts`, each state and tactic once."""
+    """Merge the pairs of all `parts` in a fixed order. Pairs with equal state and tactic are merged into one."""
     once = {(plain(pair.state), pair.tactic): pair for part in parts for pair in part}
     return sorted(once.values(), key=lambda pair: (pair.theorem, pair.state, pair.tactic))
 
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
-    """Write a JSON object a line, with the fields of a training row and of the pair. Raises UserError."""
+    """Write each pair as a line of JSON, with the fields of a training row and of the pair. Raises UserError."""
     rows = (
         {"instruction": asked(pair.state)[0]["content"], "input": "", "output": pair.tactic}
         | {"theorem": pair.theorem, "state": pair.state}
@@ -57,7 +57,7 @@ def read(path: Path) -> list[Pair]:
 
 
 def renamed(pair: Pair, rng: random.Random) -> Pair:
-    """Rename the free variables of a pair's state."""
+    """Return a pair with other names for the free variables of its state."""
     names: dict[str, str] = {}
     taken = set(_NAME.findall(pair.state)) | set(_NAME.findall(pair.tactic))
     variables = {name for found in _VARIABLES.finditer(pair.state) for name in found[1].split()}
@@ -72,8 +72,8 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
 
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
-    """Insert up to MOST_IRRELEVANT other hypotheses before a pair's own, which get higher numbers.
-    A tactic remains right with more hypotheses. A state without propositions, or with several goals, is unchanged."""
+    """Insert up to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers increase.
+    A tactic stays valid if hypotheses are added. A state without propositions, or with several goals, is unchanged."""
     found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
     more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
     if found is None or not more or "\n\n" in pair.state:
@@ -90,7 +90,7 @@ def shifted(pair: Pair, rng: random.Random) -> Pair:
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:
-    """Yield all pairs again and again, in random order, each time under other names."""
+    """Yield all pairs again and again without end, each round in random order and with other names."""
     rng = random.Random(seed)
     while True:
         for pair in rng.sample(given, len(given)):

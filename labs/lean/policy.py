@@ -1,7 +1,7 @@
-"""Propose tactics by a model for a state, each with the summed log probability of its tokens.
+"""Propose tactics for a state by a model, each with the summed log probability of its tokens.
 
-The CANDIDATES of a state are single requests. Their names, and so their seeds, follow from the theorem, the state's
-text and a number. So a state gets the same answers in each search, and a server shares the prefix among them.
+The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only on SEED, the
+theorem, the state's text and the request's number. So a state gets the same tactics in each search.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ ASKED = """Lean 4 proof state:
 
 Write the next tactic, and nothing else."""
 
-# What is counted: requests, and why some of them gave no tactic of their own.
+# Names of counts: all requests, and the reasons why some add no tactic.
 REQUESTS, FAILED, CUT, EMPTY, UNSUMMED, REPEATED = "requests", "failed", "cut off", "empty", "no sum", "repeated"
 
-OVERFLOW = "context overflow"  # beginning of the error for a prompt that exceeds the server's context
+OVERFLOW = "context overflow"  # how the error begins if a prompt exceeds the server's context
 
 _FENCED = re.compile(r"\s*```(?:(?:lean4?|tactics?)(?![^\s`]))?(.*?)(?:```)?", re.DOTALL)
 
 
 def asked(state: str) -> list[Message]:
-    """Return the messages that ask for a tactic, in searches and in training."""
+    """Return the messages that request a tactic for a state, in searches and in training."""
     return [{"role": "user", "content": ASKED.format(state=state)}]
 
 
 def tactic_in(text: str) -> str:
-    """Return the tactic in a model's text, without code fences, outer space and common indentation."""
+    """Return the tactic in a model's reply, without code fences, surrounding space and common indentation."""
     fenced = _FENCED.fullmatch(text.rstrip())
     text = textwrap.dedent((fenced[1] if fenced else text).strip("\n")).strip()
     is_quoted = len(text) > 2 and text[0] == text[-1] == "`" and "`" not in text[1:-1]
@@ -43,16 +43,16 @@ def tactic_in(text: str) -> str:
 
 
 class Policy:
-    """A policy that proposes tactics for the states of one theorem. `counts`: requests, and those without a tactic."""
+    """A policy that proposes tactics for the states of one theorem. `counts`: requests by result."""
 
     def __init__(self, theorem: str, ask: Ask, config: LeanConstants) -> None:
         self.theorem, self.config, self._ask = theorem, config, ask
         self.counts: Counter[str] = Counter()
-        self._is_summed = False  # whether any completion had its sum
+        self._is_summed = False  # whether any completion had a summed log probability
 
     async def __call__(self, state: State) -> list[Candidate]:
         """Return different tactics, the likeliest first. Raises TooLong if the state exceeds the server's context.
-        Raises Failed if each request failed, and UserError for a server without log probabilities."""
+        Raises Failed if all requests fail, and UserError if the server returns no log probabilities."""
         completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(completions)
         errors = [each.error for each in completions if each.error]
@@ -64,9 +64,9 @@ class Policy:
         self._is_summed = self._is_summed or any(each.logprob is not None for each in answered)
         if not self._is_summed and any(_text(each).strip() for each in answered):
             raise UserError(
-                "the policy's server does not return the log probabilities (logprobs) of all tokens, by which the "
-                "search orders states. Serve the model with SGLang, vLLM or llama.cpp, without "
-                'never = ["logprobs"] in its card'
+                "the policy's server does not return the log probabilities (logprobs) of all tokens, which the search "
+                "needs. Serve the model with SGLang, vLLM or llama.cpp, and make sure that its card does not contain "
+                'never = ["logprobs"]'
             )
         found = [candidate for each in answered if (candidate := self._candidate(each))]
         unique = merged(found)
@@ -88,9 +88,9 @@ class Policy:
         )
 
     def _candidate(self, completion: Completion) -> Candidate | None:
-        """Return the tactic of a completion; None, counted, if it lacks one with a log probability."""
+        """Return a completion's tactic and log probability. If either is missing, count why and return None."""
         tactic = tactic_in(_text(completion).removeprefix(self.config.OPENING))
-        if self.config.ENDS == "line":  # for a server that ignores the stop
+        if self.config.ENDS == "line":  # for a server that ignores the stop text
             tactic = tactic.partition("\n")[0].rstrip()
         if tactic and not completion.truncated and completion.logprob is not None:
             return tactic, completion.logprob
@@ -99,5 +99,5 @@ class Policy:
 
 
 def _text(completion: Completion) -> str:
-    # A server that separates thinking may classify a model's whole answer as thinking.
+    # A server that separates thinking may classify a model's whole reply as thinking.
     return completion.text or completion.thinking

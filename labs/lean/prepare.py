@@ -1,12 +1,12 @@
-"""Prepare pairs to teach a real policy, and theorems to search: bash scripts/prepare_lean.sh.
+"""Prepare training pairs for a real policy, and theorems to search: bash scripts/prepare_lean.sh.
 
 The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo Benchmark 4", or a
-folder with its files. OUT gets pairs.jsonl (pairs.py), theorems.json and theorems_test.json (THEOREMS=file), and
-manifest.json: the source with its checksum, and counts of kept and left-out rows by reason.
+folder with its files. The command writes pairs.jsonl (pairs.py), and theorems.json and theorems_test.json for THEOREMS.
+It also writes manifest.json with the source, its checksum, and counts of kept and omitted rows by reason.
 
-Pairs come from the part "train" alone. A pair is left out if "val" or "test" has a theorem of its name, or one that
-begins with its state. A tactic of several lines is left out too, since a search requests one line (ENDS). Theorems
-are kept if their statements elaborate in the given Lean. Many need the namespaces and variables of their file.
+Pairs come only from the part "train". A pair is omitted if "val" or "test" contains a theorem with the same name, or a
+theorem whose first state equals the pair's state. A tactic of several lines is omitted too, since a search requests one
+line (ENDS). A theorem is kept if Lean elaborates its statement. Many statements fail without their file's namespaces.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from labs.lean.search import plain
 from labs.lean.session import Workers
 from labs.lean.theorems import decoded, fetched, theorem_in
 
-# Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10; CC BY 2.0.
+# Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10, licence CC BY 2.0.
 BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.gz"
 MD5 = "25e1ee60cd8925b9d2e8673ddcc34b4c"
 SPLITS = ("novel_premises", "random")
-THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by part
-FILE, REMEDY = "LeanDojo's file", "Fetch it again, or use another file"
+THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # a part, and its file of theorems
+FILE, REMEDY = "LeanDojo's file", "Download it again, or use another file"
 LONGEST_STATE = 8000  # characters
-BATCH, TRIES = 64, 8  # statements tried at once, and tries for each wanted theorem, at most
+BATCH, TRIES = 64, 8  # statements tried at once, and the most statements tried for each requested theorem
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
 
 
@@ -65,12 +65,12 @@ def parser() -> Parser:
     parser = Parser(
         prog="prepare_lean.sh",
         description="Extract pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
-        'Mathlib: the archive "LeanDojo Benchmark 4" (68 MB, fetched and checked), or another source.',
+        'Mathlib. The default source is the archive "LeanDojo Benchmark 4" (68 MB), which is downloaded and checked.',
     )
-    parser.add_argument("--from", dest="source", metavar="PATH", help="a local archive (.tar.gz) or folder")
+    parser.add_argument("--from", dest="source", metavar="PATH", help="a local source (a .tar.gz archive or a folder)")
     parser.add_argument("--out", metavar="FOLDER", help="the folder to write (default: lean/prepared in results)")
-    parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="the split that holds theorems out")
-    about = "theorems to keep from train and from test (0: none)"
+    parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="the split of LeanDojo's data to use")
+    about = "most theorems to keep from each of train and test (0: none)"
     parser.add_argument("--theorems", metavar="N", type=int, default=500, help=about)
     return parser
 
@@ -95,24 +95,24 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _folder(path: Path, unpacked: Path) -> Path:
-    """Return the folder with the splits, `unpacked` if `path` is an archive. Raises UserError."""
+    """Return the folder with the splits. An archive at `path` is first unpacked into `unpacked`. Raises UserError."""
     if not path.is_dir():
         try:
             with tarfile.open(path) as archive:
                 archive.extractall(unpacked, filter="data")
                 while archive.fileobj and archive.fileobj.read(2**20):
-                    pass  # up to the checksum at its end
+                    pass  # read up to the checksum at the archive's end
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
             raise UserError(f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}") from None
         path = unpacked
     found = next(path.rglob(f"{SPLITS[0]}/train.json"), None)
     if found is None:
-        raise UserError(f"{path} contains no {SPLITS[0]}/train.json: it is not LeanDojo's data. {REMEDY}")
+        raise UserError(f"{path} contains no {SPLITS[0]}/train.json, so it is not LeanDojo's data. {REMEDY}")
     return found.parents[1]
 
 
 def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]:
-    """Write pairs and up to `wanted` theorems of each part to `out`, and return the manifest. Raises UserError."""
+    """Write the pairs, and up to `wanted` theorems of each part, to `out`. Return the manifest. Raises UserError."""
     files = {part: folder / split / f"{part}.json" for part in ("train", "val", "test")}
     parts = {part: decoded(file, list[Traced], FILE, REMEDY) for part, file in files.items()}
     held_out = [*parts["val"], *parts["test"]]
@@ -138,7 +138,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
 
 
 def _kept(theorems: Sequence[Traced], names: set[str], states: set[str], counts: Counter[str]) -> Iterator[Pair]:
-    """Yield each usable pair once, and count the reasons of the others. `names` and first `states` are held out."""
+    """Yield each usable pair once, and count rows by reason. Theorems with `names` or first `states` are held out."""
     seen: set[tuple[str, str]] = set()
     for theorem in theorems:
         for step in theorem.traced_tactics:
@@ -153,7 +153,7 @@ def _kept(theorems: Sequence[Traced], names: set[str], states: set[str], counts:
 
 
 def _unusable(state: str, tactic: str) -> str:
-    """Return why a policy must not learn a pair; "" if it may."""
+    """Return why a pair must not train a policy, or "" if it may."""
     if "⊢" not in state:
         return "no state"
     if len(state) > LONGEST_STATE:
@@ -169,8 +169,8 @@ def _unusable(state: str, tactic: str) -> str:
 def _theorems(
     folder: Path, parts: dict[str, set[str]], wanted: int
 ) -> tuple[dict[str, list[dict[str, str]]], Counter[str], str]:
-    """Return up to `wanted` theorems of each part, counts of reasons for the others, and the Lean that checked them.
-    Hashes of names decide the order. Without a Lean there are no theorems."""
+    """Return up to `wanted` theorems of each part, counts of omitted theorems by reason, and the Lean that was used.
+    Theorems are tried in the order of their names' hashes. Without a Lean, no theorem is kept."""
     left: Counter[str] = Counter()
     known: dict[str, str] = {}
     for file in decoded(folder / "corpus.jsonl", File, FILE, REMEDY, is_lines=True):
@@ -183,11 +183,11 @@ def _theorems(
     try:
         lean = toolchain.find()
     except UserError as error:
-        return {}, left, f"no statement was kept: {error}"
+        return {}, left, f"no statement was kept, since {error}"
 
     async def elaborated(part: set[str]) -> list[dict[str, str]]:
         names = sorted(part & known.keys(), key=lambda name: hashlib.sha256(name.encode()).digest())
-        # Without Mathlib none of the first BATCH may elaborate; then no more are tried.
+        # Without Mathlib, perhaps no statement of the first batch elaborates. Then no more are tried.
         kept: list[dict[str, str]] = []
         async with Workers(lean, 2) as workers:
             for place in range(0, min(len(names), TRIES * wanted), BATCH):
@@ -201,7 +201,7 @@ def _theorems(
         return kept[:wanted]
 
     kept = {part: rows for part, names in parts.items() if (rows := asyncio.run(elaborated(names)))}
-    remedy = "" if kept else ". It accepts none: set LEAN to a lake project with Mathlib"
+    remedy = "" if kept else ". This Lean accepted no statement. Set LEAN to a lake project with Mathlib"
     return kept, left, f"statements checked by {lean.name}{remedy}"
 
 

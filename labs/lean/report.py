@@ -1,7 +1,7 @@
 """Report searches in Lean for report.sh (core/results/labs.py): tables as text, and a page with theorems and trees.
 
-Only the files of searches are read. The page is one HTML file that needs no network. Texts from a model go in as packed
-JSON and come out as text nodes (core/report/page.py).
+It reads only files that searches wrote. The page is one HTML file that needs no network. The page contains a model's
+texts as packed JSON and shows them as text nodes, so that they can't run as code (core/report/page.py).
 """
 
 import json
@@ -36,41 +36,38 @@ from labs.lean.outcome import PARTS, Outcome, read_record
 from labs.lean.theorem import proof
 from labs.lean.trajectories import POSITIVE
 
-NAME = "lean"  # of all searches in Lean, and their folder in the results
+NAME = "lean"  # the name of all searches for report.sh, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
 SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
-PART = 1_000_000  # characters of trees that are packed together, about: a browser unpacks a part when it opens a tree
+PART = 1_000_000  # about so many characters of trees are packed together. A browser unpacks them on demand
 SOLVED = (
-    "solved: % of the theorems with a proof that Lean accepted, and 95% intervals over theorems; a node is a tactic "
-    "sent to Lean, and rates at fewer nodes come from the same search"
+    "solved: percentage of theorems with a proof that Lean accepted, with a 95% interval over theorems. A node is a "
+    "tactic sent to Lean. Rates within fewer nodes come from the same search"
 )
 DIFFERENCES = (
-    "differences: points, paired by theorem, with 95% intervals; p: two-sided sign-flip test; won, lost: theorems "
-    "proved by only one of the two; minus first: against the policy before iteration 0"
+    "differences: percentage points, paired by theorem, with 95% intervals. p comes from a two-sided sign-flip test. "
+    "Won and lost count theorems that only one of the two proves. Minus first compares with the first policy"
 )
 TAKEN = (
-    "to a proof: median [lower, upper quartile] over proved theorems; tactics a state: different tactics that the "
-    "model proposed; searches to learn from, and noise, try more tactics in each state and have more nodes"
+    "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
+    "model proposed, on average. Searches for training and noise try more tactics in each state and have more nodes"
 )
-TIME = (
-    "time: the sum over parallel searches; a tactic in the journal, from an earlier search with the same policy, took "
-    "no time"
-)
+TIME = "time: the sum over parallel searches. Tactics read from the journal of an earlier search took no time"
 ENERGY = (
-    "AUC: the chance that a state on a proof's path has a lower energy than a sibling off it, on held-out trees; own: "
-    "only states that the policy's own tactics led to, without probes"
+    "AUC: the chance that a state on a proof's path has a lower energy than its sibling off the path, on held-out "
+    "trees. Own: the AUC over states that the policy's own tactics reached, without probes"
 )
-LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # the tables' `about`
+LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # explanations of the tables
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the tables of the searches, and write the page, if NAME is among the results. Raises UserError."""
+    """Print the tables and write the page. Return False if `args.results` lacks NAME. Raises UserError."""
     if NAME not in args.results:
         return False
     others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect, args.results[1:])
     if any(others):
-        raise UserError(f"{NAME} takes only --markdown or --out FILE. Leave out the rest")
+        raise UserError(f"report.sh {NAME} accepts only --markdown or --out FILE. Remove all other arguments")
     found = read(folder / NAME)
     if args.markdown:
         print("\n\n".join([*(table.markdown() for table in tables(found)), _noted([*found.notes, *LEGEND])]))
@@ -82,7 +79,7 @@ def answers(args: Namespace, folder: Path) -> bool:
 
 
 def is_folder(folder: Path) -> bool:
-    """Return False: report.sh shows searches only under NAME."""
+    """Return False, since report.sh shows searches only by their NAME, not by folder."""
     return False
 
 
@@ -105,7 +102,7 @@ class _Config(Struct):
 
 
 class Shown(Struct):
-    """The fields of a record that the report shows, as far as its run got."""
+    """The fields of a record that the report shows. A field is None if its stage has not finished."""
 
     config: _Config
     complete: Any = False
@@ -115,7 +112,7 @@ class Shown(Struct):
 
 @dataclass(frozen=True)
 class Searches:
-    """Searches of theorems, in the order of their names, each within so many `nodes`."""
+    """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes."""
 
     label: str
     folder: Path
@@ -123,7 +120,7 @@ class Searches:
     nodes: int
 
     def rate(self, nodes: int = 0) -> str:
-        """Format the share solved within `nodes` (0: all of them), in percent with its interval."""
+        """Format the percentage of theorems solved within `nodes` (0: self.nodes), with its interval."""
         return interval(mean_by_problem(outcome.solved(self.outcomes, nodes or self.nodes)).to_json())
 
     @cached_property
@@ -136,7 +133,7 @@ class Searches:
 
     @property
     def seconds(self) -> list[float]:
-        """The seconds of each of PARTS."""
+        """The seconds spent in each of PARTS."""
         return [float(self.summed["seconds"].get(part, 0.0)) for part in PARTS]
 
     @property
@@ -146,10 +143,10 @@ class Searches:
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration as far as it got, with its record.
+    """An iteration with its record. Fields of stages that have not finished are None.
     `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`, `noisy`:
-    searches to learn from. `before` and `first`: the gains of `alone` on the policy before and on the first policy.
-    `energy`: the gain of `guided` on `alone`. A gain is None without a comparison."""
+    searches of training theorems. `before`, `first`: the gains of `alone` over the previous and the first policy.
+    `energy`: the gain of `guided` over `alone`. A gain is None if the searches can't be compared."""
 
     label: str
     alone: Searches | None
@@ -164,7 +161,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of a folder. `first`: searches of held-out theorems by the policy before iteration 0."""
+    """The contents of a results folder. `first`: searches of held-out theorems by the policy before iteration 0."""
 
     folder: Path
     baseline: Searches | None = None
@@ -174,25 +171,25 @@ class Report:
 
     @property
     def evaluated(self) -> list[Searches]:
-        """The searches of theorems to evaluate on."""
+        """The searches of held-out theorems."""
         return [each for each in self.searches if not any(each in (of.learned, of.noisy) for of in self.iterations)]
 
     @property
     def searches(self) -> list[Searches]:
-        """All searches, in the order of their runs."""
+        """All searches, in the order in which they ran."""
         of_iterations = [each for of in self.iterations for each in (of.learned, of.noisy, of.alone, of.guided)]
         return [each for each in (self.baseline, self.first, *of_iterations) if each]
 
 
 def read(folder: Path) -> Report:
-    """Read the folder `lean` of results. Raises UserError if it contains no searches, or can't be read."""
+    """Read the results in `folder`. Raises UserError if it contains no searches or can't be read."""
     notes: list[str] = []
     baseline = first = None
     if record := _record(folder / "baseline", notes):
         baseline = _searches("baseline", folder / "baseline" / "trajectories", record.config.MAX_NODES, notes)
     iterations: list[Iteration] = []
-    before: dict[int, Searches | None] = {}  # by iteration: searches by the policy that it begins with
-    # The names of iterations that were put aside are longer.
+    before: dict[int, Searches | None] = {}  # by iteration: the searches of its starting policy
+    # Iterations that were put aside have longer names, which do not match.
     found = ((re.fullmatch(r"iteration_(\d{1,4})", own.name), own) for own in folder.glob("iteration_*"))
     for number, own in sorted((int(match[1]), own) for match, own in found if match):
         if not (record := _record(own, notes)):
@@ -204,45 +201,45 @@ def read(folder: Path) -> Report:
             before[0] = first or baseline
         alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
         guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
-        learned = _searches(f"{name}, to learn from", own / "trajectories", learning, notes)
+        learned = _searches(f"{name}, training set", own / "trajectories", learning, notes)
         noisy = _searches(f"{name}, noise", own / "noisy", learning, notes)
         pairs = ((before.get(number), alone), (first or baseline, alone), (alone, guided))
         gain, since_first, by_energy = (_compared(*pair, notes) for pair in pairs)
         iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
     report = Report(folder, baseline, first, iterations, notes)
     if not report.searches:
-        raise UserError(f"no search in {folder} has finished yet. Run some: bash scripts/run.sh 23_lean_baseline")
+        raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
     return report
 
 
 def _record(own: Path, notes: list[str]) -> Shown | None:
-    """Read the record in a folder; None if it is missing. Raises UserError."""
+    """Read the record in a folder, or return None if it is missing. Raises UserError."""
     if not (own / stages.NAME).exists():
         return None
-    wrong = f"{own / stages.NAME} is no record of searches"
+    wrong = f"{own / stages.NAME} is not a record of searches"
     record = fitted(read_record(own), Shown, wrong, "Move its folder away")
     if record.complete is not True:
-        notes.append(f"{own.name} is not complete; {CONTINUES}")
+        notes.append(f"{own.name} is not complete ({CONTINUES})")
     return record
 
 
 def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searches | None:
-    """Read the finished searches in a folder; None if there are none."""
+    """Read the finished searches in a folder, or return None if it contains none."""
     outcomes = sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))
     if not outcomes:
         return None
     if len({each.run for each in outcomes}) > 1:
-        notes.append(f"{label}: some searches had other constants or another model than the rest")
+        notes.append(f"{label}: the searches differ in their constants or their model")
     return Searches(label, folder, outcomes, nodes)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a sorting key by which test_2 precedes test_10."""
+    """Return a key for sorting that puts test_2 before test_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
 
 def _compared(before: Searches | None, after: Searches | None, notes: list[str]) -> Paired | None:
-    """Compare by theorem. Return None, with a note, for other theorems or other nodes."""
+    """Compare two searches by theorem. If their theorems or nodes differ, add a note and return None."""
     if not before or not after:
         return None
     try:
@@ -251,7 +248,7 @@ def _compared(before: Searches | None, after: Searches | None, notes: list[str])
         differ = f"had {before.nodes} and {after.nodes} nodes"
     except ValueError:
         differ = f"searched different theorems ({len(before.outcomes)} and {len(after.outcomes)})"
-    if (note := f"{before.label} and {after.label} {differ}, so that they are not compared") not in notes:
+    if (note := f"{before.label} and {after.label} {differ}, so they are not compared") not in notes:
         notes.append(note)
     return None
 
@@ -260,16 +257,16 @@ def _compared(before: Searches | None, after: Searches | None, notes: list[str])
 
 
 def tables(found: Report) -> list[Table]:
-    """Tabulate rates by budget, gains of iterations, costs of proofs, reasons of failure, and time."""
+    """Tabulate solve rates by budget, gains of iterations, costs of proofs, reasons for failure, and time."""
     searches = found.searches
-    taken = Table("what a proof took", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
-    title = "where the time of searches went, %"
+    taken = Table("cost of a proof", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
+    title = "time of searches by part, %"
     time = Table(title, filled(OF_TIME, searches), _opens(searches), about=TIME)
     return [*by_nodes(found), *over_iterations(found), taken, *_unproved(searches), time]
 
 
 def by_nodes(found: Report) -> list[Table]:
-    """Tabulate the rates within several budgets."""
+    """Tabulate the solve rates within several node budgets."""
     rows = found.evaluated
     if not rows:
         return []
@@ -279,7 +276,7 @@ def by_nodes(found: Report) -> list[Table]:
     for place, nodes in enumerate(known):
         cells = [each.rate(nodes) if nodes <= each.nodes else NONE for each in rows]
         columns.append(Column(f"within {nodes:,}", cells, rank=len(known) - place + 1 if place < len(known) - 1 else 0))
-    return [Table("solved within so many nodes, %", columns, _opens(rows), about=SOLVED)]
+    return [Table("solved by number of nodes, %", columns, _opens(rows), about=SOLVED)]
 
 
 def over_iterations(found: Report) -> list[Table]:
@@ -288,9 +285,9 @@ def over_iterations(found: Report) -> list[Table]:
         return []
     start = [Iteration(each.label, each) for each in [found.first or found.baseline] if each]
     rows, guided = [*start, *found.iterations], [each for each in found.iterations if each.guided]
-    title = "iterations: held-out theorems solved by each policy alone, %"
+    title = "iterations: held-out theorems that each policy solves without an energy, %"
     gains = Table(title, filled(OF_ITERATIONS, rows), _opens([of.alone for of in rows]), about=DIFFERENCES)
-    title = "the energy: the same policy within the same nodes, without and with it, solved in %"
+    title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
     energy = Table(title, filled(OF_ENERGY, guided), _opens([of.guided for of in guided]), about=ENERGY)
     return [gains, energy] if guided else [gains]
 
@@ -304,7 +301,7 @@ def _unproved(rows: Sequence[Searches]) -> list[Table]:
         Column("not proved", [str(sum(of.values())) for of in counts]),
         *(Column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], rank=1) for reason in reasons),
     ]
-    return [Table("why searches ended without a proof", columns, _opens(rows))]
+    return [Table("reasons why searches ended without a proof", columns, _opens(rows))]
 
 
 def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:
@@ -312,7 +309,7 @@ def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:
 
 
 def _metric(head: str, read: Callable[[Any], Any], cell: Callable[[Any], str] = str, rank: int = 0) -> Metric:
-    """Return a column with `cell` of a value that may be None."""
+    """Return a column that formats the values from `read` by `cell`. A value of None becomes NONE."""
     return Metric(head, "", lambda of: NONE if (value := read(of)) is None else cell(value), rank=rank)
 
 
@@ -349,7 +346,7 @@ OF_ITERATIONS = (
     _metric("solved", lambda of: of.alone, Searches.rate),
     *_gains(lambda of: of.before, ("minus before", "won, lost", "p"), (0, 3, 2)),
     *_gains(lambda of: of.first, ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
-    _metric("proved to learn from", lambda of: of.learned, lambda learned: learned.share_proved, 4),
+    _metric("training theorems proved", lambda of: of.learned, lambda learned: learned.share_proved, 4),
     _metric("pairs", lambda of: of.record and of.record.searched, lambda searched: f"{searched.pairs:,}", 4),
 )
 OF_ENERGY = (
@@ -380,7 +377,7 @@ OF_TIME = (
 
 
 def show(found: Report) -> str:
-    """Write all tables as text to the folder of searches, and return them formatted for the terminal."""
+    """Write all tables to tables.txt in the folder, and return them formatted for the terminal."""
     shown, notes, path = tables(found), [*found.notes, *LEGEND], found.folder / "tables.txt"
     whole, fits = (_text(shown, notes, width) for width in (0, columns()))
     write_atomically(path, f"{whole}\n".encode())
@@ -388,7 +385,7 @@ def show(found: Report) -> str:
 
 
 def overview(folder: Path) -> str:
-    """Format the gains of the iterations in a folder for the terminal. Raises UserError."""
+    """Format the gains of the iterations in `folder` as tables for the terminal. Raises UserError."""
     found = read(folder)
     return _text(over_iterations(found) or by_nodes(found), found.notes, columns())
 
@@ -406,7 +403,7 @@ def _noted(notes: Sequence[str]) -> str:
 
 
 def html(found: Report) -> Iterator[bytes]:
-    """Yield the page, piece by piece. Raises UserError if a tree can't be read."""
+    """Yield the page in pieces. Raises UserError if a search's tree can't be read."""
     parts, runs = list[tuple[str, str]](), list[dict[str, Any]]()
     for number, each in enumerate(found.searches):
         run, packed = _run(number, each)
@@ -429,7 +426,7 @@ def html(found: Report) -> Iterator[bytes]:
 
 
 def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return the page's data of some searches, and their packed trees, each part with an id such as "t0-3"."""
+    """Return the page's data about searches, and parts of their packed trees, with ids such as "t0-3"."""
     theorems, parts = list[dict[str, Any]](), list[tuple[str, str]]()
     trees: dict[int, list[list[Any]]] = {}
     size = 0
@@ -447,7 +444,7 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
 
 
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
-    """Return each state's number, parent, tactic, goals, log probability, energy, and whether it is on the path."""
+    """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
     names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     numbers = ("llm_log_prob", "ebm_score")
     return [

@@ -1,9 +1,9 @@
-"""Search proofs best first over states, given functions that propose, apply, score and accept tactics.
+"""Search for proofs by best-first search over states, with given functions to propose, apply, score and accept tactics.
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
-`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both are scaled over the
-frontier to mean 0 and standard deviation 1. If a state has no energy, alpha is 1. Ties go to the older state. The
-result never depends on the order in which answers arrive, except by limits of time.
+`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both numbers are scaled to
+mean 0 and standard deviation 1 over the frontier. If any state lacks an energy, alpha is 1. If priorities are equal,
+the older state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 from labs.lean.constants import LeanConstants
 from labs.lean.theorem import State, Step, Verdict
 
-# Reasons for the end of a search without a proof.
+# Reasons why a search ends without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
-# Names of counted failures; a refused tactic is counted as "refused: " and the reason.
+# Names of counted failures. A refused tactic is counted as "refused: " followed by the reason.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
-TOO_LONG = "state too long"  # for the model's context
-PASSING = ("timed out", "died")  # errors of a step that may not occur again
-AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted by their own names
+TOO_LONG = "state too long"  # it exceeds the model's context
+PASSING = ("timed out", "died")  # errors that may not occur again if the tactic is repeated
+AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors that are counted under their own names
 
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
@@ -35,20 +35,20 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """A missing answer, and the reason. A World raises it, and the search continues without the answer."""
+    """An error from a World's function, with the reason. The search continues without the missing result."""
 
 
 class TooLong(Failed):
-    """A state that exceeds the model's context: a dead end, in each run."""
+    """An error for a state that exceeds the model's context. No run can expand such a state."""
 
 
 @dataclass(frozen=True)
 class World:
     """The functions that a search calls. All but `refused` may raise Failed.
-    `run(tactics)` returns the result of the last tactic after the others, or the first state without tactics.
-    `propose(state)` always returns the same tactics, with log probabilities. `accept(tactics)` returns the verdict on a
-    whole proof. `energy(states)` returns a number for each; lower is nearer to a proof. `refused(tactic)` returns
-    the reason to refuse it, or "". A refused tactic is no node."""
+    `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
+    `propose(state)` returns tactics with log probabilities, always the same for a state. `accept(tactics)` returns the
+    verdict on a whole proof. `energy(states)` returns a number for each state, which is low near a proof.
+    `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused tactic adds no node."""
 
     run: Runs
     propose: Proposes
@@ -60,9 +60,9 @@ class World:
 @dataclass(frozen=True)
 class Node:
     """An applied tactic and its result. Node 0 is the start, without a tactic.
-    `logprob` belongs to the tactic, `total` to all tactics from the start. `state` is "" with 0 `goals`, and None with
-    an `error`. `same_as`: the node that represents the same state; a node with one is never expanded. `seconds`: since
-    the search began."""
+    `logprob` is the tactic's log probability, and `total` sums it over all tactics from the start. `state` is "" if no
+    `goals` are left, and None after an `error`. `same_as` is the other node that represents this state, or None.
+    Only nodes without `same_as` are expanded. `seconds`: time since the search began."""
 
     number: int
     parent: int | None
@@ -80,12 +80,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search. `reason` is "" with a proof, else BUDGET, TIME, EMPTY, START or ERROR; `why` explains it.
-    EMPTY: all proposed tactics were tried; ERROR: some could not be tried. `path`: nodes from the start to the proof's
-    end. `applied`: the nodes that MAX_NODES limits. `proposed`: by the node of each expanded state, its different
-    allowed tactics, probes first; `unique`: the number of different tactics that the model proposed in each.
-    `failures`: counts by name. `seconds`: in "policy", "lean" (start and tactics), "energy" and "accept", which do not
-    overlap, and in "all"."""
+    """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
+    `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some tactics could not be tried. `path`:
+    nodes from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed`
+    maps an expanded node's number to its different allowed tactics, probes first. `unique`: the number of different
+    tactics that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean"
+    (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
     reason: str
@@ -109,18 +109,18 @@ class Found:
 
 
 def scaled(column: Sequence[float]) -> list[float]:
-    """Scale a column to mean 0 and standard deviation 1, or to zeros if its values are equal up to rounding."""
+    """Scale numbers to mean 0 and standard deviation 1, or to zeros if all are equal up to rounding."""
     largest = max(map(abs, column), default=0.0)
     if not largest:
         return [0.0] * len(column)
-    parts = [value / largest for value in column]  # so that no square overflows
+    parts = [value / largest for value in column]  # so that squares do not overflow
     mean = math.fsum(parts) / len(parts)
     deviation = math.sqrt(math.fsum((part - mean) ** 2 for part in parts) / len(parts))
     return [(part - mean) / deviation if deviation > 1e-12 else 0.0 for part in parts]
 
 
 def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alpha: float) -> list[float]:
-    """Return the priority of each state of a frontier; the highest is expanded first."""
+    """Return the priority of each state in a frontier. The state with the highest priority is expanded first."""
     known = [energy for energy in energies if energy is not None]
     if len(known) < len(logprobs):
         return scaled(logprobs)
@@ -129,12 +129,12 @@ def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alph
 
 
 def plain(text: str) -> str:
-    """Remove insignificant spaces and empty lines from a state's text. Equal results mean equal states."""
+    """Remove insignificant spaces and empty lines from a state's text. States are equal if their results are."""
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at their first place, with the best log probability. In one line, spaces don't matter."""
+    """Merge equal tactics at their first position, with the best log probability. Ignore extra spaces in a line."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -147,13 +147,13 @@ def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
 async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
-    """Search a proof within the limits of `config`, up to the first accepted one.
-    An exception of `world` other than Failed propagates, and no task keeps running."""
+    """Search for a proof within the limits of `config`, and stop at the first accepted proof.
+    If `world` raises an exception other than Failed, the search cancels its tasks and raises that exception."""
     return await _Search(theorem, world, config, clock).run()
 
 
 class _Over(Exception):
-    """The end of a search without a proof: the reason, and its explanation."""
+    """An exception that ends a search without a proof. Its arguments are the reason and an explanation."""
 
 
 class _Search:
@@ -161,13 +161,13 @@ class _Search:
         self.theorem, self.world, self.config, self._clock = theorem, world, config, clock
         self._began = clock()
         self._nodes: list[Node] = []
-        self._states: dict[int, State] = {}  # by node
-        self._holder: dict[str, int] = {}  # by a state's text: the node that represents it
+        self._states: dict[int, State] = {}  # by the number of the node
+        self._holder: dict[str, int] = {}  # a state's text, and the node that represents the state
         self._frontier: list[int] = []
         self._proposed: dict[int, tuple[Candidate, ...]] = {}
         self._unique: list[int] = []
         self._failures: Counter[str] = Counter()
-        self._missed = ""  # the last failure that left something untried
+        self._missed = ""  # the last failure that left a tactic or a state untried
         self._seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
         self._too_late = _Over(TIME, f"{config.SECONDS:g} s")
 
@@ -183,7 +183,7 @@ class _Search:
         return Found(self.theorem, reason, why, nodes, path, applied, self._proposed, unique, failures, seconds)
 
     async def _proof(self) -> Node:
-        """Search until a proof is accepted, and return its end. Raises _Over."""
+        """Search until a proof is accepted, and return its last node. Raises _Over if no proof is found."""
         await self._start()
         while True:
             self._see_time()
@@ -208,13 +208,13 @@ class _Search:
         if not new or not self.world.energy:
             return
         (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
-        if isinstance(energies, Failed):  # without energies, this would be another search
+        if isinstance(energies, Failed):  # without energies, the order would change
             raise _Over(ERROR, f"energy: {energies}")
         for number, energy in zip(new, energies, strict=True):
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """Take the states to expand, only as many as can use the nodes `left`. Raises _Over if there are none."""
+        """Take the best states from the frontier, as many as the nodes `left` allow. Raises _Over if there is none."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -229,7 +229,7 @@ class _Search:
         return chosen
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
-        """Return probes and the model's tactics: the number of a chosen state, a tactic, its log probability."""
+        """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its log probability."""
         answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         for number, proposed in zip(chosen, answers, strict=True):
@@ -246,8 +246,8 @@ class _Search:
         return [(number, *each) for number in chosen for each in self._proposed[number]]
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
-        """Apply tactics in parallel, add their nodes in order up to the first accepted proof, and return its end.
-        A tactic that runs out of time is no node. Raises the errors of `run` and `accept`."""
+        """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
+        A tactic that exceeds the time limit adds no node. Raises the errors of `run` and `accept`."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
@@ -256,7 +256,7 @@ class _Search:
                     await asyncio.wait([task], timeout=self._left)
                 if not task.done():
                     self._failures[UNFINISHED] += 1
-                    continue  # a later tactic may be finished, and a proof
+                    continue  # a later tactic may have finished and may complete a proof
                 node = self._noted(parent, tactic, logprob, task.result())
                 if not node.error and not node.goals and await self._is_accepted(node):
                     return node
@@ -276,8 +276,9 @@ class _Search:
         return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
 
     def _add(self, node: Node, state: State | None = None) -> Node:
-        """Add a node. Its state enters the frontier if it is new, or if the earlier node with it is replaced.
-        That node is replaced if it has a worse path and was not expanded: the tree below depends on its path."""
+        """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
+        The replaced node has the same state and a worse path, and was not expanded. An expanded node stays, since
+        the tree below it depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state
@@ -327,7 +328,7 @@ class _Search:
         self._missed = why
 
     async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T | Failed]:
-        """Await all, and return their results. Raises _Over if the time runs out."""
+        """Await all of `asked`, and return their results. Raises _Over if the time limit is reached."""
         tasks = [begun(each) for each in asked]
         try:
             with self._timed(what):
@@ -358,14 +359,14 @@ class _Search:
 
 
 def _number(value: float) -> float:
-    """Raise ValueError for a number that can't be ordered."""
+    """Return a number as a float. Raises ValueError for nan and infinities, which can't be ordered."""
     if not math.isfinite(value):
-        raise ValueError(f"{value} is no log probability and no energy")
+        raise ValueError(f"{value} is neither a log probability nor an energy")
     return float(value)
 
 
 def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
-    """Begin a task that returns Failed instead of raising it."""
+    """Start a task that returns a Failed exception instead of raising it."""
 
     async def tried() -> T | Failed:
         try:
@@ -377,7 +378,7 @@ def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
-    """Cancel the tasks, and wait until they end."""
+    """Cancel the tasks, and wait until all have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

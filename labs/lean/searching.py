@@ -1,6 +1,6 @@
 """Search many theorems in parallel with one server's policy and one Lean, and write a file for each outcome.
 
-A resumed run takes tactics from the journal and finished searches from their files.
+A resumed run reads tactics from the journal, and finished searches from their files.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 
-A_WORKER = 2  # theorems in flight for each process of Lean: while one waits for tactics, the other's tactics run
+A_WORKER = 2  # theorems searched at once per Lean process: while one waits for tactics, Lean works for the other
 
 
 @dataclass
 class Searching:
-    """Searches in a `session`, with outcomes and trajectories in `folder`.
-    `harvests`: proposed tactics applied on a proof's path after it is found, at most. `proposing` replaces the policy,
-    and `by` identifies it."""
+    """Searches in a `session`, which writes outcomes and trajectories to `folder`.
+    `harvests`: most untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
+    `by` identifies this replacement in `run`."""
 
     session: Session[LeanConstants]
     toolchain: Toolchain
@@ -47,24 +47,24 @@ class Searching:
 
     @property
     def run(self) -> str:
-        """A hash of all inputs of its searches except the theorem."""
+        """A hash of all inputs of the searches except the theorem."""
         lean = [self.toolchain.name, self.toolchain.head]
         server = self.session.server
         known = [server.identity, server.key_fields, lean, self.guidance.by, self.by, self.harvests]
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
-        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if it is stopped."""
+        """Return the outcomes of theorems, in order. Raises UserError. Ends the process if the user stops the run."""
 
         def kept() -> str:
             ended = sum(self._known(theorem) is not None for theorem in theorems)
-            return f"{ended} of {len(theorems)} searches are in {self.folder}"
+            return f"{ended} of {len(theorems)} searches are saved in {self.folder}"
 
         with stopped(kept):
             return asyncio.run(self._all(theorems))
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """Return its outcome; None if its search has not ended, or ended for a passing failure."""
+        """Return a theorem's outcome, or None if its search has not finished or should be repeated (ERROR)."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 
@@ -88,7 +88,7 @@ class Searching:
 
     @asynccontextmanager
     async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
-        """Open the workers of Lean, and the energy that guides, if any."""
+        """Open the Lean workers, and the function that scores states (None without guidance)."""
         config = self.session.config
         workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS, config.ACCEPT_SECONDS)
         async with workers, self.guidance.opened() as energy:

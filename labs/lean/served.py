@@ -1,8 +1,8 @@
-"""Serve a policy twice: one server proposes tactics, and one embeds states by the same weights.
+"""Serve a policy twice: one server proposes tactics, and another embeds states with the same weights.
 
-The policy is data/lean's tiny one, unless the user names another. No engine generates and embeds reliably in one
-server. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or vLLM embeds, and the GPU holds the weights
-twice: the server that embeds starts first, and the other is planned with the rest of the memory (Need.embeds).
+The policy is the tiny policy of data/lean, unless the user names another. No engine both generates and embeds reliably
+in one server. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or vLLM embeds, and the GPU holds the
+weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.embeds).
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from labs.training import served
 from labs.training.served import Weights, is_on_gpu
 
 POLICY = DATA / "lean" / "policy.gguf"
-NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for lemmas made by program, not for Mathlib"
+NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for generated lemmas, not for Mathlib"
 WHY = "it embeds"
 
 
@@ -33,7 +33,7 @@ def is_named() -> bool:
 
 
 def first() -> Weights:
-    """Return the policy that iterations start from. Raises UserError if it is missing or on a remote server."""
+    """Return the policy from which iterations start. Raises UserError for a missing policy and for a remote server."""
     if is_named():
         return served.first()
     if not POLICY.is_file():
@@ -47,17 +47,17 @@ def trained(path: Path) -> Weights:
 
 
 def policy(need: Need, folder: Path) -> AbstractContextManager[Server]:
-    """Serve the policy that the user names, or the tiny one. Raises UserError."""
+    """Serve the policy that the user names, or the tiny policy. Raises UserError."""
     return start.serving(need) if is_named() else served.served(first(), need, folder)
 
 
 def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
-    """Return the need of a search; with `embeds`, a second server embeds by the same policy."""
+    """Return what a search needs from its server. `embeds`: a second server embeds with the same policy."""
     return Need(0, config.MAX_TOKENS, 0, embeds=embeds and is_on_gpu(policy))
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
-    """Raise UserError if the GPU cannot hold a policy twice, to propose and to embed."""
+    """Raise UserError if the GPU's memory is too small for two servers of a policy, to propose and to embed."""
     if is_on_gpu(policy):
         model, gpu = weights.Model.at(str(policy.path)), gpus.here()
         embedding_settings(model.shape, model.longest, gpu)
@@ -66,7 +66,7 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
 
 def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
     """Serve a policy's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-    Start it before the server that proposes tactics. Its log and converted weights go to `folder`."""
+    Start this server before the server that proposes tactics. The log and converted weights are written to `folder`."""
     if is_on_gpu(policy):
         engine = start.gpu_engine()
         start.set_up(engine)
@@ -76,8 +76,8 @@ def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
 
 @contextmanager
 def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
-    """Serve the embeddings of a `gguf` file, for texts of up to 2,048 tokens, one at a time. Raises UserError."""
-    from core.engines.gguf_header import Gguf  # takes a while to load
+    """Serve embeddings by a `gguf` file. A text may have up to 2,048 tokens. Raises UserError."""
+    from core.engines.gguf_header import Gguf  # slow to import
 
     need = Need(k=0, max_tokens=0, answer_tokens=0)
     size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1)
@@ -89,7 +89,7 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
 
 
 def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:
-    """Serve the embeddings of the weights in `folder` on a GPU engine, on a free port. Raises UserError."""
+    """Serve embeddings by the weights in `folder`, with a GPU engine on a free port. Raises UserError."""
     model = start.model_for(engine, str(folder))
     chosen = embedding_settings(model.shape, model.longest, gpus.here())
     port = process.free_port()

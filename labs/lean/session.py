@@ -1,9 +1,9 @@
-"""Run `lean --server`: return the goals after each tactic of a proof, or the error of the last tactic.
+"""Run `lean --server` to get the goals after the last tactic of a proof, or the error of that tactic.
 
-The open file has the toolchain's head, the theorem, a tactic a line, and `skip`. After a change, Lean elaborates from
-the first line that differs. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a failed
-tactic, so the file's diagnostics decide. A request goes to the idle session that shares the most tactics with it. A
-request that is no longer awaited still runs to its end, since most tactics take less time than Lean's start.
+The open file contains the toolchain's head, the theorem, one tactic on each line, and `skip`. After a change, Lean
+elaborates from the first changed line. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a
+failed tactic, so the file's diagnostics decide. Workers send a request to the idle session whose open file begins with
+the most equal tactics. A cancelled request still runs to its end, since most tactics take less time than Lean's start.
 """
 
 import asyncio
@@ -25,47 +25,47 @@ from labs.lean.search import TOO_LONG, Failed, Proposes, Scores, World
 from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
-TACTIC_SECONDS = 30.0  # of one tactic, at most
-START_SECONDS = 300.0  # of the first file of a process, at most: it reads Mathlib from the disk
-LONGEST_STATE = 200_000  # characters: no model's context holds more
-ERROR = 1  # a severity
-FATAL = 2  # progress of a worker that has died
+TACTIC_SECONDS = 30.0  # time limit of one tactic
+START_SECONDS = 300.0  # time limit of a process's first file: Lean may read Mathlib from the disk
+LONGEST_STATE = 200_000  # characters, more than any model's context holds
+ERROR = 1  # severity of an error in diagnostics
+FATAL = 2  # progress that a dead worker reports
 UNSOLVED = "unsolved goals"
-MOST_REQUESTS = 1000  # of one process: Lean keeps memory of all requests
-MOST_SECONDS = 30 * 60  # of its life
+MOST_REQUESTS = 1000  # requests to one process: Lean frees no memory of earlier requests
+MOST_SECONDS = 30 * 60  # life of one process
 
 
 class _Died(Exception):
-    """The end of the process, or output that no server writes."""
+    """An error raised if the process ended or wrote invalid output."""
 
 
 class Session:
-    """A Lean server for one request at a time, started on demand, and again after it died or was ended.
-    `requests` and `born` (time.monotonic) belong to the current process."""
+    """A Lean server that handles one request at a time. The server starts on demand, and again after its process ended.
+    `requests` counts the requests to the current process, and `born` is its start (time.monotonic)."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
         self.toolchain, self.seconds = toolchain, seconds
         self.requests, self.born = 0, math.inf
-        self.open: tuple[str, ...] = ()  # statement and tactics of the file that is open
+        self.open: tuple[str, ...] = ()  # statement and tactics in the open file
         self._stack = AsyncExitStack()
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last version, by its number
+        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
         self._lines: list[str] = []
         self._version = self._id = 0
-        self._is_gone = False  # it has ended by itself
-        self._done = 0  # the last version that Lean finished
-        self._through = asyncio.Event()  # a version was finished, or has new diagnostics
+        self._is_gone = False  # whether the process ended by itself
+        self._done = 0  # the last file version that Lean finished
+        self._through = asyncio.Event()  # set if Lean finished a version or sent diagnostics
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Return the state after `tactics`, all but the last of which must work, or an error."""
+        """Return the state after `tactics`, or the error of the last tactic. All earlier tactics must work."""
         if why := guard.refused_proof(statement, tactics):
             return Step(None, f"refused: {why}")
         return await self._ask(statement, tuple(tactics))
 
     async def end(self) -> None:
-        """End the process and its children; the next request starts another."""
+        """End the process and its children. The next request starts a new process."""
         process, self._process = self._process, None
         if self._reader:
             self._reader.cancel()
@@ -98,24 +98,24 @@ class Session:
                     await self.end()
                     if was_new:
                         break
-                # It may have died before this request, of old age or killed from outside: repeat the request once.
+                # An old process may have died, or been killed, before this request: repeat the request once.
             return Step(None, "died")
-        except BaseException:  # if cancelled, it is still busy with a result that is no longer needed
+        except BaseException:  # if cancelled, Lean would continue to compute a result that is no longer needed
             await self.end()
             raise
 
     async def _begin(self) -> None:
-        """Start the process with the head alone. Raises UserError if that fails twice."""
+        """Start the process with a file that contains only the head. Raises UserError if this fails twice."""
         for _ in range(2):
             try:
                 async with asyncio.timeout(START_SECONDS):
                     return await self._open()
             except TimeoutError:
-                why = f"did not answer within {START_SECONDS:.0f} s"
+                why = f"did not respond within {START_SECONDS:.0f} s"
             except (_Died, ConnectionError):
-                why = "ended as soon as it was started"
+                why = "ended right after its start"
             await self.end()
-        raise UserError(f"{self.toolchain.name} {why}. Make sure that it works here, or set LEAN to another")
+        raise UserError(f"{self.toolchain.name} {why}. Check that it runs here, or set LEAN to another Lean")
 
     async def _open(self) -> None:
         self._stack = AsyncExitStack()
@@ -128,7 +128,7 @@ class Session:
         self._reports.clear()
         self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
-        options = {"editDelay": 0, "hasWidgets": False}  # no user is typing
+        options = {"editDelay": 0, "hasWidgets": False}  # there is no user who types
         settings = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options}
         await self._request("initialize", settings)
         await self._send({"method": "initialized", "params": {}})
@@ -136,8 +136,8 @@ class Session:
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             why = one_line(wrong[0]["message"], LONGEST_ERROR)
-            remedy = "Build the project (lake exe cache get, lake build), or set LEAN to another"
-            raise UserError(f"{self.toolchain.name} can't read the head of each file ({why}). {remedy}")
+            remedy = "Build the project (lake exe cache get, lake build), or set LEAN to another Lean"
+            raise UserError(f"{self.toolchain.name} can't elaborate the head of its files ({why}). {remedy}")
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
         head = self.toolchain.head.splitlines()
@@ -147,13 +147,13 @@ class Session:
         shown, reports = await asyncio.gather(self._request("$/lean/plainGoal", position), self._reported())
         step = self._judged(len(head), statement, shown, reports)
         if step is None or (step.state and not step.state.goals):
-            # If the proof seems complete, or the diagnostics do not fit the goals, wait for all diagnostics.
-            # This takes 100 ms, for which most tactics need not wait.
+            # If the proof seems complete, or the diagnostics contradict the goals, wait for all diagnostics.
+            # This takes 100 ms, so other tactics do not wait.
             step = self._judged(len(head), statement, shown, await self._diagnostics())
-        return step or Step(None, "Lean shows other goals than it reports")
+        return step or Step(None, "Lean shows goals that contradict its diagnostics")
 
     def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
-        """Judge the goals `shown` and the diagnostics of a theorem on line `first`; None if they disagree."""
+        """Return the result of a theorem on line `first`, or None if the goals `shown` contradict `reports`."""
         length = len(opening(statement).encode("utf-16-le")) // 2  # in the protocol's units
         by = {"line": first, "character": length - 2}
         wrong = [one for one in reports if one["severity"] == ERROR]
@@ -162,9 +162,9 @@ class Session:
             first_of = min(others, key=lambda one: [one["range"]["start"][part] for part in ("line", "character")])
             return Step(None, one_line(first_of["message"], LONGEST_ERROR))
         if any(SORRY.search(one["message"]) for one in reports):
-            return Step(None, "it uses sorry")
+            return Step(None, "the proof uses sorry")
         if shown is None:
-            return Step(None, "it ends the proof's block")
+            return Step(None, "the tactic ends the proof's block")
         goals = ["\n".join(line.rstrip() for line in goal.split("\n")) for goal in shown["goals"]]
         if bool(goals) != bool(left):
             return None
@@ -172,7 +172,7 @@ class Session:
         return Step(None, TOO_LONG) if len(state.pp) > LONGEST_STATE else Step(state)
 
     async def _change(self, lines: list[str]) -> None:
-        """Replace the file's lines by `lines`, from the first that differs."""
+        """Replace the file's lines by `lines`, starting at the first line that differs."""
         same = in_common(self._lines, lines)
         start, end = ({"line": line, "character": 0} for line in (same, len(self._lines)))
         self._lines, self._version = lines, self._version + 1
@@ -181,7 +181,7 @@ class Session:
         await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _reported(self) -> list[dict[str, Any]]:
-        """Return the diagnostics of this version when Lean first finished it: most often, all."""
+        """Wait until Lean finishes this version, and return the diagnostics so far. They are usually complete."""
         version = self._version
         self._through.clear()
         while self._done != version or version not in self._reports:
@@ -192,7 +192,7 @@ class Session:
         return self._reports[version]
 
     async def _diagnostics(self) -> list[dict[str, Any]]:
-        """Wait for all diagnostics of this version, and return them."""
+        """Wait for all diagnostics of this file version, and return them."""
         version = self._version
         await self._request("textDocument/waitForDiagnostics", {"uri": self._uri, "version": version})
         if version not in self._reports:
@@ -216,7 +216,7 @@ class Session:
         await self._process.stdin.drain()
 
     async def _read(self, process: Process) -> None:
-        """Pass the server's messages to their requests, until it ends or writes an invalid message."""
+        """Pass the server's messages to the waiting requests, until the server ends or its output is invalid."""
         assert process.stdout
         with suppress(OSError, ValueError, KeyError, asyncio.IncompleteReadError):
             while True:
@@ -238,7 +238,7 @@ class Session:
             return
         if message.get("method") == "$/lean/fileProgress":
             params = message["params"]
-            # A request that was sent as it died gets no answer. (Before the first request, the head is wrong.)
+            # A request to a dying worker gets no response. (Before the first request, the head is at fault.)
             if self.requests and any(part.get("kind") == FATAL for part in params["processing"]):
                 self._fail_waiting()
             elif params["textDocument"]["uri"] == self._uri and not params["processing"]:
@@ -248,7 +248,7 @@ class Session:
         future = self._waiting.get(message.get("id", -1)) if "method" not in message else None
         if future is None or future.done():
             return
-        if "error" in message:  # mostly of a worker that died
+        if "error" in message:  # usually because the worker died
             future.set_exception(_Died(one_line(str(message["error"]), 200)))
         else:
             future.set_result(message.get("result"))
@@ -262,7 +262,7 @@ class Session:
 
 
 class Workers:
-    """A pool of `count` sessions of one Lean, started on demand, and as many checks of whole proofs at once."""
+    """A pool of `count` sessions of one Lean, started on demand. It checks up to `count` whole proofs at once."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Call Session.run of the nearest idle session."""
+        """Call Session.run of the idle session whose open file shares the most tactics with this proof."""
         path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)
@@ -301,15 +301,15 @@ class Workers:
         return await asyncio.shield(task)
 
     async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
-        """Return the verdict on a whole proof. Raises Failed if Lean can't be started."""
+        """Return the verdict on a whole proof. Raises Failed if Lean can't start."""
         async with self._checks:
             try:
                 return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
             except OSError as error:
-                raise Failed(f"Lean could not be started ({error.strerror})") from None
+                raise Failed(f"Lean could not start ({error.strerror})") from None
 
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
-        """Return the world in which a theorem is searched."""
+        """Return the functions that a search of this theorem calls, with `propose` and `energy`."""
         run, accept = partial(self.run, theorem.statement), partial(self.accept, theorem)
         return World(run, propose, accept, energy, guard.refused)
 
@@ -321,9 +321,9 @@ class Workers:
         finally:
             self._idle.append(session)
             async with self._free:
-                self._free.notify_all()  # a single waiter may be cancelled just then, and the notice lost
+                self._free.notify_all()  # if it woke only one waiter, and that one is cancelled, all would wait
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the equal texts at the beginning of both."""
+    """Count the equal texts at the beginning of two sequences."""
     return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))

@@ -1,18 +1,18 @@
-"""Define theorems, the states and steps of proofs, verdicts, and the file that Lean reads."""
+"""Define theorems, proof states, results of tactics, verdicts, and the file that Lean reads."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NAME = "qed_rsa_theorem"  # of each theorem in Lean's file, so that its own name cannot matter
-GIVEN = "given_" + NAME  # an axiom with the same statement, after the proof (accept.py)
+NAME = "qed_rsa_theorem"  # every theorem's name in Lean's file, so that its own name has no effect
+GIVEN = "given_" + NAME  # an axiom after the proof with the same statement (accept.py)
 LONGEST_ERROR = 300  # characters
 SORRY = re.compile(r"declaration uses .sorry.")
 
 
 @dataclass(frozen=True)
 class Theorem:
-    """A theorem: its name in records, and binders and type such as "(p q : Prop) : p → q → p ∧ q"."""
+    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". `name`: for records only."""
 
     name: str
     statement: str
@@ -20,7 +20,7 @@ class Theorem:
 
 @dataclass(frozen=True)
 class State:
-    """A proof state. `pp`: the goals as Lean prints them, separated by an empty line; "" if none is left."""
+    """A proof state. `pp`: the goals as Lean prints them, separated by empty lines, or "" if none is left."""
 
     pp: str
     goals: int = 1
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a tactic: a state, or an error in a line ("refused: …", "timed out", "died", Lean's message)."""
+    """The result of a tactic: a state, or an error of one line ("refused: …", "timed out", "died", Lean's message)."""
 
     state: State | None
     error: str = ""
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict of Lean on a proof, and the reason if it is rejected."""
+    """The verdict on a proof, with the reason if the proof is rejected."""
 
     proved: bool
     reason: str = ""
@@ -47,6 +47,6 @@ def opening(statement: str) -> str:
 
 
 def proof(statement: str, tactics: Sequence[str]) -> str:
-    """Return the theorem with its proof. It ends with `skip`, which is an error outside the `by` block."""
+    """Return the Lean text of a theorem with its proof. It ends with `skip`, an error outside the `by` block."""
     lines = [line for tactic in tactics for line in tactic.strip("\n").rstrip().split("\n")]
     return "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"

@@ -1,4 +1,4 @@
-"""Read theorems from files and from Lean's source, fetch published files, and check that statements elaborate."""
+"""Read theorems from files and Lean source, download published files, and check that statements elaborate."""
 
 import asyncio
 import hashlib
@@ -19,8 +19,8 @@ from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 
 REMEDY = 'It should contain {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
-TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # the lemmas of "auto"
-SECONDS = 60.0  # of a server's silence, at most
+TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # selected by "auto"
+SECONDS = 60.0  # longest time without data from a server
 _MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
 _NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
 _NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")
@@ -36,13 +36,13 @@ class _File(Struct):
 
 
 def read(path: Path) -> list[Theorem]:
-    """Read the theorems of a file, in order. Raises UserError for repeated names and for unsafe statements."""
+    """Read the theorems of a file, in order. Raises UserError for repeated names and for refused statements."""
     theorems: dict[str, Theorem] = {}
     for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
             raise UserError(f"{path}: the name {row.name} is used twice. Rename one theorem, or remove it")
         if why := guard.refused_statement(row.statement):
-            raise UserError(f"{path}: the statement of {row.name} is refused: {why}. Write binders, a colon and a type")
+            raise UserError(f"{path}: statement {row.name} is refused ({why}). Write binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
     return list(theorems.values())
 
@@ -50,8 +50,8 @@ def read(path: Path) -> list[Theorem]:
 async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if one does not.
-    Of a published set, which the user can't correct, others are reported and left out; it raises if none is left."""
+    """Return the theorems whose statements elaborate. Raises UserError if a statement does not elaborate.
+    Users can't correct a published set, so its wrong statements are omitted with a note, unless all are wrong."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
@@ -60,31 +60,31 @@ async def elaborating(
     if not is_published:
         raise UserError(f"{where}: {why}. Correct it")
     if len(left) == len(theorems):
-        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Does LEAN have another Mathlib?")
-    terminal.say(f"note: {len(left)} of {len(theorems)} theorems of {where} are left out of all rates ({why})")
+        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
+    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} ({why})")
     return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
 
 
 def fetched(url: str, path: Path, md5: str = "") -> Path:
-    """Fetch `url` to `path` if it is missing, and return `path`. Raises UserError, also for another `md5`."""
+    """Fetch `url` to `path` if that file is missing, and return `path`. Raises UserError, also if the MD5 differs."""
     if not path.exists():
-        terminal.say(f"fetching {url}")
+        terminal.say(f"downloading {url}")
         try:
             with urllib.request.urlopen(url, timeout=SECONDS) as reply:
                 content = reply.read()
         except (OSError, http.client.HTTPException) as error:
             raise UserError(
-                f"{url} can't be fetched ({one_line(str(error), 150)}). Run the same command again with a network, or "
-                f"fetch the file elsewhere and save it as {path}"
+                f"{url} can't be downloaded ({one_line(str(error), 150)}). Run the same command again with a network, "
+                f"or download the file elsewhere and save it as {path}"
             ) from None
         files.write_atomically(path, content)
     if md5 and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != md5:
-        raise UserError(f"{path} is not {url}: its md5 is not {md5}. Remove it, and run the same command again")
+        raise UserError(f"{path} differs from {url} (its MD5 is not {md5}). Remove it, and run the same command again")
     return path
 
 
 def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = False) -> Any:
-    """Decode the JSON in `path`, one value or one a line, as a `model`. Raises UserError."""
+    """Decode the JSON in `path` as a `model`, or as one `model` in each line with `is_lines`. Raises UserError."""
     decoder = msgspec.json.Decoder(model)
     with files.opened(path, what, remedy) as file:
         try:
@@ -94,9 +94,9 @@ def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = Fal
 
 
 def theorem_in(source: str) -> tuple[str, str] | None:
-    """Return the name and the statement, on one line, of a theorem's source; None if it is no theorem.
-    The source begins with attributes and may end with a proof. `theorem NAME BINDERS : TYPE := by` has the statement
-    "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, belongs to the statement."""
+    """Return a theorem's name and its statement on one line, or None if `source` is not a theorem.
+    The source may begin with attributes and end with a proof. `theorem NAME BINDERS : TYPE := by` has the statement
+    "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, is part of the statement."""
     text = without_comments(source).lstrip()
     while text.startswith("@["):  # attributes
         closed = next((place for place in guard.outside(text) if text[place] == "]"), len(text))
@@ -115,7 +115,7 @@ def theorem_in(source: str) -> tuple[str, str] | None:
 
 def without_comments(text: str) -> str:
     """Replace each comment by a space. Block comments may be nested."""
-    kept, depth, place = [], 0, 0  # `place`: after the last mark
+    kept, depth, place = [], 0, 0  # `place`: the index after the last mark
     while mark := re.compile(r"/-|-/" if depth else r"/-|--[^\n]*").search(text, place):
         if not depth:
             kept += [text[place : mark.start()], " "]

@@ -1,7 +1,7 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-Rows without information are left out: failed tactics, states represented by another node (which may be on the path),
-and ends of proofs that were not accepted or not checked.
+A node off the path has no row if its tactic failed, if another node represents its state, or if it ends a proof that
+was not accepted.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
 _TYPES = {
     "theorem_name": pyarrow.string(),
-    "state_id": pyarrow.int64(),  # the node's number in its search; 0 is the start
-    "state_pp": pyarrow.string(),  # the goals as text; "" if the proof is complete
-    "tactic_applied": pyarrow.string(),  # the tactic from the parent to this state; "" at the start
+    "state_id": pyarrow.int64(),  # the node's number in its search (0: the start)
+    "state_pp": pyarrow.string(),  # the goals as text, or "" if the proof is complete
+    "tactic_applied": pyarrow.string(),  # the tactic that led from the parent to this state, or "" at the start
     "parent_state_id": pyarrow.int64(),  # null at the start
-    "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof; NEGATIVE off it, and without a proof
-    "depth_from_root": pyarrow.int64(),  # tactics from the start
-    "remaining_depth": pyarrow.int64(),  # tactics from here to the end of the proof; OFF_PATH off the path
-    "llm_log_prob": pyarrow.float64(),  # natural log probability by the model, or PROBE_LOGPROB; 0 at the start
-    "ebm_score": pyarrow.float64(),  # the energy in the search, lower is nearer to a proof; null without one
-    "is_proof_complete": pyarrow.bool_(),  # whether this is the end of the accepted proof
-    "timestamp_ms": pyarrow.int64(),  # time of the state, in milliseconds since 1970
+    "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof, else NEGATIVE
+    "depth_from_root": pyarrow.int64(),  # number of tactics from the start
+    "remaining_depth": pyarrow.int64(),  # number of tactics to the end of the proof, or OFF_PATH off the path
+    "llm_log_prob": pyarrow.float64(),  # natural log probability of the tactic (a probe: PROBE_LOGPROB, the start: 0)
+    "ebm_score": pyarrow.float64(),  # the state's energy in the search, low near a proof, or null without an energy
+    "is_proof_complete": pyarrow.bool_(),  # whether this state ends the accepted proof
+    "timestamp_ms": pyarrow.int64(),  # when the state was reached, in milliseconds since 1970
 }
 _NULLABLE = ("parent_state_id", "ebm_score")
 SCHEMA = pyarrow.schema([pyarrow.field(name, kind, name in _NULLABLE) for name, kind in _TYPES.items()])
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def rows(found: Found, began_ms: int) -> list[Row]:
-    """Return the rows of a search that began at `began_ms`, in the order of its nodes."""
+    """Return the rows of a search, in the order of its nodes. The search began `began_ms` milliseconds after 1970."""
     return [
         {
             "theorem_name": storable(found.theorem),
@@ -64,8 +64,8 @@ def rows(found: Found, began_ms: int) -> list[Row]:
 
 
 async def harvest(found: Found, run: Runs, most: int) -> Found:
-    """Apply up to `most` tactics that were proposed on a proof's path but not applied, from the end backwards.
-    Return `found` with their nodes, which no limit counts."""
+    """Apply up to `most` tactics that were proposed on a proof's path but not applied, beginning at the proof's end.
+    Return `found` with nodes for these tactics. These nodes do not count towards MAX_NODES."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [
         (number, tactic, logprob)
@@ -94,26 +94,26 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
 
 
 def part(folder: Path, theorem: str) -> Path:
-    """Return the file of a theorem in a folder of trajectories. Its name may be no valid file name."""
+    """Return the path of a theorem's file in `folder`. The file's name is a hash, so it is always valid."""
     return folder / f"{hashlib.sha256(theorem.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.parquet"
 
 
 def write(folder: Path, found: Found, began_ms: int) -> Path:
-    """Write the rows of a search to the theorem's file in `folder`, completely or not at all. Raises UserError."""
+    """Write the rows of a search to the theorem's file in `folder`, and return its path. Raises UserError."""
     path = part(folder, found.theorem)
     write_atomically(path, encoded(rows(found, began_ms)))
     return path
 
 
 def encoded(rows: Iterable[Row]) -> bytes:
-    """Encode rows as a parquet file."""
+    """Encode rows as the bytes of a parquet file."""
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), SCHEMA), sink, compression="zstd")
     return bytes(sink.getvalue())
 
 
 def read(path: Path) -> Any:
-    """Read a file, or a folder's files by name, as a pyarrow.Table with SCHEMA. Raises UserError."""
+    """Read a file, or all files of a folder in order of name, as a pyarrow.Table with SCHEMA. Raises UserError."""
     parts = sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]
     if not parts:
         raise UserError(f"{path} contains no parquet files. {REMEDY}")
@@ -123,7 +123,7 @@ def read(path: Path) -> Any:
 def _read(path: Path) -> Any:
     with opened(path, WHAT, REMEDY) as content:
         try:
-            # On this thread: a thread pool of pyarrow that is still ending when Python exits aborts the process.
+            # Use only this thread: if a thread pool of pyarrow is still ending as Python exits, the process aborts.
             table = pyarrow.parquet.ParquetFile(content, pre_buffer=False).read(use_threads=False)
             table.validate(full=True)
             return table.cast(SCHEMA)

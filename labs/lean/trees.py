@@ -1,7 +1,7 @@
-"""Arrange the states of searched theorems, on a proof's path and off it, as training data of the energy.
+"""Arrange the states of searched theorems, on a proof's path and off it, as training data for the energy.
 
-All searches of a theorem are taken together: a state on the path of any of its proofs is on the path, with its least
-distance from the end. The hash of a theorem's name alone decides whether it is held out, in each iteration and seed.
+All searches of a theorem are merged. A state on the path of any proof counts as on the path, with its shortest distance
+to the end. Only the hash of its name decides whether a theorem is held out, in all iterations and with all seeds.
 """
 
 import hashlib
@@ -22,20 +22,21 @@ from labs.lean import trajectories
 from labs.lean.embeddings import Stored, Vectors, hash_of, text_of
 from labs.lean.trajectories import POSITIVE
 
-HELD_OUT = 5  # one theorem in so many
-NEGATIVES = 7  # states off the path, in an example
-SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3  # their shares: siblings of path states, the rest of the theorem, others
+HELD_OUT = 5  # one theorem in five is held out
+NEGATIVES = 7  # states off the path in each training example
+# The shares of siblings of path states, of the theorem's other states, and of states of other theorems.
+SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
 
-Family = tuple[tuple[int, ...], tuple[int, ...]]  # the children of one state on the path: on the path, and off it
-Children = dict[int, tuple[set[int], set[int]]]  # families by that state
+Family = tuple[tuple[int, ...], tuple[int, ...]]  # children of a path state: on the path, and off it
+Children = dict[int, tuple[set[int], set[int]]]  # a path state, and its children
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The states of a theorem, by number.
-    `remaining`: tactics from each of `on_path` to the end of a proof. `siblings`: off the path, with a parent on it;
-    `others`: off the path, with another parent. `families`, for the AUC: the children of one parent in one search, if
-    some are on the path and some off it. `own`: families of children to which the policy's own tactics led."""
+    """The numbers of the states of a theorem.
+    `remaining`: the number of tactics from each state in `on_path` to a proof's end. `siblings`: states off the path
+    whose parent is on it. `others`: all other states off the path. `families`, for the AUC: the children of one parent
+    in one search, some on the path and some off it. `own`: families of states that the policy's tactics reached."""
 
     theorem: str
     on_path: tuple[int, ...]
@@ -43,7 +44,7 @@ class Tree:
     siblings: tuple[int, ...]
     others: tuple[int, ...]
     families: tuple[Family, ...]
-    own: tuple[Family, ...] = field(default=(), repr=False)  # no part of Forest.sha256
+    own: tuple[Family, ...] = field(default=(), repr=False)  # not included in Forest.sha256
 
     @property
     def off_path(self) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Forest:
-    """All theorems by name, the `vectors` of their states by hash, and their `model`: file order can't matter."""
+    """The trees sorted by theorem, and the `vectors` of their states, sorted by hash, from the embedding `model`."""
 
     trees: tuple[Tree, ...]
     vectors: Vectors
@@ -64,7 +65,7 @@ class Forest:
 
     @property
     def sha256(self) -> dict[str, str]:
-        """The hashes of the trees, and of the vectors with their model."""
+        """The hash of the trees, and the hash of the vectors with their model."""
         return {
             "trees": hashlib.sha256(repr(self.trees).encode()).hexdigest(),
             "vectors": hashlib.sha256(self.vectors.tobytes() + self.model.encode()).hexdigest(),
@@ -72,18 +73,18 @@ class Forest:
 
 
 def texts_in(paths: Sequence[Path]) -> list[str]:
-    """Return the texts of all states in files and folders of trajectories, each once. Raises UserError."""
+    """Return the texts of all states in files and folders of trajectories, without repeats. Raises UserError."""
     states = (state for path in paths for state in trajectories.read(path)["state_pp"].unique().to_pylist())
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
 def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
-    """Build the forest of trajectories with embedded states. Raises UserError, also if there is nothing to learn.
-    A tactic is the policy's own if its log probability is not `probe`, the log probability of probes."""
-    searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # by theorem and path
+    """Build the forest from trajectories and `stored` embeddings. Raises UserError, also if no training data is found.
+    A tactic is the policy's own unless its log probability is `probe`, the log probability of probes."""
+    searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # rows by theorem and path
     for path in paths:
         for row in trajectories.read(path).to_pylist():
-            if text := text_of(row["state_pp"]):  # else nothing is left to prove
+            if text := text_of(row["state_pp"]):  # otherwise no goal is left
                 searches.setdefault(row["theorem_name"], {}).setdefault(path, []).append(row | {"text": text})
     texts = sorted({row["text"] for of in searches.values() for row in chain(*of.values())}, key=hash_of)
     numbers = {text: number for number, text in enumerate(texts)}
@@ -91,7 +92,7 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     trees = tuple(_tree(theorem, [*searches[theorem].values()], numbers, probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
-        raise UserError(f"{shown}: no proof has states off its path, so there is nothing to learn. Search more")
+        raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more theorems")
     return Forest(trees, vectors, stored.model)
 
 
@@ -126,8 +127,8 @@ def _families(children: Children) -> list[Family]:
 
 
 class Batch(NamedTuple):
-    """The states of one training step, and `remaining` (examples,): tactics to the end of the proof.
-    `states` (examples, 1 + NEGATIVES) begin with a state on the path. `is_there` (same shape) is False for padding."""
+    """The states of one training step. `remaining` (examples,) counts the tactics to the end of the proof.
+    `states` (examples, 1 + NEGATIVES): a row begins with a path state. `is_there` (same shape): False for padding."""
 
     states: NDArray[np.int64]
     is_there: NDArray[np.bool_]
@@ -135,10 +136,10 @@ class Batch(NamedTuple):
 
 
 class Draws:
-    """Training examples, drawn from the trees that are not held out. All states on paths are equally likely.
-    Each of the seven negatives is a sibling, another state of the theorem, or from elsewhere, by their shares. No state
-    is drawn twice. If siblings or others are too few, the other kind replaces them, and then states from elsewhere. If
-    these are too few, the theorem's own states replace them. If all are too few, there are fewer negatives."""
+    """A source of training examples from the trees that are not held out. All path states are equally likely.
+    Each of the seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
+    shares. No state is drawn twice. If the theorem has too few siblings or `others`, the other kind fills the gap, and
+    then other theorems. If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = [tree for tree in trees if not tree.is_held_out]
@@ -151,7 +152,7 @@ class Draws:
             for number, left in zip(tree.on_path, tree.remaining, strict=True)
             if tree.off_path or len(self._off)
         ]
-        # The standard deviation of the distances to the end; 1 if all are equal.
+        # The standard deviation of the distances to the proof's end, or 1 if all are equal.
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> Batch:
@@ -178,11 +179,11 @@ class Draws:
         return [int(number) for number in taken]
 
     def _elsewhere(self, place: int, count: int, known: set[int], rng: np.random.Generator) -> list[int]:
-        """Draw states off the path of other theorems, without the `known` ones."""
+        """Draw up to `count` states off the paths of other theorems, without the `known` states."""
         begin, end = self._ends[place], self._ends[place + 1]
         room = len(self._off) - int(end - begin)
         found: dict[int, None] = {}
-        for _ in range(4):  # most draws are new; if few theorems share many states, some remain undrawn
+        for _ in range(4):  # most draws are new, but if theorems share many states, some remain undrawn
             if not room or len(found) >= count:
                 break
             at = rng.integers(room, size=count)
@@ -193,7 +194,7 @@ class Draws:
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it.
-    It is the mean over theorems of the share of such pairs. `own`: only children by the policy's own tactics."""
+    The share of such pairs is averaged over theorems. `own`: only states that the policy's tactics reached."""
     values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
     return stats.mean_by_problem([value for value in values if value is not None])
 

@@ -1,6 +1,6 @@
 """Generate propositional lemmas: random true formulas, with the shortest proof that a search over a few tactics finds.
 
-The search is intuitionistic and knows no Lean. make_lemmas.py has Lean check its proofs.
+The search is intuitionistic and does not run Lean. make_lemmas.py checks its proofs with Lean.
 """
 
 import itertools
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 ATOMS = "pqrs"
 SIGNS = {"and": "∧", "or": "∨", "imp": "→", "iff": "↔"}
-BUDGET = 3000  # goals looked at for one formula
-LONGEST = 14  # tactics
+BUDGET = 3000  # most goals that the search for one proof examines
+LONGEST = 14  # most tactics in a proof
 
 
 @dataclass(frozen=True)
 class Formula:
-    """`kind`: atom, true, false, not, and the keys of SIGNS; `parts`: formulas, or an atom's letter."""
+    """A formula. `kind`: atom, true, false, not, or a key of SIGNS. `parts`: its subformulas, or an atom's letter."""
 
     kind: str
     parts: tuple["Formula | str", ...] = ()
@@ -44,14 +44,14 @@ def shown(formula: Formula, inside: bool = False) -> str:
 
 
 def letters(formula: Formula) -> set[str]:
-    """Return the atoms of a formula."""
+    """Return the letters of the atoms in a formula."""
     if formula.kind == "atom":
         return {str(formula.parts[0])}
     return set().union(*(letters(part) for part in formula.parts if isinstance(part, Formula)))
 
 
 def value(formula: Formula, of: dict[str, bool]) -> bool:
-    """Return the truth of a formula, given the truth of its atoms."""
+    """Return whether a formula is true. `of` maps each atom's letter to its truth."""
     match formula.kind:
         case "atom":
             return of[str(formula.parts[0])]
@@ -87,14 +87,14 @@ def drawn(rng: random.Random, size: int) -> Formula:
 
 
 def renamed(formula: Formula, names: dict[str, str]) -> Formula:
-    """Rename atoms in the order of their appearance, so that formulas that differ only in names become equal."""
+    """Rename atoms in their order of appearance. Formulas that differ only in names become equal."""
     if formula.kind == "atom":
         return Formula("atom", (names.setdefault(str(formula.parts[0]), ATOMS[len(names) % len(ATOMS)]),))
     return Formula(formula.kind, tuple(renamed(part, names) for part in formula.parts if isinstance(part, Formula)))
 
 
 class Goal(NamedTuple):
-    """A goal: named hypotheses, the formula to prove from them, and the number of names used so far."""
+    """A goal. `given`: named hypotheses. `wanted`: the formula to prove. `names`: the number of names used so far."""
 
     given: tuple[tuple[str, Formula], ...]
     wanted: Formula
@@ -107,7 +107,7 @@ class Goal(NamedTuple):
 
 
 def proof(formula: Formula) -> list[str] | None:
-    """Return the shortest list of tactics that proves a formula; None if the limits BUDGET and LONGEST are exceeded."""
+    """Return the shortest list of tactics that proves a formula, or None if BUDGET and LONGEST allow none."""
     left = [BUDGET]
     for most in range(1, LONGEST + 1):
         if (found := _proved([Goal((), formula, 0)], most, left)) is not None:
@@ -131,7 +131,7 @@ def _proved(goals: list[Goal], most: int, left: list[int]) -> list[str] | None:
 
 
 def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
-    """Yield promising tactics, with the goals that they leave. A tactic that loses nothing is the only one."""
+    """Yield promising tactics, with the remaining goals. A tactic that keeps the goal provable is yielded alone."""
     given, wanted, names = goal
     facts = {formula for _, formula in given}
     if wanted in facts:
@@ -178,7 +178,7 @@ def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
 
 
 def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
-    """Return the goals left if `fact` is applied to `wanted`; None if `fact` has another conclusion."""
+    """Return the goals that remain if `fact` is applied to `wanted`, or None if it does not conclude `wanted`."""
     premises: list[Formula] = []
     while fact != wanted:
         if fact.kind not in ("imp", "not"):
@@ -189,7 +189,7 @@ def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
 
 
 def lemmas(seed: int, by_length: dict[int, int]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements with their proofs, `by_length[k]` for each length k. The greatest key includes longer ones."""
+    """Yield statements and proofs: `by_length[k]` of length k. The largest key also counts longer proofs."""
     rng = random.Random(seed)
     wanted = dict(by_length)
     longest = max(wanted)

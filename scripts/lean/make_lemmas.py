@@ -1,12 +1,13 @@
-"""Generate the lemmas data/lean/lemmas_{train,tune,test,false}.json, checked by Lean.
+"""Generate the lemmas in data/lean/lemmas_{train,tune,test,false}.json, and check them with Lean.
 
     python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
 Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with proofs of 1 to 14 tactics that
 labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held out. `teach` marks training lemmas
-with at most TAUGHT tactics, whose proofs train the tiny policy; the others are left to search. Settings were chosen by
-the held-out lemmas of the first seed, `tune`. `test` has held-out lemmas of another seed, which decided nothing. False
-statements are for tests: formulas that a truth table refutes, and wrong statements about numbers. Takes a minute.
+with proofs of at most TAUGHT tactics, which train the tiny policy. Searches must find the longer proofs. `tune` has the
+held-out lemmas of the first seed, which were used to choose settings. `test` has held-out lemmas of another seed, which
+were not used to choose settings. Tests use the false statements: formulas that a truth table refutes, and wrong
+statements about numbers. The script takes a minute.
 """
 
 import argparse
@@ -27,12 +28,13 @@ from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from scripts.lean import logic, numbers
 
-BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer
-HELD_OUT = 25  # percent
-FRESH = 2  # times as many propositional ones are drawn for the test as BY_LENGTH says
-FRESH_CHAINS = 4  # rounds of equations to rewrite with, likewise
-TAUGHT = 3  # tactics
-MOST_CALLS = 160  # of Lean, to find a proof by induction
+# Propositional lemmas by the number of tactics in their proof. 11 means 11 or more.
+BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}
+HELD_OUT = 25  # percent of lemmas
+FRESH = 2  # propositional lemmas drawn for `test`, as a multiple of BY_LENGTH
+FRESH_CHAINS = 4  # sets of equations (numbers.chains) drawn for `test`
+TAUGHT = 3  # most tactics in a proof that trains the tiny policy
+MOST_CALLS = 160  # most calls of Lean to find a proof by induction
 FALSE_FORMULAS = 20
 FALSE_NUMBERS = (
     "(n : Nat) : n + 1 = n",
@@ -51,7 +53,7 @@ Lemma = tuple[str, list[str]]
 
 
 async def found(workers: Workers, statement: str) -> Lemma | None:
-    """Return the statement with its shortest proof by numbers.tries; None if MOST_CALLS do not find one."""
+    """Return the statement with its shortest proof by numbers.tries, or None if MOST_CALLS calls find none."""
     first = await workers.run(statement)
     if first.state is None:
         raise UserError(f"{statement}: {first.error}")
@@ -74,7 +76,7 @@ async def found(workers: Workers, statement: str) -> Lemma | None:
 
 
 async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
-    """Remove the tactics after the end of the proof: `rw` also closes a goal by `rfl`."""
+    """Remove tactics after the end of a proof. Some tactics are superfluous, since `rw` also closes a goal by `rfl`."""
     statement, tactics = lemma
     for count in range(len(tactics)):
         step = await workers.run(statement, tactics[: count + 1])
@@ -82,11 +84,11 @@ async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
             raise UserError(f"{statement}: {tactics[count]}: {step.error}")
         if not step.state.goals:
             return statement, tactics[: count + 1]
-    raise UserError(f"{statement}: goals are left after {tactics}")
+    raise UserError(f"{statement}: {tactics} leave some goals unproved")
 
 
 async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
-    """Return all lemmas of a seed, each accepted by Lean."""
+    """Return all lemmas of a seed. Raises UserError if Lean rejects a proof."""
     rng = random.Random(seed)
     by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
     lemmas = dict(logic.lemmas(seed, BY_LENGTH))
@@ -97,14 +99,14 @@ async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
         for lemma in searched:
             if lemma:
                 lemmas.setdefault(*lemma)
-        print(f"{sum(map(bool, searched))} of {len(searched)} by induction were found")
+        print(f"found {sum(map(bool, searched))} of {len(searched)} proofs by induction")
     return await checked(lean, count, lemmas)
 
 
 async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -> list[Lemma]:
-    """Return held-out lemmas of another seed that are not `known`, each accepted by Lean.
+    """Return held-out lemmas of another seed, without `known` statements. Raises UserError if Lean rejects a proof.
 
-    Lemmas with the same proof by rule for all seeds are left out."""
+    Families of lemmas that are the same for all seeds are omitted."""
     rng = random.Random(seed)
     by_rule = [lemma for _ in range(FRESH_CHAINS) for lemma in numbers.chains(rng)]
     drawn = [*logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}), *by_rule]
@@ -115,14 +117,14 @@ async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -
 
 
 async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) -> list[Lemma]:
-    """Return the lemmas by length of proof. Raises UserError if Lean rejects one."""
+    """Return the lemmas, sorted by length of proof. Raises UserError if Lean rejects a proof."""
     gate = asyncio.Semaphore(count)
 
     async def check(statement: str, tactics: Sequence[str]) -> None:
         async with gate:
             verdict = await accept(lean, Theorem("lemma", statement), tactics)
         if not verdict.proved:
-            raise UserError(f"{statement}: {list(tactics)} is no proof: {verdict.reason}")
+            raise UserError(f"{statement}: {list(tactics)} is not a proof ({verdict.reason})")
 
     await asyncio.gather(*(check(statement, tactics) for statement, tactics in lemmas.items()))
     return sorted(lemmas.items(), key=lambda lemma: (len(lemma[1]), len(lemma[0]), lemma[0]))
@@ -134,7 +136,7 @@ def is_held_out(statement: str) -> bool:
 
 
 def refuted(seed: int) -> list[str]:
-    """Return false statements: formulas by their truth tables, and FALSE_NUMBERS."""
+    """Return false statements: formulas that their truth tables refute, and FALSE_NUMBERS."""
     rng = random.Random(seed)
     formulas: list[str] = []
     while len(formulas) < FALSE_FORMULAS:
@@ -147,13 +149,13 @@ def refuted(seed: int) -> list[str]:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write the rows as {"theorems": […]}, one a line."""
+    """Write the rows as {"theorems": […]}, with each row on one line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     write_atomically(path, f'{{"theorems": [\n{lines}\n]}}\n'.encode())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Generate lemmas, each checked by Lean.")
+    parser = argparse.ArgumentParser(description="Generate lemmas, and check each with Lean.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", type=int, default=2, help="seed of the test lemmas")
     parser.add_argument("--workers", type=int, default=2)
@@ -173,7 +175,7 @@ def main() -> None:
         ]
         write(DATA / "lean" / f"lemmas_{part}.json", rows)
         lengths = Counter(len(tactics) for _, tactics in chosen)
-        print(f"{part}: {len(rows)} lemmas; by tactics: {dict(sorted(lengths.items()))}")
+        print(f"{part}: {len(rows)} lemmas (number by length of proof: {dict(sorted(lengths.items()))})")
     false = [{"name": f"false_{i}", "statement": statement} for i, statement in enumerate(refuted(args.seed), 1)]
     write(DATA / "lean" / "lemmas_false.json", false)
 

@@ -1,9 +1,9 @@
-"""Extract pairs of a state and a tactic from the proofs in a file of lemmas, with states from real Lean.
+"""Extract pairs of a state and a tactic from the proofs in a file of lemmas. Real Lean computes the states.
 
     python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants 16] [--workers 2]
 
-Only lemmas marked `teach` are used. A variant replaces a variable by a formula or a term. It is kept if Lean accepts
-the same proof for it.
+Only lemmas marked `teach` are used. A variant of a lemma replaces one variable by a formula or a term. A variant is
+kept if Lean accepts the lemma's proof for it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from labs.lean.control import of_lemma
 from labs.lean.pairs import Pair
 from labs.lean.session import Workers
 
-# Replacements of a variable, by its type; x and y are variables.
+# Replacements of a variable, by its type. They contain variables x and y.
 PLACES = {
     "Prop": ("(x ∧ y)", "(x ∨ y)", "(x → y)", "¬x", "(x ↔ y)", "False", "((x ∧ y) → x)", "(x ∨ ¬y)"),
     "Nat": ("(x + y)", "(x * y)", "(x + 2)", "(3 * x)", "0"),
@@ -31,7 +31,7 @@ _STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) :
 
 
 def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    """Replace one variable of a lemma; return None for a statement with variables of other types than Prop or Nat."""
+    """Return a lemma with one variable replaced, or None if its variables are neither all Prop nor all Nat."""
     found = _STATEMENT.fullmatch(lemma["statement"])
     if found is None:
         return None
@@ -53,7 +53,7 @@ async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int,
         found = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
     if not all(found[: len(lemmas)]):
         raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
-    print(f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants were proved by the same proof")
+    print(f"the lemma's proof also proves {sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants")
     return pairs.merged(found)
 
 
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--lemmas", type=Path, default=DATA / "lean" / "lemmas_train.json")
-    parser.add_argument("--variants", type=int, default=16, help="random variants of each lemma")
+    parser.add_argument("--variants", type=int, default=16, help="number of random variants of each lemma")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
@@ -69,7 +69,7 @@ def main() -> None:
     chosen = [row for row in rows if row.get("proof") and row.get("teach")]
     found = asyncio.run(of_lemmas(chosen, args.variants, args.workers, args.seed))
     pairs.write(args.out, found)
-    print(f"{len(found)} pairs of {len(chosen)} lemmas")
+    print(f"wrote {len(found)} pairs from {len(chosen)} lemmas")
 
 
 if __name__ == "__main__":

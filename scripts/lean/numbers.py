@@ -1,6 +1,6 @@
-"""Generate lemmas about natural numbers: families with proofs by rule, and statements to prove by induction.
+"""Generate lemmas about natural numbers: families with known proofs, and statements to prove by induction.
 
-make_lemmas.py finds the proofs by induction with Lean itself.
+make_lemmas.py searches for the proofs by induction with Lean.
 """
 
 import itertools
@@ -26,7 +26,7 @@ def _intros(count: int) -> list[str]:
 
 
 def chains(rng: random.Random) -> Iterator[Lemma]:
-    """Yield equations to rewrite with, in any order: a = b → b = c → a + d = c + d."""
+    """Yield lemmas that `rw` proves, such as a = b → b = c → a + d = c + d. Their hypotheses are in random order."""
     for length, _ in itertools.product((1, 2, 3, 4), range(9)):
         names = list(LETTERS[: length + 1])
         rng.shuffle(names)
@@ -41,7 +41,7 @@ def chains(rng: random.Random) -> Iterator[Lemma]:
 
 
 def orders() -> Iterator[Lemma]:
-    """Yield a ≤ b → a + i ≤ b + j, and chains of ≤."""
+    """Yield lemmas such as a ≤ b → a + i ≤ b + j, and lemmas with chains of ≤."""
     for i, j in itertools.product(range(4), range(1, 7)):
         if i <= j:
             left = "a" + (f" + {i}" if i else "")
@@ -56,7 +56,7 @@ def orders() -> Iterator[Lemma]:
 
 
 def predicates() -> Iterator[Lemma]:
-    """Yield lemmas on predicates of numbers: instances, witnesses, steps from n to n + 1."""
+    """Yield lemmas about predicates of numbers: instances, witnesses, and steps from n to n + 1."""
     for number in (0, 1, 2, 3, 5, 8):
         yield f"(P : Nat → Prop) : (∀ x, P x) → P {number}", ["intro h1", f"exact h1 {number}"]
         yield f"(P : Nat → Prop) : P {number} → ∃ x, P x", ["intro h1", f"exact ⟨{number}, h1⟩"]
@@ -94,7 +94,7 @@ def predicates() -> Iterator[Lemma]:
 
 
 def by_induction() -> Iterator[str]:
-    """Yield statements whose proofs Lean finds with the tactics of `tries`."""
+    """Yield statements that the tactics of `tries` can prove, most of them by induction."""
     yield from ("(n : Nat) : 0 + n = n", "(n : Nat) : 0 * n = 0", "(n : Nat) : 1 * n = n", "(n : Nat) : n * 1 = n")
     yield from ("(n : Nat) : n * 2 = n + n", "(a b : Nat) : a + b = b + a", "(a b c : Nat) : a + b + c = a + (b + c)")
     yield from ("(a b c : Nat) : a + b + c = a + c + b", "(a b c : Nat) : a + (b + c) = b + (a + c)")
@@ -122,7 +122,7 @@ def by_induction() -> Iterator[str]:
 
 
 def tries(state: str) -> list[str]:
-    """Return promising tactics for a state as Lean prints it."""
+    """Return promising tactics for a state in Lean's text format."""
     goal = state.split("\n\n")[0]
     lines = goal.split("\n")
     given = [line.partition(" : ") for line in lines if not line.startswith(("⊢", "case"))]

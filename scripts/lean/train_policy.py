@@ -1,11 +1,11 @@
-"""Train the tiny policy, which answers a state with a tactic, from scratch, and write its GGUF file.
+"""Train the tiny policy, which maps a state to a tactic, from scratch, and write its GGUF file.
 
-    python -m scripts.lean.make_pairs results/lean/taught.jsonl    # in .venv: real Lean
+    python -m scripts.lean.make_pairs results/lean/taught.jsonl    # in .venv, with real Lean
     .venv-train/bin/python -m scripts.lean.train_policy results/lean/taught.jsonl --out data/lean/policy.gguf
 
-It has the embedded model's network and training loop, but is smaller. Its tokenizer has one token for each sign of
-Lean, since llama.cpp returns no probability for a token that is a part of a character. Each pair is seen many times,
-each time under other names of its variables.
+The policy has the embedded model's network and training loop, but fewer parameters. Its tokenizer has one token for
+each sign of Lean, since llama.cpp returns no probability for a token that is a part of a character. Training repeats
+each pair many times, each time with other names for its variables.
 """
 
 import argparse
@@ -32,13 +32,13 @@ from scripts.embedded.texts import IM_END
 from scripts.embedded.train import export, logging
 
 NAME = "qed-rsa tiny Lean policy"
-VOCAB = 512  # tokens
+VOCAB = 512  # most tokens in the vocabulary
 SIGNS = "⊢→∧∨¬↔∃∀≤⟨⟩≠·∣✝←×"  # one token each
 TOKENIZER_PAIRS = 4000
 TOKENS = 700_000
 WARM_UP = 50_000
-BATCH = 3072  # tokens, padding included
-# A prompt begins no thinking: a tactic follows immediately.
+BATCH = 3072  # tokens in a batch, including padding
+# The prompt does not begin thinking. The tactic follows immediately.
 CHAT_TEMPLATE = """\
 {%- for message in messages %}
     {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
@@ -50,14 +50,14 @@ CHAT_TEMPLATE = """\
 
 
 def prompt(pair: Pair) -> str:
-    """Return the request for a tactic as CHAT_TEMPLATE formats it."""
+    """Return the prompt that requests a tactic, as CHAT_TEMPLATE formats it."""
     return f"{IM_START}user\n{asked(pair.state)[0]['content']}{IM_END}\n{IM_START}assistant\n"
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Train byte-level BPE of at most VOCAB tokens with Qwen2's splitting rule, in which SIGNS are merged first.
+    """Train byte-level BPE with at most VOCAB tokens and Qwen2's splitting rule. The merges of SIGNS come first.
 
-    It is learned on whole characters, and then spelled in bytes."""
+    BPE is trained on whole characters. Then its merges are rewritten in bytes."""
     alphabet = dict(_bytes_to_characters())
 
     def spelled(text: str) -> str:
@@ -98,14 +98,14 @@ def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
 
 
 def _bytes_to_characters() -> list[tuple[int, str]]:
-    """Return GPT-2's mapping: printable bytes represent themselves, other bytes characters from U+0100 on."""
+    """Return GPT-2's map of bytes to characters. Bytes that are not printable map to characters from U+0100 on."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in shown]
     return [(byte, chr(byte)) for byte in shown] + [(byte, chr(256 + i)) for i, byte in enumerate(others)]
 
 
 def batches(tokenizer: Tokenizer, given: Sequence[Pair], seed: int) -> Iterator[Batch]:
-    """Yield batches without end."""
+    """Yield training batches of prompts and tactics without end. Only the tactics have weight in the loss."""
     rng, stream = random.Random(seed), drawn(given, seed)
     end = tokenizer.token_to_id(IM_END)
     while True:
@@ -121,7 +121,7 @@ def batches(tokenizer: Tokenizer, given: Sequence[Pair], seed: int) -> Iterator[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", type=Path, help="output of make_pairs")
+    parser.add_argument("pairs", type=Path, help="pairs.jsonl, the output of make_pairs")
     parser.add_argument("--out", type=Path, required=True, help="the GGUF file to write")
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"tokens to train on (default: {TOKENS:,})")
     parser.add_argument("--seed", type=int, default=1)

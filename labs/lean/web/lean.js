@@ -1,10 +1,10 @@
-// Searches in Lean: tables, theorems, trees. What the address says is shown: #/figures, #/SEARCHES/overview,
+// Show searches in Lean: tables, theorems, trees. The address selects the view: #/figures, #/SEARCHES/overview,
 // #/SEARCHES/theorem/NUMBER.
 
 let data = null;
-const MOST = 300; // theorems at once; the rest on demand
-const DEEPEST = 60; // levels that are indented
-const OPENED = 40; // states of a failed search that are open at first, at most
+const MOST = 300; // theorems shown at first
+const DEEPEST = 60; // most levels that are indented
+const OPENED = 40; // the largest failed search whose states are all open at first
 const FATES = { all: () => true, proved: (theorem) => theorem.proved, "not proved": (theorem) => !theorem.proved };
 const chosen = { fate: "all", words: "", hypotheses: true };
 
@@ -31,7 +31,7 @@ function theoremsView(run) {
     more.hidden = found.length <= most;
     more.textContent = `show more (${count(found.length - most)} left)`;
   };
-  const box = h("input", { type: "search", id: "search", value: chosen.words, placeholder: "name or statement", "aria-label": "name or statement to look for",
+  const box = h("input", { type: "search", id: "search", value: chosen.words, placeholder: "name or statement", "aria-label": "find by name or statement",
     oninput: (event) => { chosen.words = event.target.value; draw(MOST); } });
   const chips = Object.entries(FATES).map(([name, is]) => h("button", { type: "button", "aria-pressed": String(name === chosen.fate), onclick: (event) => {
     chosen.fate = name;
@@ -40,14 +40,14 @@ function theoremsView(run) {
   } }, `${name} (${count(run.theorems.filter(is).length)})`));
   draw(MOST);
   return [
-    h("h2", {}, `Theorems: ${run.name}`), h("p", { class: "quiet" }, `Each was searched within ${plural(run.nodes, "node")}. A theorem opens the tree of its search.`),
+    h("h2", {}, `Theorems: ${run.name}`), h("p", { class: "quiet" }, `Each search had at most ${plural(run.nodes, "node")}. Click a theorem to see its search tree.`),
     h("div", { class: "bar" }, box, h("div", { class: "chips" }, chips), shown), list, h("p", {}, more),
   ];
 }
 
 // The tree of a search
 
-/** The rows of a tree as objects, each with its children. A parent was there before; what has none stands at the top. */
+/** Return the root states of a tree as objects with their children. A row's parent precedes it. */
 function grown(rows) {
   const byNumber = new Map(), tops = [];
   for (const [number, parent, tactic, goals, logprob, energy, isOn] of rows) {
@@ -59,7 +59,7 @@ function grown(rows) {
   return tops;
 }
 
-/** The goals of a state: hypotheses can be left out, and what is to be shown stands out. */
+/** Return the element for a state's goals. Conclusions are emphasised, and hypotheses can be hidden. */
 function goalsOf(text) {
   if (!text) return h("p", { class: "goals done" }, "no goals left");
   return h("pre", { class: "goals" }, text.split("\n").map((line) => h("span", { class: line.startsWith("⊢") ? "goal" : line.trim() ? "hypothesis" : null }, line + "\n")));
@@ -70,7 +70,7 @@ function briefly(text) {
   return goals.length > 1 ? `${goals[0]} (and ${goals.length - 1} more)` : goals[0] || (text ? cut(text, 80) : "no goals left");
 }
 
-/** List `states` and all below them, each before its children. */
+/** List `states` and all their descendants, each before its children. */
 function flattened(states) {
   const found = [];
   for (const open = states.toReversed(); open.length;) {
@@ -107,18 +107,18 @@ function treeView(run, theorem, rows) {
   const harvested = theorem.proved ? rows.filter(([number]) => number > theorem.nodes).length : 0, others = Math.max(0, rows.length - harvested - 1);
   return [
     h("h3", {}, "Search tree"),
-    h("p", { class: "quiet" }, `${plural(theorem.nodes, "tactic")} applied in ${plural(theorem.expanded, "state")} led to ${plural(others, "other")}`
-      + `${harvested ? `; harvested, of tactics applied beside the proof once it was found: ${count(harvested)}` : ""}. `
-      + "A state stands below the one that its tactic was applied in, and # is the order in which they were met. What failed, or led to a state that was there, is not in the tree."),
+    h("p", { class: "quiet" }, `The search applied ${plural(theorem.nodes, "tactic")} in ${plural(theorem.expanded, "state")} and reached ${plural(others, "new state")}. `
+      + `${harvested ? `After the proof, other tactics along its path reached ${plural(harvested, "more state")} (harvested). ` : ""}`
+      + "Each state is below the state in which its tactic was applied, and # is its number in the search. The tree omits tactics that failed or led to a known state."),
     h("div", { class: "chips" }, theorem.proved && button("proof", (item) => item.classList.contains("on")), button("open all", () => true), button("close all", () => false), hypotheses),
     scroll("Search tree", tree, "tree-frame"),
   ];
 }
 
-/** The same theorem in other searches. */
+/** Return links to the same theorem in other searches. */
 function elsewhere(run, theorem) {
   const others = data.runs.flatMap((other) => (other === run ? [] : other.theorems.filter((each) => each.statement === theorem.statement).map((each) => [other, each])));
-  return others.length > 0 && h("p", { class: "elsewhere" }, h("span", { class: "quiet" }, "the same theorem: "),
+  return others.length > 0 && h("p", { class: "elsewhere" }, h("span", { class: "quiet" }, "the same theorem in other searches: "),
     others.map(([other, each], at) => [at > 0 && " · ", h("a", { href: treeOf(other, each) }, other.name), ` ${each.proved ? `✓ ${plural(each.at, "node")}` : "✗"}`]));
 }
 
@@ -130,11 +130,11 @@ function theoremView(run, theorem) {
     .catch((error) => place.replaceChildren(h("p", { class: "warning" }, `The tree can't be shown: ${error.message}`)));
   const step = (by, words) => { const next = neighbour(run, theorem, by); return next && h("a", { class: "button", href: treeOf(run, next) }, words); };
   return [
-    h("div", { class: "bar" }, h("a", { class: "button", href: listOf(run) }, "↑ all theorems"), step(-1, "← before"), step(1, "next →")),
+    h("div", { class: "bar" }, h("a", { class: "button", href: listOf(run) }, "↑ all theorems"), step(-1, "← previous"), step(1, "next →")),
     h("h2", {}, theorem.name, " ", fate(theorem)),
     code(theorem.statement, "statement"),
     h("dl", { class: "facts short" }, fact("searches", run.name), fact("nodes", `${count(theorem.at ?? theorem.nodes)} of ${count(run.nodes)}`), fact("ended", !theorem.proved && [theorem.reason, theorem.why].filter(Boolean).join(": ")),
-      fact("tactics of the proof", theorem.proved && count(theorem.tactics)), fact("time", seconds(theorem.seconds)), fact("came to nothing", failures)),
+      fact("tactics of the proof", theorem.proved && count(theorem.tactics)), fact("time", seconds(theorem.seconds)), fact("tactics without a new state", failures)),
     elsewhere(run, theorem),
     theorem.lean && [h("h3", {}, "Proof"), scroll("Proof", h("pre", { class: "proof" }, theorem.lean), "proof-frame")],
     place,
@@ -150,13 +150,13 @@ const texts_ = (number, theorem) => {
   return parts.get(id);
 };
 
-/** The theorem that stands so many places behind in the list as it is chosen. */
+/** Return the theorem `by` places after this theorem in the filtered list, if there is one. */
 function neighbour(run, theorem, by) {
   const found = listed(run).includes(theorem) ? listed(run) : run.theorems;
   return found[found.indexOf(theorem) + by];
 }
 
-// What is shown
+// Views and navigation
 
 function figuresView() {
   return [h("h2", {}, "Figures"), data.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)), data.tables.map(tableView)];
@@ -208,5 +208,5 @@ unpacked(byId("data").textContent).then((found) => {
   show();
   addEventListener("hashchange", show);
   addEventListener("keydown", onKey);
-  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); }); // "#main" is no view
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); }); // the address "#main" is not a view
 }).catch((error) => byId("main").prepend(h("p", { class: "warning" }, `This page can't be shown in full: ${error.message}. Use a browser of 2023 or later.`)));

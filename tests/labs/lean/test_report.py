@@ -35,7 +35,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     # Five won and one lost: 2 * (1 + 6) of 64 patterns of signs are as far from 0.
     assert gains["won, lost"] == gains["won, lost (first)"] == ["-", "5, 1"]
     assert gains["minus before"][1].startswith("+50.0 [") and gains["p"] == ["-", "0.219"]
-    assert gains["proved to learn from"] == ["-", "2 of 3"] and gains["pairs"] == ["-", "1,234"]
+    assert gains["training theorems proved"] == ["-", "2 of 3"] and gains["pairs"] == ["-", "1,234"]
     assert energy["difference"][0].startswith("+12.5 [") and energy["won, lost"] == ["1, 0"]
     assert energy["AUC"] == ["0.875"] and energy["own"] == ["0.750"] and energy["p"] == ["1.000"]
     at = taken["searches"].index("iteration 0")  # proved with nodes 1 2 3 6 8 8
@@ -65,7 +65,7 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     trajectories.part(own / "trajectories", "t2").with_suffix(".json").write_text("{}")  # its tree is not there yet
     searches.searched(searches.record(results / "lean" / "iteration_0.2026-01-01") / "eval", 1, 2)  # put aside
     found = lean.read(results / "lean")
-    assert [each.label for each in found.searches] == ["first policy", "iteration 0, to learn from", "iteration 0"]
+    assert [each.label for each in found.searches] == ["first policy", "iteration 0, training set", "iteration 0"]
     assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
     assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
     monkeypatch.setenv("COLUMNS", "80")

@@ -338,9 +338,9 @@ def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_no_order_is_made_of_what_is_no_number(value: float) -> None:
-    with pytest.raises(ValueError, match="no log probability"):
+    with pytest.raises(ValueError, match="log probability"):
         run(Toy({0: {"a": (value, 1)}}))
-    with pytest.raises(ValueError, match="no energy"):
+    with pytest.raises(ValueError, match="energy"):
         run(Toy(DEEP, lambda state: value))
 
 

@@ -99,7 +99,7 @@ def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asy
             assert step.state is None and step.error and "\n" not in step.error, tactic
         for hole in ("sorry", "exact sorryAx _ false", "have h : p ∧ q := by sorry\nexact h", "exact ⟨hp, sorry⟩"):
             assert (await session.run(PAIR, ["intro hp hq", hole])).error.startswith("refused: ")
-            assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "it uses sorry"  # behind the guard
+            assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "the proof uses sorry"  # behind the guard
         escaped = await session._ask(PAIR, ("intro hp hq", "exact ⟨hp, hq⟩\n#print Nat"))
         assert escaped.state is None and escaped.error
 
