@@ -131,7 +131,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         policy, out = iteration_of(own), own / "orders"
         served.check_embeds(policy, config)
         chosen = checked(lean, chosen, where, config)
-        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy"
+        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])

@@ -37,7 +37,7 @@ TRAINED_KEYS = {
 }  # fmt: skip
 COUNTS = {"counts", "failures", "reasons", "dropped", "malformed"}  # objects whose keys vary
 NEVER_PINNED = (".png", ".gguf", ".log", ".safetensors", ".checkpoint", ".lock", ".npz")
-TRAINS = re.compile(r": training on \d+ |states embedded by")  # printed before the first training
+TRAINS = re.compile(r": training on \d+ | embedded \d[\d,]* states")  # printed before the first training
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 
 
@@ -129,7 +129,7 @@ class Normal:
 
 def squeezed(line: str) -> str:
     """Replace figures, digests of weights and kinds of failures in a line, and squeeze its blanks."""
-    line = re.sub(r"^(tactics without .*?|not proved|tactics that .*?): .*", r"\1: #", line)
+    line = re.sub(r"^([a-z ,]*(?:by reason|by kind)[a-z ]*): .*", r"\1: #", line)
     line = re.sub(r"[+-]?\d[\d.,k]*", "#", re.sub(r"@[0-9a-f]{12}|(?<=\()[0-9a-f]{12}(?=\))", "@#", line))
     return re.sub(r"(?<= )-(?= |$)", "#", re.sub(r"[ -]{2,}", " ", line)).strip()
 
