@@ -68,7 +68,7 @@ class Problem:
 
     @property
     def is_proof(self) -> bool:
-        """Whether the problem asks for a proof. A proof has no answer to vote on."""
+        """True if the problem asks for a proof. A proof has no answer to vote on."""
         return self.answer_type == PROOF
 
 
@@ -167,12 +167,12 @@ class Completion:
 
     @property
     def filtered(self) -> bool:
-        """Whether the server's content filter ended the completion."""
+        """True if the server's content filter ended the completion."""
         return end_of(self.finish_reason) == FILTERED
 
     @property
     def empty(self) -> bool:
-        """Whether the reply ended normally but contains no text."""
+        """True if the reply ended normally but contains no text."""
         return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
 
     @property
@@ -220,8 +220,8 @@ class Stage(Population):
 
 
 def carried(completion: Completion, config: Carrying) -> str:
-    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after thinking, "full" all
-    text, and "tail" the last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
+    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after thinking, "full"
+    all text, and "tail" the last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
     if config.CARRY == "answer":
         return completion.text
     whole = f"{completion.thinking}\n\n{completion.text}".strip()
