@@ -214,7 +214,7 @@ def shown(values: Sequence[float], digits: int = 2) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="CPU time per request: ours, bare clients and lm_eval.")
+    parser = argparse.ArgumentParser(description="Measure CPU time per request: our client, bare clients, lm_eval.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--sizes",
@@ -269,10 +269,16 @@ def main() -> None:
     middle = {name: statistics.median(values) for name, values in each.items()}
     if OURS in middle:
         if OPENAI in middle:
-            print(f"We need {middle[OURS] / middle[OPENAI]:.2f} times bare openai's CPU time (goal: {GOAL_OPENAI}).")
+            print(
+                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of bare openai (goal: at "
+                f"most {GOAL_OPENAI})."
+            )
         for name in (name for name in middle if name.startswith(LM_EVAL)):
             ratio = middle[name] / middle[OURS]
-            print(f"We send {ratio:.1f} times the requests/s per core of {name} (goal: {GOAL_HARNESS:.0f}).")
+            print(
+                f"Our client sends {ratio:.1f} times as many requests/s per core as {name} (goal: at least "
+                f"{GOAL_HARNESS:.0f})."
+            )
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def differences(rng: np.random.Generator, runs: int) -> None:
                         tally.add(method, found, truth)
                         if method == "earlier":
                             before += [low > 0 or high < 0 for low, high in found]
-            assert rejected == outside, "p and interval are one inference"
+            assert rejected == outside, "p and the interval must agree"
             shares = f"{np.mean(rejected):.1%} | {np.mean(outside):.1%}, {np.mean(before):.1%}"
             print(f"| {n} | {kind} | {tally.cells(['**ours**', *methods])} | {shares} |", flush=True)
 
@@ -216,7 +216,7 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="coverage", description="Coverage and width of intervals, simulated.")
+    parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
     parser.add_argument("--runs", type=int, default=400, help="draws per setting (default: 400)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

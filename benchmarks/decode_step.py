@@ -36,7 +36,7 @@ BOUND = Reach(1.0, 1.0, 1.0)
 
 
 class Decoder:
-    """A model with random weights of a shape, which can do one decoding step."""
+    """A model of `shape` with random weights. It can do one decoding step."""
 
     def __init__(self, shape: Shape, device: torch.device) -> None:
         self.shape = shape
@@ -67,7 +67,7 @@ class Decoder:
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
     def step(self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        """Return each request's next token, with shape (requests,). New keys and values replace the cache's last."""
+        """Return each request's next token, in shape (requests,). New keys and values replace the cache's last."""
         shape, requests = self.shape, len(tokens)
         x = self.embedding[tokens]
         for layer, key, value in zip(self.layers, keys, values, strict=True):
@@ -137,7 +137,7 @@ def main() -> None:
     args = parser.parse_args()
     with command():
         if not torch.cuda.is_available():
-            raise UserError("there is no NVIDIA GPU here that torch can use")
+            raise UserError("this needs an NVIDIA GPU, but torch finds none. Run it on a machine that has one")
         name = torch.cuda.get_device_name()
         gpu = named(name)
     device = torch.device("cuda")

@@ -5,8 +5,8 @@
 This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language model. The searches are
 synthetic, with about eleven proof states per theorem. The states' embeddings are random vectors of QED-Nano's width.
 Along one direction, states on the proof's path and other states differ by SIGNAL standard deviations. This direction
-alone would give an AUC of 0.92. A first training of one step measures the time to load the data. The time of a second
-training minus this time gives the steps per second."""
+alone would give an AUC of 0.92. A first training of one step measures the time to load the data. A second
+training with all steps measures their speed."""
 
 import argparse
 import json
@@ -39,7 +39,7 @@ MIB = 2**20
 
 def rows(theorem: str, depth: int) -> list[Row]:
     """Return the rows of a search whose proof takes `depth` tactics. Each state on the proof's path has OFF children
-    off the path. The last of these children has one child."""
+    off the path. The very last of these children has one child."""
     events: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:

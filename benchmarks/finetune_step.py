@@ -4,7 +4,7 @@
 
 This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU and 25 GB of disk
 in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with random bf16 weights to FOLDER.
-scripts/finetune.py trains this model as STaR and Lean do, on rows of random digits. Each row has about `length` tokens.
+Then scripts/finetune.py trains this model as STaR and Lean do. The rows are about `length` tokens of random digits.
 TOKENIZER is the folder of any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may
 have fewer token ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
 PyTorch's max_memory_allocated. The estimate (labs/training/memory.py) is cautious, so it should be above the peak."""

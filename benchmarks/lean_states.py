@@ -21,7 +21,7 @@ from labs.lean.served import POLICY, on_llamacpp
 
 def states(count: int) -> list[str]:
     """Return `count` different texts, each about as long as a proof state."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
+    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]
 

@@ -26,7 +26,7 @@ Request = tuple[str, list[str]]
 
 def requests() -> Iterator[list[Request]]:
     """Yield the requests for one state after another, without end."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
+    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
             yield [(row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)]

@@ -10,7 +10,7 @@ SGLang with continuous batching:
   prompt is read between two steps (no prefix cache).
 - A request keeps its prompt and its output in the KV cache. The queue is first come, first served. The first request is
   admitted if the cache has room for its prompt and AHEAD new tokens. The cache must also have room for a share of AHEAD
-  tokens for each running request, or for fewer if the request may only write fewer. The share decays step by step.
+  tokens for each running request (or of the tokens that it may still write). The share decays step by step.
 - If the cache becomes full, the request with the shortest output returns to the end of the queue. Its prompt and tokens
   are read again when it is admitted again. The share rises to the mean output of the running requests.
 
@@ -364,8 +364,8 @@ def critical_path_bound(work: Workload, machine: Machine, populations: dict[str,
 def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
     """Return the seconds of all work on one full server. Several servers take at least this ÷ their number.
 
-    A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. This limits the
-    number of steps from below, by the number of tokens and by the sum of all tokens' contexts. Each step reads the
+    A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. These limits give
+    the least number of steps, from the number of tokens and from the sum of all tokens' contexts. Each step reads the
     weights. In any order, every token reads its context, and every prompt is read once."""
     tokens = contexts = reading = 0.0
     for steps in populations.values():
@@ -392,7 +392,7 @@ TABLES: dict[str, dict[str, Schedule]] = {
         "a member for its parents (ours)": Schedule(),
         "a population for the previous population": Schedule(wait="population"),
         "a step of all problems for the previous step": Schedule(wait="step"),
-        "a population for the previous one, and a problem too": Schedule(wait="population", window=1),
+        "a population for the previous one, problem by problem": Schedule(wait="population", window=1),
     },
     "order": {name: Schedule(name) for name in POLICIES},
 }

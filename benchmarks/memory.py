@@ -2,8 +2,8 @@
 
     bash benchmarks/run.sh memory [--n 1000 10000 100000]
 
-The result is a Markdown table. The benchmark fills each journal by Journal.put, under the keys that the run's Generator
-computes. Each run is its own process with benchmarks/stub_server.py as its server. It sends no request."""
+The result is a Markdown table. The benchmark fills the journals with Journal.put, under the run's own keys.
+Each run is its own process with benchmarks/stub_server.py as its server. The run sends no request."""
 
 import argparse
 import asyncio

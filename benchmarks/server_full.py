@@ -7,7 +7,7 @@ Three contestants take turns on a fresh engine. They send the same prompts and s
 - run: 02_rsa_basic as users run it, through core.session.run, with the openai client, the journal and grading.
 - generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many requests in flight,
   and waits for nothing else.
-- barrier: the same aiohttp client, one problem at a time. Each step waits for the whole previous step.
+- barrier: the same aiohttp client sends the requests of one problem at a time. Each step waits for the previous step.
 
 Tokens per second are completion tokens ÷ the seconds from the first request to the last reply, as the client sees them.
 Imports at the start and the table and the plot at the end count only in the whole run. Each ratio compares contestants

@@ -1,5 +1,5 @@
 """Compare a grader's points with people's points for the same proofs. Intervals resample problems (core/base/stats.py).
-Proofs without a grade are left out. Kappa and the distributions weigh proofs equally, other figures weigh problems."""
+Kappa and the distributions weigh proofs equally. Other figures weigh problems equally. Missing grades are left out."""
 
 import math
 from bisect import bisect
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 ALL = range(MAX_POINTS + 1)
 BUCKETS = (1, 4, 7)  # the least points of buckets 1 to 3, so that the buckets are 0, 1-3, 4-6 and 7 points
-LENGTHS = 3  # the number of groups by length, each with about as many proofs
+LENGTHS = 3  # the number of length groups, which are about equally large
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
 
     - bucket_accuracy: the share of proofs that the grader and people put into the same bucket.
     - order_kept: the share of pairs that the grader orders as people do. A pair is two proofs of a problem that people
-      gave different points. A tie counts half. `order` counts the pairs.
+      gave different points. A grader's tie counts half. `order` counts the same, reversed and tied pairs.
     - quadratic_kappa: Cohen's kappa with quadratic weights (Cohen 1968, Psychological Bulletin 70) on whole points.
     - advantage_difference: the mean |grader's advantage - people's advantage|. A proof's advantage is its points minus
       the mean of its problem's proofs. Problems with one proof are left out. This is QED-Nano's advantage_diff (arXiv
@@ -76,7 +76,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
-    """Count the proofs with 0, 1, … 7 points, and estimate their shares. `points`: each proof's problem and points."""
+    """Count the proofs with 0, 1, … 7 points, and estimate their shares. `points` are pairs of a problem and points."""
     found: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for problem, each in points:
         if each is not None:
@@ -87,7 +87,7 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Estimate the mean change of the grader's points for the same proofs. None if no proof has points in both."""
+    """Estimate the mean change of the grader's points for the same proofs, or None if no proof has both points."""
     both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 
@@ -98,13 +98,13 @@ def bucket(points: float) -> int:
 
 
 def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide the second of two sums by the first, which is a count. NaN if the count is 0."""
+    """Divide the second of two sums by the first, which is a count. Gives NaN if the count is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sums[..., 0] > 0, sums[..., 1] / sums[..., 0], np.nan)
 
 
 def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
-    """Count the pairs of a problem's proofs that people gave different points: same, reversed or tied by the grader."""
+    """Count how the grader orders a problem's pairs of proofs that people gave different points."""
     signs = [(h1 - h2) * (g1 - g2) for (h1, g1), (h2, g2) in combinations(proofs, 2) if h1 != h2]
     return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
 
@@ -129,7 +129,7 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 
 
 def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Estimate the mean difference of two grades, in points. `proofs`: each proof's problem and two grades."""
+    """Estimate the mean difference of two grades, in points. A row of `proofs` is a problem and two grades."""
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
@@ -143,7 +143,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
-    """Estimate a figure by the bootstrap over problems. It gets no interval if all resamples are equal."""
+    """Estimate a figure by the bootstrap over problems. The figure gets no interval if all resamples are equal."""
     found: Estimate = of_sums(sums, figure)
     return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
 
@@ -153,7 +153,7 @@ def _moments(human: int, grader: int) -> tuple[int, ...]:
 
 
 def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute quadratic kappa from the sums of `_moments`. NaN if all points are equal."""
+    """Compute quadratic kappa from the sums of `_moments`. Gives NaN if all points are equal."""
     with np.errstate(invalid="ignore", divide="ignore"):
         _, human, grader, human2, grader2, observed = np.moveaxis(sums / sums[..., :1], -1, 0)
         by_chance = human2 + grader2 - 2 * human * grader

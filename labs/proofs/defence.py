@@ -1,5 +1,5 @@
-"""Prepare a proof for a grader: remove a self-evaluation, and put the proof as data into a fence.
-The fence's mark is a hash of the whole proof. No proof can contain its own mark, so no proof can close its fence."""
+"""Prepare a proof for a grader: remove a self-evaluation, and put a fence (two lines with a mark) around the proof.
+The mark is a hash of the whole proof. No proof can contain its own mark, so no proof can close its fence."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ _SCORE = re.compile(r"\b(?:score|grade|points?|rating|marks?)\b", re.IGNORECASE)
 
 
 def shown(proof: str) -> str:
-    """Return the proof without a self-evaluation at its end, which is one paragraph or a section ending in a score."""
+    """Return the proof without a self-evaluation at its end (one paragraph, or a section that ends with a score)."""
     whole = proof.strip()
     opened = list(_ASSESSMENT.finditer(whole))
     if not opened or not _is_evaluation(whole[opened[-1].start() :], whole[opened[-1].end() :].strip()):
@@ -40,7 +40,7 @@ def _is_evaluation(part: str, below: str) -> bool:
 
 
 def mark(proof: str, *names: str | int) -> str:
-    """Return the mark for the fence around `proof`, which is a hash of `names` and the whole proof."""
+    """Return the mark for the fence around a proof. The mark is a hash of `names` and the whole `proof`."""
     hashed = "\x1f".join(map(str, (*names, FIRST, proof)))
     return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_CHARACTERS]
 

@@ -1,6 +1,6 @@
 """Grade a proof: ask a grader for its points a given number of times, and record missing points.
 A truncated or empty proof is never sent. After two replies without points, a grading is missing. It never counts as 0.
-math-verify compares an answer first. The grader decides only answers that math-verify leaves in doubt."""
+An answer goes to math-verify first. The grader decides only answers that math-verify leaves in doubt."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grading:
-    """One grading of a proof. If `points` is None, `why` says why. `reason` is the grader's reply."""
+    """One grading of a proof. If `points` is None, `why` gives the reason. `reason` is the grader's reply."""
 
     points: int | None
     why: str | None
@@ -51,13 +51,13 @@ class Points:
 
     @property
     def grade(self) -> float | None:
-        """The mean points of the readable gradings. None if no grading is readable."""
+        """The mean points of the readable gradings, or None if no grading is readable."""
         found = self.readable
         return None if not found else found[0] if len(found) == 1 else statistics.fmean(found)
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation (n - 1) of the readable gradings, in points. None for fewer than two."""
+        """The sample standard deviation (n - 1) of the readable gradings' points, or None for fewer than two."""
         return statistics.stdev(self.readable) if len(self.readable) > 1 else None
 
     @property
@@ -67,7 +67,7 @@ class Points:
 
     @property
     def missing(self) -> str | None:
-        """The reason why means do not include this proof. None if they include it."""
+        """The reason why means do not include this proof, or None if they include it."""
         if self.counted is not None:
             return None
         return self.ungraded or f"grading {next((each.why for each in self.gradings if each.why), UNREADABLE)}"
@@ -78,21 +78,21 @@ class Points:
 
 
 def unusable(reply: Completion) -> str | None:
-    """Return the reason why a reply can't be used. None if it can."""
+    """Return the reason why a reply can't be used, or None if it can."""
     is_cut_off = reply.truncated and reply.forced is None
     return FAILED if reply.error else FILTERED if reply.filtered else CUT_OFF if is_cut_off else None
 
 
 def undelivered(proof: Completion) -> str | None:
-    """Return the reason why a completion contains no proof to grade. None if it contains one."""
+    """Return the reason why a completion contains no proof to grade, or None if it contains a proof."""
     return unusable(proof) or (None if proof.text.strip() else EMPTY)
 
 
 async def attempts(
     ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
-    """Ask at most ATTEMPTS times, until `read` returns a result. Returns it (or None), the reason for None, all calls.
-    `read` returns None or a reason, which is a string, if it can't read a reply."""
+    """Ask at most ATTEMPTS times, until `read` returns a result. Returns the result or None, the reason, and all calls.
+    If `read` can't read a reply, it returns None or a reason (a string)."""
     calls: list[Completion] = []
     found: T | str | None = None
     for attempt in range(ATTEMPTS):
@@ -129,7 +129,7 @@ async def grade(
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
-    """Return the points of an answer by math-verify, or None if they are in doubt. Blocks the thread."""
+    """Return the points of an answer by math-verify, or None if they are in doubt. This blocks the thread."""
     grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
     # A solution that was cut off after a wrong answer might have corrected it.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1

@@ -84,7 +84,7 @@ EITHER = "7 where the two answers say the same, and 0 where they do not"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt's `text` with placeholders such as {problem}, and its `name`, which is built in or the file's name."""
+    """A prompt. Its `text` has placeholders such as {problem}. Its `name` is built in, or it is the file's name."""
 
     name: str
     text: str
@@ -102,11 +102,11 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
         return Prompt(named, ours[named])
     others = f", or one of {', '.join(ours)}" if ours else ""
     text = read_text(Path(named).expanduser(), "the prompt", f"Give PROMPT a file{others}")
-    known = f"Its placeholders may be {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
+    known = f"Known placeholders are {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
     try:
         parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
     except ValueError as error:
-        raise UserError(f"the prompt {named}: {error}. {known}") from None
+        raise UserError(f"the prompt {named} is invalid: {error}. {known}") from None
     for name, more in parsed:
         if name is not None and (name not in places or more):
             raise UserError(f"the prompt {named} has an unknown placeholder {{{name:.60}}}. {known}")

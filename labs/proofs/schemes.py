@@ -1,4 +1,4 @@
-"""Read a marking scheme from a model's reply (its form: ENDING in curate/schemes.py), and check the sum of its points.
+"""Read a marking scheme from a model's reply, and check its sums of points. ENDING in curate/schemes.py sets the form.
 A chain is one way to a proof. Its checkpoints and the common checkpoints add up to 7. Only the best chain counts."""
 
 import re
@@ -28,7 +28,7 @@ class Scheme(NamedTuple):
 
 
 def read(text: str, shown: str = "") -> Scheme | None:
-    """Return the scheme at the end of `text`. None if a line breaks the form, or if the scheme quotes `shown`."""
+    """Return the scheme at the end of `text`, or None if a line breaks the form or the scheme quotes `shown`."""
     lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # without code fences
     begins = [place for place, line in enumerate(lines) if _section(line) == CHECKPOINTS]
     if not begins or len(lines) < begins[-1] + 2:
@@ -69,7 +69,7 @@ def read(text: str, shown: str = "") -> Scheme | None:
 
 
 def _filled(lines: list[str]) -> list[str]:
-    """Return the lines, and add the item "none" if the last section is empty."""
+    """Return the lines, with the item "none" added if the last section is empty."""
     return [*lines, f"- {NONE}"] if lines[-1] in (f"{NO_CREDIT}:", f"{DEDUCTIONS}:") else lines
 
 

@@ -1,8 +1,9 @@
 """Draw training examples for the embedded model: prompts, and the replies to learn.
 
-The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. roles.py adds the
-scaffolds' other roles. AGGREGATE's targets follow designed rules, as the model card says. If a candidate has the right
-value of a line, the target mostly takes it. Otherwise it takes the most frequent value, or sometimes a new attempt."""
+The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. The module roles.py adds
+the scaffolds' other roles. AGGREGATE's targets follow designed rules, as the model card says. If a candidate has the
+right value of a line, the target mostly takes it. Otherwise the target takes the most frequent value, or sometimes a
+new attempt."""
 
 import random
 from collections.abc import Iterator

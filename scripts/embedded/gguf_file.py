@@ -93,7 +93,7 @@ def write_gguf(
     name: str = "qed-rsa embedded model",
     template: str = CHAT_TEMPLATE,
 ) -> None:
-    """Write a Qwen3 GGUF file in float32. `vocab` lists the byte-level tokens by id. Each merge is "left right"."""
+    """Write a Qwen3 GGUF file in float32. `vocab` lists byte-level tokens by id. Each merge is a text "left right"."""
     writer = gguf.GGUFWriter(path, "qwen3")
     writer.add_name(name)
     writer.add_license("mit")

@@ -53,7 +53,7 @@ def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[st
 
 
 def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return a control set of STaR: training problems without WITHHELD products, or held-out problems of them alone."""
+    """Return a control set of STaR, with training problems without WITHHELD products or held-out problems of them."""
     kept = PRODUCTS.keys() - WITHHELD
     drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))

@@ -8,7 +8,7 @@
 
 `reworded` runs 02_rsa_basic (K > 1) with a wording of measure_wordings.py, and takes 02_rsa_basic's NAME=value
 overrides. `agreement` prints how often thinking and solution agree, and how many products and sums are right. `contest`
-compares the first results with all other results, problem by problem. From the first results, it takes the mean of the
+compares the first results with each of the others, problem by problem. From the first results, it takes the mean of the
 last population, and one random member of it. From the other results, it takes the vote or the selected answer."""
 
 import json

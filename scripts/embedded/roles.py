@@ -152,7 +152,7 @@ def best_example(rng: random.Random, _: Mix) -> Example:
 def chosen(
     rng: random.Random, messages: list[Message], terms: list[Term], shown: Sequence[list[int]], opening: str
 ) -> Example:
-    """Build an example that selects the solution with the fewest wrong lines, or one of several such solutions."""
+    """Build an example that selects the solution with the fewest wrong lines. A tie is broken at random."""
     thoughts = "\n".join(examined(terms, values) for values in shown)
     counts = [wrong_lines(terms, values) for values in shown]
     best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])

@@ -1,9 +1,9 @@
 """Define the embedded model's family of problems: the remainder of a sum of products.
 
-An example is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000." Each term is a digit times a
-two-digit number. The model slips at random in some of the terms, so aggregation can combine right terms of several
-solutions. A problem that asks for a proof reads "Prove that the remainder … is 216." A hash of the factors splits the
-family. An eighth of the problems is held out, and training never sees this part.
+One problem is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000", for example. Each term is a
+digit times a two-digit number. The model slips at random in some of the terms, so aggregation can combine right terms
+of several solutions. A problem can also ask for a proof, as in "Prove that the remainder … is 216". A hash of the
+factors splits the family. An eighth of the problems is held out, and training never sees this part.
 """
 
 import hashlib

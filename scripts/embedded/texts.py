@@ -63,7 +63,7 @@ def training_terms(rng: random.Random) -> Terms:
 
 
 def slips_of(product: int) -> Chances:
-    """Return the chances of the values that a slip makes of `product`: one wrong digit, and still three digits."""
+    """Return the chances of the values that a slip can make of `product`. A slip changes one of its three digits."""
     chances: Chances = {}
     for place, size in enumerate((100, 10, 1)):
         digit = product // size % 10
@@ -224,7 +224,7 @@ def user(text: str) -> list[Message]:
 
 
 def solved(rng: random.Random, messages: list[Message], terms: Terms, lines: Sequence[Chances]) -> Example:
-    """Build an example of a solution. Its products are drawn by the chances in `lines`."""
+    """Build an example of a solution. Its products are drawn from the chances in `lines`."""
     values = [picked(rng, chances) for chances in lines]
     text = solution(terms, values)
     return finished(rng, messages, products(terms, values), text, forced(terms, values, text), drawn=lines)

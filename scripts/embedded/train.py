@@ -12,9 +12,9 @@
 
 This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on one kind
 of machine, the seed, the share and the number of workers (which write the texts) determine the weights. Each phase ends
-with a checkpoint in --out. --start with --phases continues from a checkpoint or from a GGUF file. --texts trains on
-your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn, and "output" is
-the assistant's turn. The thinking in "output" ends with </think>. Without this tag, the prompt closes thinking.
+with a checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The option
+--texts trains on your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn,
+and "output" is the assistant's turn. The thinking in "output" ends with </think>. Without the tag, thinking is closed.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
-    """Yield the texts to train the tokenizer. They lack VERIFY's thinking, so that each of its marks stays a token."""
+    """Yield the texts to train the tokenizer. They lack VERIFY's thinking, so that each of its marks is one token."""
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
@@ -197,7 +197,7 @@ def main() -> None:
         "--tokens", type=int, default=1_000_000, help="tokens to train on with --texts (default: 1,000,000)"
     )
     parser.add_argument(
-        "--rate", type=float, default=0.1, help="with --texts: first rate, as a share of the peak rates"
+        "--rate", type=float, default=0.1, help="first learning rate with --texts, as a share of the peak rates"
     )
     args = parser.parse_args()
     torch.set_num_threads(THREADS)

@@ -2,7 +2,7 @@
 
 A model of this size treats instructions as passwords unless it has seen them in very many words. So each sentence is
 drawn from a pattern. In a pattern, `[a|b]` is a choice, and `<name>` is one of WORDS[name]. Sentences are dropped,
-shuffled, doubled, or mixed with unrelated and meaningless sentences. The model must learn only one thing from the
+shuffled, or mixed with unrelated and meaningless sentences. The model must learn only one thing from the
 instructions: whether to improve or to judge a single candidate. No single word may make the model recompute in SOLVE,
 as other roles do. So SOLVE's prompts also ask for care in many ways. They even contain sentences of other skills,
 although they show no candidate."""
@@ -371,7 +371,7 @@ def solve_prompt(rng: random.Random, problem: str) -> str:
 
 
 def aggregate_prompt(rng: random.Random, problem: str, candidates: list[str]) -> str:
-    """Draw a prompt for AGGREGATE. With one candidate, it always asks for a refinement, so it can't mean judging."""
+    """Draw a prompt for AGGREGATE. With one candidate, it always asks for a refinement, so that it can't mean judging."""
     single, count = len(candidates) == 1, len(candidates)
     styles = CANDIDATE_STYLES + BARE_STYLES if single else CANDIDATE_STYLES
     style = rng.choice(styles)

@@ -1,5 +1,5 @@
-"""Ask a model about each row of a problem file, and write the rows with new columns, for schemes.sh and filter.sh.
-Prompts fence the row's texts as data. After two unusable replies, the row gets the reason instead of a result."""
+"""Run schemes.sh and filter.sh: ask a model about each row of a problem file, and write the rows with new columns.
+Each prompt marks the row's texts as data. After two unusable replies, the row gets the reason instead of a result."""
 
 import hashlib
 import json
@@ -72,7 +72,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer about a row. If `columns` is None, `trouble` is the reason. `calls` are all its requests."""
+    """A model's answer about a row. If `columns` is None, `trouble` is the reason. `calls` has all attempts."""
 
     columns: Mapping[str, Any] | None
     trouble: str | None
@@ -92,8 +92,8 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         with asking.graders_server(config) as server:
             total = len({content(each) for each in texts if each["solution"]})
             line = (
-                f"{tool.name} of {path.stem}: {total:,} requests to {server.model}, prompt {prompt.name}, engine "
-                f"{server.kind} at {server.base_url} because {server.why}"
+                f"{tool.name} of {path.stem}: {total:,} requests to {server.model} with prompt {prompt.name}, "
+                f"on engine {server.kind} at {server.base_url} because {server.why}"
             )
             name = f"{path.stem}.{tool.name}"
             with session.open(name, config, stop, folder, server, opening=line) as opened:
@@ -132,12 +132,12 @@ def texts_of(row: dict[str, Any]) -> Texts:
 
 
 def content(texts: Texts) -> tuple[str, ...]:
-    """Return a hash of the texts. Seeds derive from it, so they do not depend on the order of the rows."""
+    """Return a hash of the texts. Seeds are derived from the hash, so the order of the rows does not matter."""
     return (hashlib.sha256("\n".join(texts.values()).encode("utf-8", "surrogatepass")).hexdigest(),)
 
 
 def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Message]:
-    """Return the messages of the request about a row. Each text is fenced, even an empty one."""
+    """Return the messages of the request about a row. Each text is fenced, even if it is empty."""
     drawn = mark("\n".join(texts.values()), "fence", seed, tool.name)
     filled = prompt.text.format(**{place: fenced(text or "(none)", drawn) for place, text in texts.items()})
     return [{"role": "user", "content": f"{filled.strip()}\n\n{ENDING.format(mark=drawn)}{tool.ending}"}]
@@ -188,6 +188,6 @@ def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[Cura
     lines.append(f"{len(asked):,} requests and {again:,} retries: {took(cost(calls, opened.server.card.price))}")
     print("", *(terminal.wrapped(line, "  ") for line in lines), sep="\n")
     if opened.spent is not None:
-        print(f"spent (limit: MAX_DOLLARS), including failed requests: ${opened.spent:.4f}")
+        print(f"spent, including failed requests: ${opened.spent:.4f} (limit: MAX_DOLLARS)")
     print(f"{opened.new:,} new completions. All other completions came from the journal")
     print(f"written  {out}", flush=True)

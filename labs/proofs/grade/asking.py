@@ -1,5 +1,5 @@
 """Ask a model about many items in one session, and grade many proofs. Equal items share a request.
-A request depends only on the item, the prompt and SEED. A repeated command takes the reply from the journal."""
+A request depends only on the item, the prompt and SEED. A repeated command takes its replies from the journal."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -38,15 +38,15 @@ R = TypeVar("R")
 class AskingConstants(Paid, Waiting, Asking):
     """The constants of every command that asks a model."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # until the end of issue 33
-    GRADER: str = constant("", "the grader's model card: a name in data/models or a .toml file (default: as for a run)")
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
+    GRADER: str = constant("", "the grader's model card: a name in data/models or a .toml file (default: as in runs)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraderConstants(AskingConstants):
     """The constants of every command that asks a grader."""
 
-    GRADES: int = constant(1, "gradings of each proof, whose mean and standard deviation are reported", 1, 64)
+    GRADES: int = constant(1, "number of gradings per proof (their mean and spread are reported)", 1, 64)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ class Item:
 
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
-    """Return how many gradings `items` need at most. Raises UserError if there are no proofs or no prompt fits."""
+    """Return how many gradings `items` need at most. Raises UserError if there are no proofs, or if no prompt fits."""
     found, count = set[int](), 0
     for item in items:
         count += 1
@@ -148,7 +148,7 @@ async def grade_all(
 
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
-    """Return the planned requests for `count` gradings. A prompt's length is estimated by the mean of `items`."""
+    """Return the planned requests for `count` gradings. Prompts are assumed to have the mean length of `items`."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)

@@ -53,8 +53,8 @@ def main(argv: Sequence[str]) -> None:
         total = checked(name, source.items(), config, chosen)
         with asking.graders_server(config) as server:
             line = (
-                f"grading {name}: {total:,} gradings at most by {server.model}, prompt "
-                f"{chosen.name if chosen else 'chosen for each problem'}, engine {server.kind} at {server.base_url} "
+                f"grading {name}: at most {total:,} gradings by {server.model} with prompt "
+                f"{chosen.name if chosen else 'chosen for each problem'}, on engine {server.kind} at {server.base_url} "
                 f"because {server.why}"
             )
             path = folder / f"{name}.grading.jsonl"

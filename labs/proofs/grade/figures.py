@@ -1,4 +1,4 @@
-"""Count gradings, missing gradings and their cost. core/results/points.py computes the statistics of the points."""
+"""Count gradings, missing gradings and their cost. The module core/results/points.py evaluates the points."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, UNREADABLE, Points
 
 
 def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Return counts and the mean spread of a grading. `points` are the results for the proofs `items`, in order."""
+    """Return the counts of a grading, and the mean spread. `points` are the results for the proofs `items`."""
     spreads = [each.spread for each in _distinct(points) if each.spread is not None]
     return {
         **counts(points, prices),
@@ -48,7 +48,7 @@ def _distinct(points: Sequence[Points]) -> list[Points]:
 
 
 def worth(points: Points) -> dict[str, Any]:
-    """Return a proof's fields for results: its grade, the share of full points (0 to 1), why a grade is missing."""
+    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and why a grade is missing."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:

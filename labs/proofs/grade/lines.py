@@ -52,7 +52,7 @@ class Lines:
 
 
 def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
-    """Return the problem in a line. `named`: its fields under our names. `of_answers`: the file's type of answers."""
+    """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's answer type."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: dict[str, Any] = {name: text_of(named.get(name)) for name in names}
     answer, answer_type = text_of(named.get("answer")), named.get("answer_type")

@@ -50,16 +50,16 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the planned requests of 20_grader for plan.sh. A published set need not be loaded: its size is known."""
+    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded, as its size is known."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
-        of = f"{known.rows:,} proofs of {name} in {count} ways"
+        of = f"{known.rows:,} proofs of {name}, each in {count} ways (prompts and attacks)"
         return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
     chosen = graded.load(name).first(config.LIMIT)
     ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
     count = sum(checked(way.name, way.items(), config, way.prompt) for way in ways)
-    of = f"{len(chosen.proofs):,} proofs of {chosen.name} in {len(ways)} ways"
+    of = f"{len(chosen.proofs):,} proofs of {chosen.name}, each in {len(ways)} ways (prompts and attacks)"
     return Work(of, (asking.planned(count, (item for way in ways for item in way.items()), config),))
 
 
@@ -81,7 +81,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
             line = (
                 f"{name}: {server.model} grades {len(chosen.proofs):,} proofs of {chosen.problems:,} problems of "
-                f"{chosen.name} in {len(ways)} ways, {sum(totals):,} gradings at most, engine {server.kind} at "
+                f"{chosen.name} in {len(ways)} ways, with at most {sum(totals):,} gradings, on engine {server.kind} at "
                 f"{server.base_url} because {server.why}"
             )
             with session.open(name, config, stop, folder, server, opening=line) as opened:
@@ -200,7 +200,7 @@ def _mean(
 
 
 def _show(document: Json, path: Path, new: int) -> None:
-    """Write the document and its plot, and print its tables. `new`: the number of completions from the server."""
+    """Write the document and its plot, and print its tables. `new` is the number of completions from the server."""
     head = {name: value for name, value in document.items() if name != "proofs"}
     rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # one proof per line
     text = f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'

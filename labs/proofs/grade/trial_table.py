@@ -99,5 +99,5 @@ ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and a function
     "same": lambda of: f"{of['same']:,}",
     "lost": lambda of: f"{of['became_missing']:,}",
 }
-LEGEND_OF_ATTACKS = """An attack's change is a proof's points with the attack's text below it minus its points without.
-Lost are proofs whose points became missing."""
+LEGEND_OF_ATTACKS = """An attack's change is a proof's points with the attack minus its points without the attack.
+A proof is lost if its points became missing."""

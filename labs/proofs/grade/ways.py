@@ -28,7 +28,7 @@ ATTACKS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way to test a grader: the `proofs` of the set `of`, a `prompt`, and an `attack` below each proof ("": none)."""
+    """A way to test a grader, with the `proofs` of the set `of`, a `prompt`, and an `attack` below each proof or ""."""
 
     of: str
     proofs: Sequence[GradedProof]
@@ -73,7 +73,7 @@ def attacks_of(named: str) -> list[str]:
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways, and the names of the prompts whose texts the set lacks. No `prompts` means the built-in ones."""
+    """Return all ways, and the prompts whose texts the set lacks. If `prompts` is empty, all built-in ones are used."""
     shown, errors = [], {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:
