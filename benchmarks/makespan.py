@@ -399,7 +399,7 @@ TABLES: dict[str, dict[str, Schedule]] = {
 
 
 def gpu() -> Machine:
-    """Return an RTX 4090 that serves QED-Nano as start_server.sh starts it."""
+    """Return the modelled server: an RTX 4090 with QED-Nano, as start_server.sh starts it."""
     return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 

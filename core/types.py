@@ -119,7 +119,7 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The parameters after one wait. After the last wait, `wait_word` is the default, so the key ignores it."""
+        """The parameters after one wait. After the last wait, `wait_word` is the default, so keys don't include it."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
@@ -256,8 +256,8 @@ class Scaffold(Generic[A]):
     `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
     `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
     reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
-    hash of them. `for_proofs` names the SCAFFOLD to use for proofs, or is "" if this one solves proofs. `roles` names
-    requests that not every model can answer, in the words of model cards (not_learnt)."""
+    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this scaffold solves proofs). `roles`
+    names the requests that some models have not learnt, in the words of model cards (not_learnt)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
     max_completions: Callable[[A], int]

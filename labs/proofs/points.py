@@ -15,7 +15,7 @@ _LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ 
 
 
 def read(text: str, allowed: Container[int] = ALL, proof: str = "") -> int | None:
-    """Return the `allowed` points in the last line of `text`. Returns None without them, or if it quotes `proof`."""
+    """Return the points in `text`'s last line, or None if they are missing, not `allowed`, or quoted from `proof`."""
     if ends_with_a_quotation(text, proof):
         return None
     last = text.strip().rpartition("\n")[-1]  # not splitlines, because a quotation may contain other line ends

@@ -63,7 +63,9 @@ def agreement(journal: Path) -> None:
     if not solutions:
         raise SystemExit(f"{journal} contains no solution with thinking")
     print(f"{solutions} solutions, and in {same / solutions:.2%} the products in thinking and solution are equal")
-    print(f"products right {right_products / products:.2%} of {products}, sums right {right_sums / sums:.2%} of {sums}")
+    print(
+        f"{right_products / products:.2%} of {products} products and {right_sums / sums:.2%} of {sums} sums are right"
+    )
 
 
 def contest(name: str, others: list[str]) -> None:

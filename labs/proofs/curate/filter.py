@@ -1,5 +1,5 @@
 """Find the faults of problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
-It reads the columns of AI-MO/aops, as QED-Nano's eval/scripts/filtering.py does. We define the new columns."""
+It reads the columns of AI-MO/aops, as QED-Nano's eval/scripts/filtering.py does. The new columns are our own."""
 
 import re
 import sys

@@ -40,7 +40,7 @@ class TrialConstants(GraderConstants):
     """The constants of 20_grader."""
 
     GRADED: str = constant(
-        AUTO, "graded proofs: \"auto\" (the set of the model's card), a set's name, hub:owner/name or a file"
+        AUTO, "graded proofs: \"auto\" (the set on the model's card), a set's name, hub:owner/name or a file"
     )
     PROMPTS: str = constant(AUTO, 'prompts to test: "auto" (all built-in prompts that fit the set), or names and files')
     ATTACKS: str = constant(
@@ -187,7 +187,7 @@ def _raw(points: Points) -> Json:
 def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate the mean `amount` of grading a proof, including unusable replies. None if a call's amount is unknown."""
+    """Estimate the mean `amount` that a proof's gradings take, with unusable replies, or None if one is unknown."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
     for proof, each in zip(proofs, points, strict=True):
         known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]
