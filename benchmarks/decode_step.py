@@ -67,7 +67,7 @@ class Decoder:
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
     def step(self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        """Return each request's next token, in shape (requests,). New keys and values replace the cache's last."""
+        """Return the next tokens, with shape (requests,). New keys and values replace the last entries of the cache."""
         shape, requests = self.shape, len(tokens)
         x = self.embedding[tokens]
         for layer, key, value in zip(self.layers, keys, values, strict=True):

@@ -9,7 +9,7 @@ prompt. With the RAM cache (the default), the engine also keeps earlier prompts.
 The cached share is cached_tokens ÷ prompt_tokens, as the engine counts them. The column "radix" is computed from the
 prompts. It is the share of characters that some earlier answered prompt also begins with. An unlimited cache for all
 requests, as in SGLang, would contain these characters. In the first table, instructions are a large part of every
-prompt. In the second table, candidates are as long as a reasoning model's, with LONG random characters."""
+prompt. The candidates of the second table have LONG random characters, as many as a reasoning model's solutions."""
 
 import argparse
 import asyncio

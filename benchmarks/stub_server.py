@@ -4,10 +4,10 @@
 
 The server prints its port on 127.0.0.1 and runs until it is stopped. It has no model and checks nothing. All POSTs get
 the same chat completion, encoded once at the start. If the body contains "stream": true, the completion is sent as
-server-sent events: role, `--pieces` of thinking, `--pieces` of the answer, end, usage and [DONE]. All events are one
-write without a delay. A real server sends an event for every few tokens, and `--pieces` measures the cost of reading
-them. GET /v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind "other". With
-`--delay`, each reply begins after that many seconds, so that many requests are in flight."""
+server-sent events. They are role, `--pieces` of thinking, `--pieces` of the answer, end, usage and [DONE]. The server
+writes all events at once. A real server sends an event for every few tokens, and `--pieces` measures the cost of
+reading them. GET /v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind
+"other". With `--delay`, each reply begins after that many seconds, so that many requests are in flight."""
 
 import argparse
 import asyncio

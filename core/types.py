@@ -133,7 +133,7 @@ class Completion:
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
     token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was
-    not requested, if a token has no log-probability, or for replies in several pieces (forced answers, waits)."""
+    not requested, if a token lacks a log-probability, or if the reply has several pieces (forced answers, waits)."""
 
     key: str
     seed: int
@@ -256,7 +256,7 @@ class Scaffold(Generic[A]):
     `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
     `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
     reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
-    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this scaffold solves proofs). `roles`
+    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs). `roles`
     names the requests that some models have not learnt, in the words of model cards (not_learnt)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
@@ -288,7 +288,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Graded:
-    """The grades of a population, in order, and its vote, if any: `answer`, and all answers `tied` with it.
+    """The grades of a population, in order, and its vote: an `answer` (None: no vote) and all answers `tied` with it.
 
     `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
     mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,

@@ -76,7 +76,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
-    """Count the proofs with 0, 1, … 7 points, and estimate their shares. `points` are pairs of a problem and points."""
+    """Count the proofs with 0 to 7 points, and estimate their shares. `points` has each proof's problem and points."""
     found: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for problem, each in points:
         if each is not None:

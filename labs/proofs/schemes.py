@@ -1,5 +1,5 @@
-"""Read a marking scheme from a model's reply, and check its sums of points. ENDING in curate/schemes.py sets the form.
-A chain is one way to a proof. Its checkpoints and the common checkpoints add up to 7. Only the best chain counts."""
+"""Read a marking scheme from a model's reply, and check that the checkpoints of each way to a proof add up to 7.
+ENDING in curate/schemes.py sets the form. A chain is one of several ways. It also includes the common checkpoints."""
 
 import re
 from itertools import pairwise

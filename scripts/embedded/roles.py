@@ -128,7 +128,7 @@ def score(terms: Sequence[Term], values: Sequence[int]) -> str:
 
 
 def points(terms: Sequence[Term], values: Sequence[int]) -> int:
-    """Return a grader's points (0 to 7) for the share of right lines."""
+    """Return a grader's points (0 to 7), which depend on the share of right lines."""
     return sums.points(len(terms), len(values) - wrong_lines(terms, values))
 
 

@@ -11,10 +11,10 @@ from labs.proofs.curate.tool import Tool
 ABOUT = """Ask a model to write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv or
 .parquet). The model sees the problem and its solution.
 
-The command writes all rows to FILE.schemes.jsonl in the same folder. scripts/grade.sh and
-18_proofs can use the new column grading_scheme. If a scheme's points do not add up to 7, the command asks once more. If
-that fails too, grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does not send
-answered rows again. Put server settings before the command, as for a run."""
+The command writes all rows to FILE.schemes.jsonl in the same folder. The new column
+grading_scheme is read by scripts/grade.sh and 18_proofs. If a scheme's points do not add up to 7, the command asks once
+more. If that fails too, grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does
+not send answered rows again. Put server settings before the command, as for a run."""
 
 OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
 by it.

@@ -39,7 +39,7 @@ class AskingConstants(Paid, Waiting, Asking):
     """The constants of every command that asks a model."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
-    GRADER: str = constant("", "the grader's model card: a name in data/models or a .toml file (default: as in a run)")
+    GRADER: str = constant("", "the grader's card: a name in data/models or a .toml file (default: chosen as in a run)")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,7 +187,7 @@ def _raw(points: Points) -> Json:
 def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate the mean `amount` that a proof's gradings take, with unusable replies, or None if one is unknown."""
+    """Estimate the mean `amount` (tokens, dollars) of all calls that grade a proof, or None if one is unknown."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
     for proof, each in zip(proofs, points, strict=True):
         known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]
