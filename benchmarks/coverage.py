@@ -186,7 +186,7 @@ def differences(rng: np.random.Generator, runs: int) -> None:
 
 
 def ratios(rng: np.random.Generator, runs: int) -> None:
-    """Measure the change in tokens if b needs 0.7 times a's tokens. Lengths vary as much as in reasoning."""
+    """Measure the change in tokens if b needs 0.7 times a's tokens. Lengths vary as much as a reasoning model's."""
 
     def lengths(n: int) -> tuple[Array, Array]:
         hard = rng.lognormal(8, LONG, n)
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print(f"% of {args.runs} draws whose interval contains the true value, mean (lowest) of settings, and mean width")
+    print(f"% of {args.runs} draws whose interval contains the true value, mean (lowest) over settings, mean width")
     means(rng, args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)

@@ -130,7 +130,7 @@ def main() -> None:
         f"02_rsa_basic {' '.join(overrides)}\n"
         f"{release()}, {EMBEDDED_ENGINES} engines, {CORES} cores, load {load:.1f}\n\n"
         f"whole: {whole.seconds:.1f} s by the clock, {whole.cpu:.1f} CPU s, {whole.completions} completions\n"
-        f"{whole.written:,} tokens written, {whole.read:,} read: "
+        f"{whole.written:,} tokens written, {whole.read:,} read, "
         f"{whole.written / whole.seconds:,.0f} written per second, {whole.written / whole.cpu:,.0f} per CPU second\n"
         f"bound: {whole.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s per core, {bound:.1f} s. The run takes "
         f"{whole.seconds / bound:.0f} times as long\n"

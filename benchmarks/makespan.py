@@ -362,7 +362,7 @@ def critical_path_bound(work: Workload, machine: Machine, populations: dict[str,
 
 
 def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Return the seconds of all work on one full server. Several servers take at least this ÷ their number.
+    """Return the seconds of all work on one full server. Several servers take at least this time ÷ their number.
 
     A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. These limits give
     the least number of steps, from the number of tokens and from the sum of all tokens' contexts. Each step reads the
@@ -404,7 +404,7 @@ def gpu() -> Machine:
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """Return the run's time ÷ the larger lower bound. The requests in flight are as in core/engines/attach.py."""
+    """Return the simulated time ÷ the larger lower bound. The requests in flight are as in core/engines/attach.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)

@@ -24,8 +24,8 @@ ENDS = {
     "insufficient_system_resource": BROKEN,
 }
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
-ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the problems that a grader accepts
-MAX_POINTS = 7  # of a proof, as at olympiads
+ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the kinds of problems that a grader accepts
+MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
 WAIT = "Wait"  # the default text that continues thinking
@@ -103,7 +103,7 @@ class Sampling:
 
     @classmethod
     def of(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
-        """Return the sampling parameters of a solution or a proof from an experiment's constants."""
+        """Return the sampling parameters for a solution or a proof, from an experiment's constants."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
         return cls(
             temperature=config.TEMPERATURE,
@@ -272,7 +272,7 @@ class Scaffold(Generic[A]):
 class Grade:
     """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded text.
 
-    `doubt` is a short cause of a wrong or missing answer, and `reason` is the grader's explanation. `is_undecided`
+    `doubt` is a word on why the answer may be wrong or missing. `reason` is the grader's explanation. `is_undecided`
     means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
     forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
 
@@ -290,7 +290,7 @@ class Grade:
 class Graded:
     """The grades of a population, in order, and its vote: an `answer` (None: no vote) and all answers `tied` with it.
 
-    `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
+    `groups` contains the rank of each member's answer (0: most votes, None: no answer). `score` is the
     mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
     `score` is None. `undecided_pairs` counts pairs of answers that could not be compared."""
 

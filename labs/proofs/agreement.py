@@ -87,7 +87,7 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Estimate the mean change of the grader's points for the same proofs, or None if no proof has both points."""
+    """Estimate the mean change of the grader's points for the same proofs, or None if no proof has both grades."""
     both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 

@@ -141,7 +141,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
             raise UserError(f"{where} has an incomplete character (\\ud800 to \\udfff). Fix it there")
         found.append(proof)
     if not any(proof.text for proof in found):
-        raise UserError(f"{source} contains no proofs. Give at least one, in the column {listed('proof')}")
+        raise UserError(f"{source} contains no proofs. Give at least one in the column {listed('proof')}")
     return tuple(found)
 
 

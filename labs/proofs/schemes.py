@@ -1,5 +1,5 @@
 """Read a marking scheme from a model's reply, and check that the checkpoints of each way to a proof add up to 7.
-ENDING in curate/schemes.py sets the form. A chain is one of several ways. It also includes the common checkpoints."""
+ENDING in curate/schemes.py sets the form. A chain is one of several ways, and includes the common checkpoints."""
 
 import re
 from itertools import pairwise

@@ -1,7 +1,7 @@
 """Draw training examples for the scaffolds' other roles (not solving, merging or verifying), with their own prompts.
 
 A judge's thinking contains VERIFY's comparison of each candidate and the number of its wrong lines. Everything else
-follows fixed rules, as the model card says. Reports name the wrong lines and the right values. Refinements take these
+follows fixed rules, as the model card says. Reports name the wrong lines and the right values. Refinements use these
 values. Selections keep the candidate with the fewest wrong lines. Summaries list the values found so far. All plans
 follow one fixed plan."""
 

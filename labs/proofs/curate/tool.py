@@ -52,7 +52,7 @@ class Tool:
     """A command that asks a model about rows. Its built-in prompt `ours` has the placeholders `places`.
 
     Every prompt gets the `ending`, which sets the reply's form. `what` names a row's result. `read(reply, shown)` reads
-    the reply to the prompt `shown`. It returns the new `columns`, or the reason for a failure (details after " (").
+    the reply to the prompt `shown`. It returns the new `columns`, a reason (with details after " (") or None.
     """
 
     name: str

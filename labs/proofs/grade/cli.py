@@ -39,7 +39,7 @@ class GradeConstants(GraderConstants):
     )
     STEPS: str = constant(
         "last",
-        "steps of each run to grade (in a comparison, last means each step at which a budget runs out)",
+        "steps of each run to grade (in a comparison, last means the last step that each budget allows)",
         choices=tuple(STEPS),
     )
 

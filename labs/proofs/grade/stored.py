@@ -1,5 +1,5 @@
 """Read proofs from results and their journals, and write the grades and the figures into the results.
-Merged runs are graded one by one and merged again. A comparison is graded at the steps at which its budgets run out."""
+Merged runs are graded one by one and merged again. A comparison is graded at the last step that each budget allows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

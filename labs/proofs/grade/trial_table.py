@@ -12,7 +12,7 @@ WIDEST = 20  # most characters for the name of a writer or a prompt
 LEGEND = """Brackets contain 95% intervals over problems. Each problem has the same weight. In kappa, in the points \
 given and in the tokens, each proof has the same weight.
 Error is |grader's points - people's points|. Buckets are 0, 1-3, 4-6 and 7 points.
-Order is kept if the grader gives more points to the proof that people gave more points. A tie counts half.
+Order is kept if the grader gives more points to the proof that people gave more points. A tied pair counts half.
 A proof's advantage is its points minus the mean of its problem's proofs, which is the signal in training. The table \
 shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
 Kappa has quadratic weights: 1 is full agreement, and 0 is chance. Bias is the grader's points minus people's points.
