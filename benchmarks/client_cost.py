@@ -2,12 +2,12 @@
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
-All clients do the same work against benchmarks/stub_server.py, which answers at once. They send one prompt n times, 64
-requests in flight, and check every reply. Each measurement is a fresh process with the client's defaults. The operating
-system counts its CPU time (user and system, with threads and children). The cost of a request is the slope between runs
-of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into any client.
-Rounds are interleaved, so a busy machine slows all clients alike. The column "whole run" shows all CPU time of the
-larger run."""
+All clients do the same work against benchmarks/stub_server.py, which answers at once. They send one prompt n times,
+with 64 requests in flight, and check every reply. Each measurement is a fresh process with the client's defaults. The
+operating system counts its CPU time (user and system, with threads and children). The cost of a request is the slope
+between runs of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into
+any client. Rounds are interleaved, so a busy machine slows all clients alike. The column "whole run" shows all CPU time
+of the larger run."""
 
 import argparse
 import asyncio

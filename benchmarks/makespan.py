@@ -11,8 +11,8 @@ SGLang with continuous batching:
 - A request keeps its prompt and its output in the KV cache. The queue is first come, first served. The first request is
   admitted if the cache has room for its prompt and AHEAD new tokens. The cache must also have room for a share of AHEAD
   tokens for each running request (or of the tokens that it may still write). The share decays step by step.
-- If the cache becomes full, the request with the shortest output returns to the end of the queue. Its prompt and tokens
-  are read again when it is admitted again. The share rises to the mean output of the running requests.
+- If the cache becomes full, the request with the shortest output returns to the end of the queue. When this request is
+  admitted again, its prompt and tokens are read again. The share rises to the mean output of the running requests.
 
 A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 

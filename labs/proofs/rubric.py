@@ -84,7 +84,7 @@ EITHER = "7 where the two answers say the same, and 0 where they do not"
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt. Its `text` has placeholders such as {problem}. Its `name` is built in, or it is the file's name."""
+    """A prompt. Its `text` has placeholders such as {problem}. Its `name` is a built-in name or the file's name."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""Measure by teacher forcing how likely the embedded model writes the right product if it has a large carry.
+"""Measure by teacher forcing how likely the embedded model writes the right product of a line with a large carry.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 

@@ -3,9 +3,9 @@
     python -m scripts.embedded.make_graded
 
 Each held-out problem has the model's greedy proof (writer "greedy") and three proofs drawn at temperature 1 (writer
-"sampled"). In a quarter of the problems, the last proof is cut off after one of its lines. In another quarter, a
-proof gets a wrong sum. The model itself rarely makes these two errors. No person graded the proofs, so
-sums.points_of computes their points. The journal in results/graded keeps all samples."""
+"sampled"). In a quarter of the problems, the last proof is cut off after one of its lines. In another quarter
+of the problems, another proof gets a wrong sum. The model itself rarely makes these two errors. No person graded the
+proofs, so sums.points_of computes their points. The journal in results/graded keeps all samples."""
 
 import random
 from itertools import islice
