@@ -2,7 +2,7 @@
 
     python -m benchmarks.lean_tactics [--workers 2] [--tactics 400]
 
-Tactics arrive as in a search. Their states are on the proofs in data/lean/lemmas_train.json. In each state, a worker
+Tactics arrive as in a search. The states come from proofs in data/lean/lemmas_train.json. In each state, a worker
 checks the proof's tactic and all CANDIDATES. All processes are warm before the clock starts."""
 
 import argparse

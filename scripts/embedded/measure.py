@@ -46,7 +46,8 @@ def reworded(wording: str) -> None:
 
 
 def agreement(journal: Path) -> None:
-    """Print shares for the solutions in a journal. Verdicts and completions without thinking are left out."""
+    """Print how often solutions in a journal agree with their thinking, and how often products and sums are right.
+    Verdicts and completions without thinking are left out."""
     solutions = same = products = right_products = sums = right_sums = 0
     for line in journal.read_text(encoding="utf-8").splitlines():
         completion = json.loads(line)["completion"]

@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
-    """Return the command's name, its task and its constants for plan.sh. `words` follow "grade" in the command."""
+    """Return the command's name, its task and its constants for plan.sh. `words` are the words after "grade"."""
     if not words or "=" in words[0]:
         raise UserError("name the proofs to grade: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
 
