@@ -2,11 +2,12 @@
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
-All do the same work against benchmarks/stub_server.py, which answers at once: n requests, 64 in flight, one prompt, one
-reply, every reply checked. Each measurement is a fresh process with the client's defaults. The operating system counts
-its CPU time (user and system, with threads and children). The cost of a request is the slope between runs of two sizes,
-(CPU2 - CPU1) / (n2 - n1). It leaves out imports and set-up, and needs no hook into any client. Rounds are interleaved,
-so a busy machine slows all clients alike. "whole run" is a process of the larger size with everything."""
+All clients do the same work against benchmarks/stub_server.py, which answers at once. They send one prompt n times,
+with 64 requests in flight, and check every reply. Each measurement is a fresh process with the client's defaults. The
+operating system counts its CPU time (user and system, with threads and children). The cost of a request is the slope
+between runs of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into
+any client. Rounds are interleaved, so a busy machine slows all clients alike. The column "whole run" shows all CPU time
+of the larger run."""
 
 import argparse
 import asyncio
@@ -33,13 +34,13 @@ IN_FLIGHT = 64
 PROMPT = "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. " * 8
 MESSAGES = [{"role": "user", "content": PROMPT}]
 SETTINGS: dict[str, Any] = {"temperature": 0.7, "max_tokens": 512}
-GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # requests/s per core over the better harness; CPU per request over bare openai
+GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # requests/s per core ÷ lm_eval's, CPU per request ÷ bare openai's
 DEADLINE = 600  # seconds for one process
 
 Ask = Callable[[int], Awaitable[str]]  # seed -> the text of the answer
 
 
-# The clients. Each runs `n` requests against `url` in a process of its own.
+# The clients. Each sends `n` requests to `url` in its own process.
 
 
 async def drive(n: int, ask: Ask) -> None:
@@ -113,11 +114,11 @@ async def ours(url: str, n: int) -> None:
 
             await drive(n, ask)
         if len(journal) != n:
-            raise SystemExit(f"the journal holds {len(journal)} of {n} completions")
+            raise SystemExit(f"the journal contains {len(journal)} of {n} completions")
 
 
 def lm_eval(url: str, n: int, keep: bool = False) -> None:
-    """Run lm_eval's command line. `keep`: its cache and log keep every answer, as our journal does."""
+    """Run lm_eval's command line. With `keep`, its cache and its log store every answer, as our journal does."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": name, "OPENAI_API_KEY": "none"}
@@ -155,7 +156,7 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
 class Client(NamedTuple):
     python: Path
     run: Callable[[str, int], Any]
-    packages: Sequence[str]  # whose versions are shown
+    packages: Sequence[str]  # packages whose versions the table shows
 
 
 CLIENTS = {
@@ -188,14 +189,14 @@ class Cost(NamedTuple):
 
 
 def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
-    """Measure a fresh process that sends `n` requests; return its cost and its package versions."""
+    """Measure a fresh process that sends `n` requests. Returns its cost and its package versions."""
     command = [str(CLIENTS[name].python), __file__, "--child", name, url, str(n)]
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()
         process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=output)
         try:
             _, status, used = os.wait4(process.pid, 0)
-        except BaseException:  # stopped: timeout ends what it started
+        except BaseException:  # the benchmark was stopped, and `timeout` also ends its child
             process.terminate()
             raise
         wall = time.monotonic() - began
@@ -208,18 +209,25 @@ def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
 
 
 def shown(values: Sequence[float], digits: int = 2) -> str:
-    """Format the median (lowest to highest)."""
+    """Return a text with the median of `values`, and the lowest and highest value in brackets."""
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="CPU time per request: ours, bare clients and lm_eval.")
+    parser = argparse.ArgumentParser(description="Measure CPU time per request: our client, bare clients, lm_eval.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sizes", type=int, nargs=2, default=[500, 2500], metavar="N", help="requests of the two runs")
-    parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text comes in")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs=2,
+        default=[500, 2500],
+        metavar="N",
+        help="requests of the smaller and the larger run",
+    )
+    parser.add_argument("--pieces", type=int, default=1, help="number of events per streamed text")
     parser.add_argument("--only", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what was started, as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the started processes, as Ctrl-C does
     small, large = args.sizes
     requests = large - small
 
@@ -254,17 +262,23 @@ def main() -> None:
         rate = 1e3 / statistics.median(each[name])
         print(f"| {label} | {shown(each[name])} | {rate:,.0f} | {shown(walls)} | {whole:.1f} | {peak:.0f} |")
     print(
-        f"\nMedian (lowest to highest) of {args.rounds} interleaved rounds; slope between n={small} and n={large}, "
-        f"{IN_FLIGHT} in flight, {2 * args.pieces + 3} events in a streamed reply; {os.cpu_count()} cores, Python "
-        f"{platform.python_version()}, load {min(loads):.1f} to {max(loads):.1f}, {time.strftime('%Y-%m-%d')}."
+        f"\nMedian (lowest to highest) of {args.rounds} interleaved rounds. Slope between n={small} and n={large}, "
+        f"{IN_FLIGHT} requests in flight, {2 * args.pieces + 3} events per streamed reply. {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, load {min(loads):.1f} to {max(loads):.1f}, {time.strftime('%Y-%m-%d')}."
     )
     middle = {name: statistics.median(values) for name, values in each.items()}
     if OURS in middle:
         if OPENAI in middle:
-            print(f"Ours takes {middle[OURS] / middle[OPENAI]:.2f} of bare openai's CPU (goal: at most {GOAL_OPENAI}).")
+            print(
+                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of bare openai (goal: at "
+                f"most {GOAL_OPENAI})."
+            )
         for name in (name for name in middle if name.startswith(LM_EVAL)):
             ratio = middle[name] / middle[OURS]
-            print(f"Ours does {ratio:.1f} times the requests/s per core of {name} (goal: at least {GOAL_HARNESS:.0f}).")
+            print(
+                f"Our client sends {ratio:.1f} times as many requests/s per core as {name} (goal: at least "
+                f"{GOAL_HARNESS:.0f})."
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Measure how often intervals contain the truth, and their width: simulated problems, our methods and others.
+"""Measure how often confidence intervals contain the true value, and how wide they are, on simulated problems.
 
     bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
 
-Problems are clusters of 8 samples, from independent ones to all right or all wrong (intraclass correlation 0 to 1),
-with rates from 0.02 to 0.98. All methods get the same draws."""
+Each problem is a cluster of 8 samples. The samples' intraclass correlation is 0 (they are independent) to 1 (they are
+all right or all wrong). Success rates are 0.02 to 0.98. Our methods and others get the same draws."""
 
 import argparse
 import math
@@ -20,12 +20,12 @@ Bounds = tuple[float, float]
 
 MEMBERS = 8
 PROBLEMS = (5, 10, 30, 100)
-SETTINGS = (  # rates, and intraclass correlations
+SETTINGS = (  # a name, success rates, and intraclass correlations
     ("0.02, 0.05, 0.98, alike", (0.02, 0.05, 0.98), (0.0, 0.1)),
     ("0.02, 0.05, 0.98, unlike", (0.02, 0.05, 0.98), (0.3, 0.6, 1.0)),
     ("0.1, 0.3, 0.5, 0.9", (0.1, 0.3, 0.5, 0.9), (0.0, 0.1, 0.3, 0.6, 1.0)),
 )
-LONG = 0.8  # standard deviation of the logarithm of a problem's length; a sample's is half of it
+LONG = 0.8  # standard deviation of the logarithm of a problem's length (for its samples: half as much)
 
 
 # The other methods
@@ -37,12 +37,12 @@ def t_interval(values: Array, low: float, high: float) -> Bounds:
 
 
 def earlier_mean(values: Array) -> Bounds:
-    """Return the interval of an earlier version: Student's t with two imaginary problems, at 0 and at 1."""
+    """Return an earlier version's interval: Student's t with two added problems, at 0 and at 1."""
     return t_interval(np.append(values, [0.0, 1.0]), 0.0, 1.0)
 
 
 def wilson(values: Array) -> Bounds:
-    """Return Wilson's score interval for the effective number of problems, from the observed variance."""
+    """Return Wilson's score interval for the effective number of problems, which follows from the observed variance."""
     mean, variance, z = float(values.mean()), float(values.var(ddof=1)), 1.96
     n = values.size * mean * (1 - mean) / variance if variance else float(values.size)
     middle = (mean + z * z / 2 / n) / (1 + z * z / n)
@@ -51,18 +51,18 @@ def wilson(values: Array) -> Bounds:
 
 
 def earlier_paired(differences: Array) -> Bounds:
-    """Return an earlier version's interval: Student's t with two imaginary problems at the largest differences."""
+    """Return an earlier version's interval: Student's t with two added problems at ± the largest difference."""
     largest = float(np.abs(differences).max()) or 1.0
     return t_interval(np.append(differences, [-largest, largest]), -1.0, 1.0)
 
 
 def inverted(differences: Array) -> Bounds:
-    """Return only the shifts that the sign-flip test accepts."""
+    """Return the interval of all shifts that the sign-flip test accepts, and of no other shifts."""
     n, total = differences.size, differences.sum()
     sums, sizes, more = stats._parts(differences)
     split = (sizes > 0) & (sizes < n)
     one, other = sums[split] / sizes[split], (total - sums[split]) / (n - sizes[split])
-    rank = math.floor(stats.LEVEL * (more + sums.size)) - (more + sums.size - one.size)  # the first that is not rare
+    rank = math.floor(stats.LEVEL * (more + sums.size)) - (more + sums.size - one.size)  # of the first accepted shift
     if rank < 0:
         return -1.0, 1.0
     return float(np.sort(np.minimum(one, other))[rank]), float(-np.sort(-np.maximum(one, other))[rank])
@@ -86,7 +86,7 @@ def sampled(rng: np.random.Generator, chance: Array) -> Array:
 
 
 def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float) -> tuple[Array, Array, float]:
-    """Draw the results of a and b on each problem, and return the true mean difference too."""
+    """Draw the results of a and b on each problem. Returns both, and the true mean difference."""
     a = chances(rng, n, rate, alike)
     if kind == "the same":
         return sampled(rng, a), sampled(rng, a), 0.0
@@ -95,7 +95,7 @@ def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float
     if kind == "unrelated":
         other = min(0.98, rate + 0.1)
         return sampled(rng, a), sampled(rng, chances(rng, n, other, alike)), other - rate
-    if kind == "votes":  # a tenth of the wrong become right, a twentieth of all become wrong
+    if kind == "votes":  # a tenth of the wrong votes become right, then a twentieth of all votes become wrong
         first = rng.random(n) < a
         then = (first | (rng.random(n) < 0.1)) & (rng.random(n) >= 0.05)
         return first.astype(float), then.astype(float), (rate + 0.1 * (1 - rate)) * 0.95 - rate
@@ -111,7 +111,7 @@ KINDS = ("the same", "a gain on all", "unrelated", "votes", "all on a tenth")
 
 
 class Tally:
-    """Coverage and width by method, over cells (each a setting of the simulation)."""
+    """The coverage and the width of each method's intervals, in each setting of the simulation."""
 
     def __init__(self) -> None:
         self._cells: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -121,7 +121,7 @@ class Tally:
         self._cells[method].append((float(covered), float(np.mean([high - low for low, high in found]))))
 
     def cells(self, methods: Iterable[str]) -> str:
-        """Return mean coverage, worst coverage, and mean width of each of `methods`."""
+        """Return the mean coverage, the lowest coverage and the mean width of each method, as table cells."""
         texts = []
         for method in methods:
             covered, width = np.array(self._cells[method]).T
@@ -180,13 +180,13 @@ def differences(rng: np.random.Generator, runs: int) -> None:
                         tally.add(method, found, truth)
                         if method == "earlier":
                             before += [low > 0 or high < 0 for low, high in found]
-            assert rejected == outside, "p and interval are one inference"
+            assert rejected == outside, "p and the interval must agree"
             shares = f"{np.mean(rejected):.1%} | {np.mean(outside):.1%}, {np.mean(before):.1%}"
             print(f"| {n} | {kind} | {tally.cells(['**ours**', *methods])} | {shares} |", flush=True)
 
 
 def ratios(rng: np.random.Generator, runs: int) -> None:
-    """Measure the change in tokens if b takes 0.7 of a's, on problems with lengths as varied as in reasoning."""
+    """Measure the change in tokens if b needs 0.7 times a's tokens. Lengths vary as much as a reasoning model's."""
 
     def lengths(n: int) -> tuple[Array, Array]:
         hard = rng.lognormal(8, LONG, n)
@@ -216,12 +216,12 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="coverage", description="Coverage and width of intervals, simulated.")
-    parser.add_argument("--runs", type=int, default=400, help="draws of each setting (default: 400)")
+    parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
+    parser.add_argument("--runs", type=int, default=400, help="draws per setting (default: 400)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print(f"% of {args.runs} draws whose interval holds the truth, mean over settings (lowest of any); mean width")
+    print(f"% of {args.runs} draws whose interval contains the true value, mean (lowest) over settings, mean width")
     means(rng, args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)

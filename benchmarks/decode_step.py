@@ -1,15 +1,15 @@
-"""Time one decoding step of QED-Nano's shape on this GPU against the planner's arithmetic (core/plan/roofline.py).
+"""Time one decoding step of a model of QED-Nano's shape on this GPU, and compare it with the planner's bound.
 
     python -m benchmarks.decode_step [--contexts 512 4096 16384] [--requests 1 8 32 64 128 256] [--steps 20]
 
-Needs torch and an NVIDIA GPU that core/engines/gpus.py knows, and no weights. A model of random bf16 weights has
-QED-Nano's shape: 36 layers, 2,560 wide, 32 heads, 8 for keys and values. It decodes one token for each request from a
-full KV cache of random numbers, as one CUDA graph, so nothing waits for Python. It is plain PyTorch: the products are
-cuBLAS's, attention is PyTorch's, and no kernel is fused that a server would fuse.
+This needs torch and an NVIDIA GPU that core/engines/gpus.py knows. It needs no weights, because it draws random bf16
+weights. The model has QED-Nano's shape: 36 layers, width 2,560, 32 heads, and 8 heads for keys and values. It
+decodes one token for each request from a full KV cache of random numbers. The step is one CUDA graph, so nothing waits
+for Python. The code is plain PyTorch with cuBLAS and PyTorch's attention. A server would also fuse kernels.
 
-A row is a number of requests and the tokens of each. It has the milliseconds of a step, the bound (bytes moved /
-bandwidth and operations / peak, both from the data sheet), and the step over the bound. The planner assumes 1 / 0.85 to
-1 / 0.6 times if bandwidth binds."""
+A row shows the number of requests, the tokens of each request, the milliseconds of a step, the bound, and step ÷ bound.
+The bound (core/plan/roofline.py) is bytes moved / bandwidth and operations / peak, both from the data sheet. If
+bandwidth is the limit, the planner assumes that a step takes 1 / 0.85 to 1 / 0.6 times the bound."""
 
 import argparse
 import json
@@ -28,17 +28,15 @@ with command():
         import torch.nn.functional as F
         from torch import Tensor
     except ImportError:
-        raise UserError(
-            "this needs torch: python -m benchmarks.decode_step with a Python that has it (the harness does without)"
-        ) from None
+        raise UserError("this needs torch. Run python -m benchmarks.decode_step with a Python that has torch") from None
 
-ROOM = 0.85  # of the GPU's memory, for weights and KV cache
+ROOM = 0.85  # share of the GPU's memory for weights and KV cache
 WARM_UPS = 3
 BOUND = Reach(1.0, 1.0, 1.0)
 
 
 class Decoder:
-    """Random weights of a shape, and one step of decoding with them."""
+    """A model of `shape` with random weights. It can do one decoding step."""
 
     def __init__(self, shape: Shape, device: torch.device) -> None:
         self.shape = shape
@@ -69,7 +67,7 @@ class Decoder:
         return x * cos + torch.cat((-second, first), dim=-1) * sin
 
     def step(self, tokens: Tensor, keys: list[Tensor], values: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        """Return the next token of each request, (requests,). The new key and value replace the cache's last."""
+        """Return the next tokens, with shape (requests,). New keys and values replace the last entries of the cache."""
         shape, requests = self.shape, len(tokens)
         x = self.embedding[tokens]
         for layer, key, value in zip(self.layers, keys, values, strict=True):
@@ -77,7 +75,7 @@ class Decoder:
             q, k, v = mixed.split((shape.heads, shape.kv_heads, shape.kv_heads), dim=1)
             q, k = self.turned(self.normed(q), cos, sin), self.turned(self.normed(k), cos, sin)
             key[:, :, -1], value[:, :, -1] = k, v
-            # The heads that share keys and values take the place of positions, so the cache is read once.
+            # Heads that share keys and values are passed as if they were positions, so the cache is read once.
             grouped = q.view(requests, shape.kv_heads, -1, shape.head_dim)
             seen = F.scaled_dot_product_attention(grouped, key, value)
             x = x + F.linear(seen.reshape(requests, -1), layer["out"])
@@ -101,7 +99,7 @@ def graphed(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(decoder: Decoder, requests: int, context: int, steps: int) -> float:
-    """Return the milliseconds of one step, the median of `steps`."""
+    """Return the median milliseconds of `steps` decoding steps, each for `requests` requests of `context` tokens."""
     shape = decoder.shape
     size = (requests, shape.kv_heads, context, shape.head_dim)
     keys = [torch.randn(size, **decoder.options) for _ in range(shape.layers)]
@@ -135,16 +133,16 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, nargs="+", default=[512, 4096, 16384])
     parser.add_argument("--requests", type=int, nargs="+", default=[1, 8, 32, 64, 128, 256])
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--json", help="where to write the rows as JSON")
+    parser.add_argument("--json", help="file for the rows as JSON")
     args = parser.parse_args()
     with command():
         if not torch.cuda.is_available():
-            raise UserError("there is no NVIDIA GPU here that torch can use")
+            raise UserError("this needs an NVIDIA GPU, but torch finds none. Run it on a machine that has one")
         name = torch.cuda.get_device_name()
         gpu = named(name)
     device = torch.device("cuda")
     decoder = Decoder(QED_NANO, device)
-    print(f"{name}, torch {torch.__version__}; weights {QED_NANO.weight_bytes / 1e9:.2f} GB")
+    print(f"{name}, torch {torch.__version__}, weights {QED_NANO.weight_bytes / 1e9:.2f} GB")
     print("requests tokens each  KV GB  step, ms bound, ms  times  tokens/s")
     rows = []
     for context in args.contexts:

@@ -1,4 +1,4 @@
-"""The embedded engine in a process of its own, with as many slots as a benchmark needs.
+"""Serve the embedded engine in its own process, with as many slots as a benchmark needs.
 
     python -m benchmarks.embedded SLOTS CACHE_MIB
 
@@ -18,13 +18,13 @@ from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose another server, or its work
+SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose a server or the problems
 
 
 @dataclass
 class Engine:
     base_url: str
-    cpu_seconds: float = 0.0  # of serving; known at the end
+    cpu_seconds: float = 0.0  # CPU seconds of serving, set when the engine has ended
 
 
 def serve(slots: int, cache_mib: int) -> None:
@@ -55,7 +55,7 @@ def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a program of this project, with no server except in `changes`."""
+    """Return the environment for a program of this project. Only `changes` can choose a server."""
     inherited = {name: value for name, value in os.environ.items() if name not in SERVERS}
     return inherited | {"PYTHONPATH": str(ROOT)} | changes
 

@@ -1,11 +1,12 @@
-"""Train the energy of proof search at a realistic size on one CPU thread: seconds, memory, held-out AUC.
+"""Measure the training of proof search's energy model on one CPU thread: seconds, memory and held-out AUC.
 
     python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
 
-Needs the requirements of scripts/energy.py (.venv-train), and no Lean and no model. Searches are made up, about ten
-states of each theorem. Their embeddings are random, of QED-Nano's width. Along one common direction, states on a path
-are SIGNAL deviations from states off it; the AUC of that direction would be 0.92. A training of one step measures the
-reading, and the difference gives the speed of the steps."""
+This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language model. The searches are
+synthetic, with about eleven proof states per theorem. The states' embeddings are random vectors of QED-Nano's width.
+Along one direction, states on the proof's path and other states differ by SIGNAL standard deviations. This direction
+alone would give an AUC of 0.92. A first training of one step measures the time to load the data. A second
+training with all steps measures their speed."""
 
 import argparse
 import json
@@ -30,15 +31,15 @@ from labs.lean.trees import NEGATIVES
 
 SIGNAL = 2.0
 OFF = 2  # states off the path for each state on it
-# Theorems of a part. Few, for a process begins with its parent's memory, and its own peak is measured.
+# Theorems in memory at once. A child process starts with its parent's memory, so a higher number would raise its peak.
 AT_ONCE = 200
-BATCH = 32  # labs/lean/energy_training.py's, which imports torch
+BATCH = 32  # as in labs/lean/energy_training.py, which can't be imported here because it needs torch
 MIB = 2**20
 
 
 def rows(theorem: str, depth: int) -> list[Row]:
-    """Return a search whose proof takes `depth` tactics. Each state on its path has OFF children off it, and the last
-    of these has one too."""
+    """Return the rows of a search whose proof takes `depth` tactics. Each state on the proof's path has OFF children
+    off the path. The very last of these children has one child."""
     events: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
@@ -73,7 +74,7 @@ def rows(theorem: str, depth: int) -> list[Row]:
 
 
 def write(folder: Path, theorems: int, width: int) -> None:
-    """Write searches of theorems with proofs of two to four tactics, and the embeddings of their states."""
+    """Write searches whose proofs take two to four tactics, and the embeddings of their states, to `folder`."""
     random = rng("energy benchmark")
     along = random.normal(size=width)
     along *= SIGNAL / np.linalg.norm(along)
@@ -95,7 +96,7 @@ def write(folder: Path, theorems: int, width: int) -> None:
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:
-    """Train, and return its energy.json."""
+    """Train for `steps` steps, and return the contents of energy.json."""
     out = folder / "energy"
     shutil.rmtree(out, ignore_errors=True)
     args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     args = parser.parse_args()
     if args.steps < 2:
-        raise UserError(f"--steps {args.steps} is below 2, and the speed is measured over all steps but one")
+        raise UserError(f"--steps {args.steps} is too small to measure the speed. Give 2 or more")
     searches = args.folder / f"{args.theorems}x{args.width}"
     shutil.rmtree(searches, ignore_errors=True)
     write(searches, args.theorems, args.width)

@@ -1,13 +1,13 @@
-"""Fine-tune QED-Nano's shape on this GPU: tokens a second, and peak memory against labs/training/memory.py.
+"""Measure fine-tuning of QED-Nano's shape on this GPU: tokens per second, and peak memory next to our estimate.
 
     python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
 
-Needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU, 25 GB of disk in
-FOLDER, and no weights. A model of random bf16 weights with QED-Nano's shape is written there. scripts/finetune.py
-trains it, as STaR and Lean train, on rows of random digits of about `length` tokens each. TOKENIZER is the folder of
-any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). Its ids are fewer, and the matrices
-are as wide as QED-Nano's. Rank 0 trains all weights. The peak is PyTorch's max_memory_allocated. The estimate errs to
-the safe side, so it should be above the peak."""
+This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU and 25 GB of disk
+in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with random bf16 weights to FOLDER.
+Then scripts/finetune.py trains this model as STaR and Lean do. The rows are about `length` tokens of random digits.
+TOKENIZER is the folder of any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may
+have fewer token ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
+PyTorch's max_memory_allocated. The estimate (labs/training/memory.py) is cautious, so it should be above the peak."""
 
 import argparse
 import json
@@ -61,7 +61,7 @@ def write_model(tokenizer: Path, folder: Path) -> None:
 
 
 def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
-    """Write `count` rows of about `length` tokens."""
+    """Write `count` training rows of about `length` tokens each to `path`."""
     rng = random.Random(length)
     digits = "".join(rng.choices("0123456789", k=4096))
     a_token = len(digits) / len(Tokenizer.from_file(str(tokenizer / "tokenizer.json")).encode(digits).ids)
@@ -73,9 +73,9 @@ def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
 
 
 def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
-    """Measure one training on so many tokens, all rows of one length."""
+    """Measure one training on about `tokens` tokens, in rows of `length` tokens. Returns its figures, or its error."""
     data, out = folder / "rows.jsonl", folder / "trained"
-    # Two steps at least: AdamW's averages exist from the second on.
+    # At least two steps are needed, because AdamW's averages exist from the second step on.
     write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
@@ -105,10 +105,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16_384])
     parser.add_argument("--ranks", type=int, nargs="+", default=[16, 0])
-    parser.add_argument("--tokens", type=int, default=400_000, help="of each training")
+    parser.add_argument("--tokens", type=int, default=400_000, help="tokens of each training")
     args = parser.parse_args()
     if not torch.cuda.is_available():
-        raise UserError("there is no GPU here that PyTorch can use, and this measures one")
+        raise UserError("this needs a GPU, but PyTorch finds none. Run it on a machine with an NVIDIA GPU")
     args.folder.mkdir(parents=True, exist_ok=True)
     model = args.folder / "model"
     if not model.is_dir():

@@ -1,18 +1,19 @@
-"""Split the seconds of the first run: 02_rsa_basic on the embedded engine, part by part, against the arithmetic.
+"""Split the time of the first run (02_rsa_basic on the embedded engine) into parts, and compare it with a bound.
 
     python -m benchmarks.first_minute [--problems 8] [--quick]
 
-Two measurements. The first is the whole default run, as users start it after set-up: seconds from the command to its
-table, and all its CPU seconds. The second sends the requests of its first problems twice to one engine with the slots
-of a run's engine: by the run itself, and by a bare client that asks for one token of each. The CPU seconds of engines
-and clients give the parts:
+The first measurement is the whole default run, as users start it after set-up. It gives the seconds from the command to
+its table, and all CPU seconds. The second measurement sends the requests of the first problems twice, each time to a
+fresh engine. First the run itself sends them, and then a bare client sends them and asks for one token each. The CPU
+seconds of engines and clients give the parts:
 
-- reading: the engine with one token a request;
-- writing: the engine of the run, less reading;
-- client: the run's own process, imports, journal and grading included.
+- reading: the engine's time with one token per request.
+- writing: the engine's time in the run, minus reading.
+- client: the time of the run's own process, including imports, journal and grading.
 
-The bound is the work's floating-point operations (core/engines/shape.py, from the tokens that the engine counted) at
-the speed of a large float32 matrix product on one core, on all cores."""
+The bound is the time that the run's floating-point operations take at full speed on all cores. Their number follows
+from the tokens that the engine counted (core/engines/shape.py). Full speed is a core's speed in a large float32 matrix
+product, times the number of cores."""
 
 import argparse
 import json
@@ -32,7 +33,7 @@ from core.engines.dialects.llamacpp import release
 from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.gguf_header import Gguf
 
-SIZE = 2048  # of the matrices whose product measures the core's speed
+SIZE = 2048  # rows and columns of the matrices whose product measures a core's speed
 PRODUCTS = 5
 
 SPEED = f"""
@@ -49,7 +50,7 @@ print({PRODUCTS} * 2 * {SIZE}**3 / (time.process_time() - began))
 
 @dataclass(frozen=True)
 class Whole:
-    """The default run: seconds from the command to its end, CPU seconds, and the token counts of its results."""
+    """The whole run: seconds from the command to its end, CPU seconds, and the token counts of its results."""
 
     seconds: float
     cpu: float
@@ -60,7 +61,7 @@ class Whole:
 
 
 def core_speed() -> float:
-    """Return the floating-point operations a second of one core in a large matrix product."""
+    """Return how many floating-point operations per second one core does in a large matrix product."""
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return float(
         subprocess.run([sys.executable, "-c", SPEED], env=env, capture_output=True, text=True, check=True).stdout
@@ -103,7 +104,7 @@ def turns(problems: int) -> dict[str, Turn]:
 
 
 def shares(turns: dict[str, Turn]) -> str:
-    """Format the parts of the CPU seconds as Markdown."""
+    """Return a Markdown table with the parts of the CPU seconds."""
     run, read = turns["run"], turns[READER].engine_cpu
     parts = {
         "reading prompts": read,
@@ -117,8 +118,8 @@ def shares(turns: dict[str, Turn]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=8, help="for the parts")
-    parser.add_argument("--quick", action="store_true", help="two problems for everything")
+    parser.add_argument("--problems", type=int, default=8, help="number of problems for the parts")
+    parser.add_argument("--quick", action="store_true", help="use two problems in both measurements")
     args = parser.parse_args()
     overrides = ["LIMIT=2"] if args.quick else []
     whole = whole_run(overrides)
@@ -129,10 +130,10 @@ def main() -> None:
         f"02_rsa_basic {' '.join(overrides)}\n"
         f"{release()}, {EMBEDDED_ENGINES} engines, {CORES} cores, load {load:.1f}\n\n"
         f"whole: {whole.seconds:.1f} s by the clock, {whole.cpu:.1f} CPU s, {whole.completions} completions\n"
-        f"{whole.written:,} tokens written, {whole.read:,} read: "
-        f"{whole.written / whole.seconds:,.0f} written a second, {whole.written / whole.cpu:,.0f} a CPU second\n"
-        f"bound: {whole.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s a core, {bound:.1f} s; the run takes "
-        f"{whole.seconds / bound:.0f} times that\n"
+        f"{whole.written:,} tokens written, {whole.read:,} read, "
+        f"{whole.written / whole.seconds:,.0f} written per second, {whole.written / whole.cpu:,.0f} per CPU second\n"
+        f"bound: {whole.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s per core, {bound:.1f} s. The run takes "
+        f"{whole.seconds / bound:.0f} times as long\n"
     )
     print(shares(turns(2 if args.quick else args.problems)))
 

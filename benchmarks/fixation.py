@@ -1,11 +1,12 @@
-"""Simulate how soon one first solution is the ancestor of a whole population, by the order of candidates.
+"""Simulate how soon a whole population descends from one first solution, for each order of candidates.
 
     python -m benchmarks.fixation [--problems 200]
 
-core/scaffolds/rsa.py runs unchanged (N=8, K=3) with a made-up model. The model has no opinion of a text and copies one
-of the candidates in its prompt. It may prefer a place: the first or the last candidate is so many times as likely as
-each other. So each solution goes back to one founder of step 0. The table has the share of populations with one founder
-left, and the mean number of founders. All of it is drift: the lost founders were not worse."""
+core/scaffolds/rsa.py runs unchanged (N=8, K=3) with a simulated model. The model ignores the text of candidates, and
+copies one candidate in its prompt at random. It may prefer the first or the last candidate, which is then several times
+as likely as any other candidate. So each solution is a copy of one solution of step 0, its founder. The table shows the
+share of populations with one founder left, and the mean number of founders. Founders are lost by chance alone, because
+no founder is better than another."""
 
 import argparse
 import asyncio
@@ -18,8 +19,8 @@ from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Problem
 
 N, K, STEPS = 8, 3, (5, 10)
-MODELS = (  # name, how many times as likely: the first, the last
-    ("prefers no place", 1, 1),
+MODELS = (  # name, weight of the first candidate, weight of the last candidate (all other weights are 1)
+    ("no candidate", 1, 1),
     ("the first, 3 times", 3, 1),
     ("the first, 10 times", 10, 1),
     ("the first, always", 10**9, 1),
@@ -50,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=200)
     args = parser.parse_args()
-    print(f"N={N}, K={K}, {args.problems} problems; one founder left (mean number of founders)\n")
+    print(f"N={N}, K={K}, {args.problems} problems. Cells: share with one founder left (mean number of founders)\n")
     columns = [f"{order}, t={t}" for t in STEPS for order in ("random", "shared")]
     print(f"| the model prefers | {' | '.join(columns)} |")
     print(f"| --- |{' ---: |' * len(columns)}")

@@ -1,8 +1,8 @@
-"""Measure embedded states a second, in the batches of labs/lean/embeddings.py and one a request: the ratio.
+"""Measure how many proof states are embedded per second, in batches (labs/lean/embeddings.py) and one by one.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
-Both ask the same server, in this process, and take turns in going first."""
+Both ways use the same server, in this process. They take turns to run first."""
 
 import argparse
 import asyncio
@@ -20,14 +20,14 @@ from labs.lean.served import POLICY, on_llamacpp
 
 
 def states(count: int) -> list[str]:
-    """Return so many different texts of a state's length."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
+    """Return `count` different texts, each about as long as a proof state."""
+    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
     statements = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
     return [f"case h{number}\n{statements[number % len(statements)]}" for number in range(count)]
 
 
 async def rate(server: Server, texts: list[str], batch: int, concurrency: int) -> float:
-    """Return the states a second."""
+    """Return the number of states embedded per second."""
     async with Embedder(server, batch, concurrency) as embedder:
         await embedder(texts[:1])
         began = time.monotonic()
@@ -57,7 +57,7 @@ def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure states embedded a second, in batches against one by one.")
+    parser = argparse.ArgumentParser(description="Measure states embedded per second, in batches and one by one.")
     parser.add_argument("--states", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--model", type=Path, default=POLICY)

@@ -1,9 +1,9 @@
-"""Measure the tactics a second that Lean checks, with one worker and with several: one run, and their ratio.
+"""Measure how many tactics Lean checks per second with one worker and with several workers, and the ratio.
 
     python -m benchmarks.lean_tactics [--workers 2] [--tactics 400]
 
-Tactics come as from a search: CANDIDATES of each state at a time, for the states along the proofs of
-data/lean/lemmas_train.json, right and wrong ones. Processes are started and warm before the clock runs."""
+Tactics arrive as in a search. The states come from proofs in data/lean/lemmas_train.json. In each state, a worker
+checks the proof's tactic and all CANDIDATES. All processes are warm before the clock starts."""
 
 import argparse
 import asyncio
@@ -19,21 +19,21 @@ from labs.lean import toolchain
 from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
 
-CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, and the right one
+CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the right tactic
 
 Request = tuple[str, list[str]]
 
 
 def requests() -> Iterator[list[Request]]:
-    """Yield the requests of one state after the other, endlessly."""
-    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
+    """Yield the requests for one state after another, without end."""
+    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "Run python -m scripts.lean.make_lemmas")
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
             yield [(row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)]
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
-    """Return the tactics a second of `count` workers, each of which works through states of its own."""
+    """Return how many tactics `count` workers check per second. All tactics of a state go to one worker."""
     states = requests()
     left, done = tactics, 0
     async with Workers(lean, count) as workers:
@@ -70,7 +70,7 @@ async def both(count: int, tactics: int) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure tactics a second, several workers against one.")
+    parser = argparse.ArgumentParser(description="Measure tactics checked per second, by several workers and by one.")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tactics", type=int, default=400)
     args = parser.parse_args()

@@ -1,24 +1,24 @@
-"""Makespan on modelled GPUs: how long RSA takes, against the least time of any schedule.
+"""Compare the time that RSA takes on simulated GPUs with the least time that any schedule needs.
 
     python -m benchmarks.makespan [--quick]
 
-The scaffold (core/scaffolds/rsa.py) and the client's limiter (core/generate/queue.py) are the real ones. They run in
-virtual time against simulated servers; nothing here is measured on a GPU. A server is SGLang with continuous
-batching, simplified:
+The benchmark uses the real scaffold (core/scaffolds/rsa.py) and the client's real limiter (core/generate/queue.py).
+They run in virtual time against simulated servers, so nothing is measured on a GPU. A simulated server is a simplified
+SGLang with continuous batching:
 
-- Time is the roofline's (core/plan/roofline.py). A decode step gives each running request one token. A whole prompt is
-  read between steps (no prefix cache).
-- A request holds its prompt and its output in the KV cache. The queue is first come, first served. Its head is admitted
-  if the cache has room for its prompt and AHEAD new tokens. Each running request needs room for a share of AHEAD more,
-  or less if it may write fewer. The share decays step by step.
-- If the cache is full all the same, the request with the shortest output goes back to the end of the queue. Its prompt
-  and tokens are read again at its next admission. The share rises to the output of the running requests.
+- The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each running request. A whole
+  prompt is read between two steps (no prefix cache).
+- A request keeps its prompt and its output in the KV cache. The queue is first come, first served. The first request is
+  admitted if the cache has room for its prompt and AHEAD new tokens. The cache must also have room for a share of AHEAD
+  tokens for each running request (or of the tokens that it may still write). The share decays step by step.
+- If the cache becomes full, the request with the shortest output returns to the end of the queue. When this request is
+  admitted again, its prompt and tokens are read again. The share rises to the mean output of the running requests.
 
-A fleet's router sends each request to the server with the fewest, as the gateway does.
+A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 
-Lengths are assumed (core/plan/lengths.py: log-normal, cut at the cap); forced answers are left out. The bounds hold for
-any schedule of the same requests on the same servers. The order of equal requests moves a ratio by up to 0.03, so each
-cell is a mean over SEEDS, with its standard error.
+Completion lengths are assumed: they are log-normal and cut at the cap (core/plan/lengths.py). There are no forced
+answers. The bounds hold for any schedule of the same requests on the same servers. The order of equal requests changes
+a ratio by up to 0.03. So each cell is a mean over SEEDS runs, with its standard error.
 """
 
 import argparse
@@ -49,20 +49,20 @@ from core.plan.roofline import MIDDLE, Machine
 from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem
 
-# SGLang's own defaults; the shares count --schedule-conservativeness in.
-AHEAD = 4096  # new tokens of a request that count when another is admitted
-RESERVED = 0.7 * CONSERVATIVENESS  # of these, for each running request: at first,
-LEAST_RESERVED = 0.14 * RESERVED  # and after
-DECAY_STEPS = 600  # without one put back
-SPARE_STEPS = 20  # room for so many after one was put back
-LOOK_STEPS = 32  # between two looks at the queue while the share decays; SGLang looks at every step
-ALIKE = 0.5  # share of the variance of log-lengths that is between problems; an assumption
+# SGLang's defaults. The shares are multiplied by --schedule-conservativeness.
+AHEAD = 4096  # new tokens for which the cache must have room when a request is admitted
+RESERVED = 0.7 * CONSERVATIVENESS  # share of AHEAD that is reserved for each running request at first
+LEAST_RESERVED = 0.14 * RESERVED  # the share after DECAY_STEPS
+DECAY_STEPS = 600  # steps until the share has decayed, if no request returns to the queue
+SPARE_STEPS = 20  # steps for which the cache has room after a request returned to the queue
+LOOK_STEPS = 32  # steps between two looks at the queue while the share decays (SGLang looks at every step)
+ALIKE = 0.5  # assumed share of the variance of log-lengths that is between problems
 
 # Virtual time
 
 
 class _Skipping(selectors.SelectSelector):
-    """A selector that never waits: time jumps to the next timer."""
+    """A selector that never waits, so that time jumps to the next timer."""
 
     now = 0.0
 
@@ -84,7 +84,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run at once: the work of a thread takes no virtual time."""
+        """Run `func` at once, because a thread's work takes no virtual time."""
         done = self.create_future()
         done.set_result(func(*args))
         return done
@@ -98,8 +98,8 @@ class Request:
     prompt: int
     new: int
     done: asyncio.Future[None]
-    written: int = 0  # at its last admission
-    since: int = 0  # the server's step then
+    written: int = 0  # tokens at its last admission
+    since: int = 0  # the server's step at that admission
 
     @property
     def size(self) -> int:
@@ -107,7 +107,7 @@ class Request:
 
 
 class Engine:
-    """A simulated server. `cap`: the new tokens that a request may ask for."""
+    """A simulated server. A request may ask for at most `cap` new tokens."""
 
     def __init__(self, machine: Machine, cap: int) -> None:
         self.machine, self.cap = machine, cap
@@ -144,7 +144,7 @@ class Engine:
                 await self._arrival.wait()
 
     def _admit(self) -> float:
-        """Admit the requests that fit, and return the seconds to read their prompts."""
+        """Admit the requests that fit, and return the seconds that reading their prompts takes."""
         reading = 0.0
         promised = sum(self.reserved * min(self.cap - self._written(each), AHEAD) for *_, each in self.running)
         while self.queue and len(self.running) < self.machine.limit:
@@ -173,7 +173,7 @@ class Engine:
         mean = self.held / requests
 
         def seconds(n: int) -> float:
-            """Let contexts grow by a token a step, and a step's time linearly with them."""
+            """Return the seconds of `n` steps. Contexts grow by one token per step, and times grow linearly."""
             return n * sum(self.machine.step(requests, mean + (n - 1) / 2, MIDDLE))
 
         loop = asyncio.get_running_loop()
@@ -183,7 +183,7 @@ class Engine:
                 async with asyncio.timeout(seconds(steps)):
                     await self._arrival.wait()
             passed = loop.time() - began
-            steps = min(steps, max(1, bisect_left(range(steps + 1), passed - 1e-9, key=seconds)))  # ends the step
+            steps = min(steps, max(1, bisect_left(range(steps + 1), passed - 1e-9, key=seconds)))  # ends this step
         await asyncio.sleep(max(0.0, seconds(steps) - passed))
         self.busy += seconds(steps)
         self.steps += steps
@@ -201,7 +201,7 @@ class Engine:
         return request.written + self.steps - request.since
 
     def _put_back(self) -> None:
-        """Make room for at least SPARE_STEPS."""
+        """Return requests to the queue until the cache has room for SPARE_STEPS steps."""
         while self.held + SPARE_STEPS * len(self.running) > self.machine.kv_tokens and len(self.running) > 1:
             last = min(self.running, key=lambda entry: (self._written(entry[-1]), -entry[-1].prompt))
             self.running.remove(last)
@@ -220,12 +220,14 @@ class Engine:
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload of `count` problems with the constants `config`. The length of a completion follows from its problem,
-    step and member, whatever the schedule; completions of one problem have similar lengths (ALIKE)."""
+    """A workload of `count` problems with the constants `config`.
+
+    A completion's length depends on its problem, step and member, but not on the schedule. Completions of one problem
+    have similar lengths (ALIKE)."""
 
     config: RsaConstants
     count: int
-    solutions: tuple[Sample, ...]  # of each step, the last of all later ones
+    solutions: tuple[Sample, ...]  # sorted lengths for each step (the last sample also for later steps)
     prompt: float = PROMPT_TOKENS
     answer: float = ANSWER_TOKENS
     alike: float = ALIKE
@@ -239,7 +241,7 @@ class Workload:
         return [Problem(f"p{p}", "A statement.", "0") for p in range(self.count)]
 
     def new(self, problem: Problem, t: int, i: int) -> int:
-        """Return the tokens of a completion."""
+        """Return the number of tokens of the completion of member `i` at step `t`."""
         own, shared = (
             seeds.rng(self.config.SEED, *names).standard_normal() for names in ((problem.id, t, i), (problem.id,))
         )
@@ -248,14 +250,14 @@ class Workload:
         return max(1, round(float(sample[int(share * len(sample))])))
 
     def prompt_of(self, t: int) -> int:
-        """Return the tokens of a prompt: the statement, and K answers from step 1 on."""
+        """Return the number of tokens of a prompt: the statement, plus K answers from step 1 on."""
         return round(self.prompt + (self.config.K * self.answer if t else 0))
 
 
 # Schedules
 
 
-Priority = Callable[[int, int], float]  # (place of the problem in its set, t): higher goes first
+Priority = Callable[[int, int], float]  # from a problem's index and a step (the highest priority goes first)
 
 OURS = "breadth first"  # core/session/experiment.py
 POLICIES: dict[str, Priority] = {
@@ -268,9 +270,10 @@ POLICIES: dict[str, Priority] = {
 
 @dataclass
 class Schedule:
-    """The client's order of work. `limit` and `window`: requests, and problems, in flight (0: all). `wait`: a
-    member waits for its parents ("nothing"), for the whole previous "population", or for the previous "step" of all
-    problems."""
+    """The client's order of work. At most `limit` requests and `window` problems are in flight (0: all).
+
+    A member waits for its parents only (`wait` is "nothing"), for the whole previous "population", or for the previous
+    "step" of all problems."""
 
     policy: str = OURS
     limit: int = 0
@@ -339,12 +342,12 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
 
 
 def alone(machine: Machine, prompt: int, new: int) -> float:
-    """Return the seconds of a request on an idle server, a lower bound on a busy one."""
+    """Return the seconds of a request on an idle server. A busy server takes at least as long."""
     return machine.prefill(prompt, MIDDLE) + new * sum(machine.step(1, prompt + (new - 1) / 2, MIDDLE))
 
 
 def critical_path_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Return the seconds of the longest chain of requests, each after the previous one and alone on its server."""
+    """Return the seconds of the longest chain of dependent requests, if each request is alone on its server."""
     longest = 0.0
     for steps in populations.values():
         ends: list[float] = []
@@ -359,11 +362,11 @@ def critical_path_bound(work: Workload, machine: Machine, populations: dict[str,
 
 
 def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Population]]) -> float:
-    """Return the seconds of all work on one full server; several take no less than this ÷ servers.
+    """Return the seconds of all work on one full server. Several servers take at least this time ÷ their number.
 
-    A step gives a token to at most `limit` requests, which hold at most `kv_tokens`. This gives the least number of
-    steps, from the tokens and from the contexts summed over all tokens. Each step reads the weights. Every context is
-    read for every token, and every prompt once, whatever the order."""
+    A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. These limits give
+    the least number of steps, from the number of tokens and from the sum of all tokens' contexts. Each step reads the
+    weights. In any order, every token reads its context, and every prompt is read once."""
     tokens = contexts = reading = 0.0
     for steps in populations.values():
         for t, step in enumerate(steps):
@@ -387,21 +390,21 @@ MACHINES = [(30, 1), (30, 64), (120, 16)]  # problems and GPUs
 TABLES: dict[str, dict[str, Schedule]] = {
     "what waits": {
         "a member for its parents (ours)": Schedule(),
-        "a population for the one before": Schedule(wait="population"),
-        "a step of all problems for the one before": Schedule(wait="step"),
-        "a population, and a problem for the one before": Schedule(wait="population", window=1),
+        "a population for the previous population": Schedule(wait="population"),
+        "a step of all problems for the previous step": Schedule(wait="step"),
+        "a population for the previous one, problem by problem": Schedule(wait="population", window=1),
     },
     "order": {name: Schedule(name) for name in POLICIES},
 }
 
 
 def gpu() -> Machine:
-    """Return QED-Nano on an RTX 4090 as start_server.sh launches it."""
+    """Return the modelled server: an RTX 4090 with QED-Nano, as start_server.sh starts it."""
     return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """Return the makespan over the larger lower bound, with the requests in flight of core/engines/attach.py."""
+    """Return the simulated time ÷ the larger lower bound. The requests in flight are as in core/engines/attach.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)
@@ -410,7 +413,7 @@ def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.makespan", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="what waits for what alone, with two seeds")
+    parser.add_argument("--quick", action="store_true", help="print only the first table, from two seeds")
     is_quick = parser.parse_args(argv).quick
     seeds_used = range(2 if is_quick else SEEDS)
     with ProcessPoolExecutor() as pool:

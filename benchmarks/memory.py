@@ -1,9 +1,9 @@
-"""Measure the memory of a run as its journal grows: 02_rsa_basic, resumed from 1,000 to 100,000 made-up completions.
+"""Measure the memory of a run by the size of its journal. 02_rsa_basic resumes from synthetic completions.
 
     bash benchmarks/run.sh memory [--n 1000 10000 100000]
 
-Prints a Markdown table. Journal.put fills the journals under the keys of a Generator. Each run is a process of its own,
-attached to benchmarks/stub_server.py, and sends no request."""
+The result is a Markdown table. The benchmark fills the journals with Journal.put, under the run's own keys.
+Each run is its own process with benchmarks/stub_server.py as its server. The run sends no request."""
 
 import argparse
 import asyncio
@@ -38,7 +38,7 @@ SIZES = (1_000, 10_000, 100_000)
 
 @contextmanager
 def stub_server() -> Iterator[Server]:
-    """Start the stub in a process of its own."""
+    """Start benchmarks/stub_server.py in its own process, and yield it as a server."""
     command = [sys.executable, str(Path(__file__).with_name("stub_server.py"))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
@@ -52,7 +52,7 @@ def stub_server() -> Iterator[Server]:
 
 
 def many_sums(folder: Path, count: int) -> Path:
-    """Write a file of `count` sums."""
+    """Write a problem file of `count` sums, and return its path."""
     rng = random.Random(4)
     rows = []
     for _ in range(count):
@@ -64,14 +64,14 @@ def many_sums(folder: Path, count: int) -> Path:
 
 
 async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants) -> None:
-    """Store every completion that RSA will ask for, with 600 characters of thinking. Half of the answers are right."""
+    """Store every completion that RSA will request, with 600 characters of thinking. Half of the answers are right."""
     rng, sampling = random.Random(5), Sampling.of(config)
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     generator = Generator(server, journal, 1, 60)
     for problem in chosen.problems:
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            seed = seeds.derive(config.SEED, problem.id, *names)  # noqa: B023 (it is called within this turn)
+            seed = seeds.derive(config.SEED, problem.id, *names)  # noqa: B023 (called only within this iteration)
             key = generator.key(messages, seed, replace(sampling, **changes))
             answer = problem.answer if rng.random() < 0.5 else rng.randint(0, 999)  # noqa: B023
             completion = Completion(
@@ -85,7 +85,7 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config
 
 
 def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
-    """Run the experiment on its journal, and return peak MB, CPU seconds and wall seconds."""
+    """Run the experiment from its journal. Returns the peak memory in MB, CPU seconds and wall seconds."""
     changes = {"BASE_URL": server.base_url, "RESULTS_DIR": str(folder), "PYTHONPATH": str(ROOT)}
     began = time.monotonic()
     process = subprocess.Popen(
@@ -102,7 +102,7 @@ def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.memory", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="completions of a run")
+    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (one run each)")
     sizes = parser.parse_args().n
     config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), [])
     print("| completions | journal MB | peak MB | CPU s | wall s |\n|---:|---:|---:|---:|---:|")

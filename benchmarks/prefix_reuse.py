@@ -1,13 +1,15 @@
-"""Measure how much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, by ORDER.
+"""Measure which share of a run's prompt tokens comes from the server's cache, for each ORDER of candidates.
 
     python -m benchmarks.prefix_reuse [--problems 10] [--rounds 1]
 
-ORDER = "random" shows the candidates of every prompt in an order of its own, "shared" the most used of the step first.
-Both run on a fresh engine. "no RAM cache" keeps prefixes slot by slot. "RAM cache", the default, also keeps the
-prefixes of prompts that left their slot. The cached share is the engine's own count, cached_tokens ÷ prompt_tokens.
-"radix" is computed: the share of each prompt's characters that an earlier answered prompt begins with. An unlimited
-cache shared by all requests (SGLang's) would have found it. A second table computes the same for candidates as long as
-a reasoning model's, of random characters. In the first table, instructions are a good part of every prompt."""
+02_rsa_basic runs on a fresh embedded engine with each ORDER. ORDER = "random" shuffles the candidates of every prompt.
+ORDER = "shared" shows the most used candidates of the step first. Without a RAM cache, each slot keeps only its last
+prompt. With the RAM cache (the default), the engine also keeps earlier prompts.
+
+The cached share is cached_tokens ÷ prompt_tokens, as the engine counts them. The column "radix" is computed from the
+prompts. It is the share of characters that some earlier answered prompt also begins with. An unlimited cache for all
+requests, as in SGLang, would contain these characters. In the first table, instructions are a large part of every
+prompt. The candidates of the second table have LONG random characters, as many as a reasoning model's solutions."""
 
 import argparse
 import asyncio
@@ -38,11 +40,11 @@ ORDERS = ("random", "shared")
 
 
 def radix_share(prompts: Sequence[str]) -> float:
-    """Return the share of the characters of `prompts` with which an earlier one begins too."""
+    """Return the share of the characters of `prompts` that belong to a prefix shared with an earlier prompt."""
     seen: list[str] = []
     found = 0
     for prompt in prompts:
-        place = bisect(seen, prompt)  # of all earlier ones, a neighbour in sorted order shares the longest beginning
+        place = bisect(seen, prompt)  # a neighbour in sorted order shares the longest prefix
         near = seen[max(0, place - 1) : place + 1]
         found += max((shared(prompt, other) for other in near), default=0)
         insort(seen, prompt)
@@ -50,12 +52,12 @@ def radix_share(prompts: Sequence[str]) -> float:
 
 
 def shared(a: str, b: str) -> int:
-    """Count the characters of the common beginning."""
+    """Return the length of the common prefix of `a` and `b`."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def run_and_record(out: Path, overrides: Sequence[str]) -> None:
-    """Run 02_rsa_basic in this process, and write its cache hits to `out`."""
+    """Run 02_rsa_basic in this process, and write its token counts, cache hits and seconds to `out`."""
     answered: list[tuple[str, Completion]] = []
     first = 0.0
 
@@ -96,7 +98,7 @@ def measured(order: str, cache_mib: int, problems: int) -> dict[str, float]:
 
 
 def long_candidates(order: str, n: int, k: int) -> float:
-    """Return `radix_share` of 8 problems of RSA, T=5, whose candidates have LONG random characters."""
+    """Return `radix_share` for RSA with T=5 on 8 problems, with candidates of LONG random characters."""
     prompts: list[str] = []
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -137,7 +139,7 @@ def main() -> None:
                     f"| {figures['load']:.1f} |",
                     flush=True,
                 )
-    print(f"\ncandidates of {LONG:,} characters, radix, computed\n\n| N, K | {' | '.join(ORDERS)} |")
+    print(f"\nradix, computed for candidates of {LONG:,} characters\n\n| N, K | {' | '.join(ORDERS)} |")
     print("| --- | ---: | ---: |")
     for n, k in ((8, 3), (16, 4)):
         print(f"| {n}, {k} | {' | '.join(f'{long_candidates(order, n, k):.1%}' for order in ORDERS)} |")

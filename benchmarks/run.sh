@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Run a benchmark: bash benchmarks/run.sh client_cost [--option …]; without a name, list them.
+# Run a benchmark: bash benchmarks/run.sh client_cost [--option …]. Without a name, list all benchmarks.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 name=$(basename -- "${1:--h}" .py); shift || true
 
 if [ ! -f "benchmarks/$name.py" ]; then
-  echo "benchmarks (bash benchmarks/run.sh NAME [--option …]; --help tells the options):"
+  echo "benchmarks (bash benchmarks/run.sh NAME [--option …], and --help for its options):"
   for file in benchmarks/*.py; do printf '  %-18s %s\n' "$(basename "$file" .py)" "$(sed -n '1s/^"""//p' "$file")"; done
   case $name in -h | --help) exit 0 ;; *) echo "error: no benchmark '$name'" >&2; exit 2 ;; esac
 fi

@@ -1,16 +1,17 @@
-"""Measure how full a run keeps its server: 02_rsa_basic on the embedded engine, against its requests without waits.
+"""Measure how busy a run keeps its server, with 02_rsa_basic on the embedded engine.
 
     python -m benchmarks.server_full [--slots 4 16 64] [--rounds 2] [--problems 8] [--quick]
 
-Three contestants send the same requests (prompts, seeds, and so completions) to a fresh engine, in turns:
+Three contestants take turns on a fresh engine. They send the same prompts and seeds, so they get the same completions:
 
-- run: 02_rsa_basic as users run it, through core.session.run, with openai client, journal and grading;
-- generator: its requests again, in its order, from a bare aiohttp client with as many in flight and no other waits;
-- barrier: the same client, one problem at a time, each step after the whole previous one.
+- run: 02_rsa_basic as users run it, through core.session.run, with the openai client, the journal and grading.
+- generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many requests in flight,
+  and waits for nothing else.
+- barrier: the same aiohttp client sends the requests of one problem at a time. Each step waits for the previous step.
 
-Tokens per second count completion tokens from the first request to the last reply, as the client sees them. The
-process's start (imports) and end (table, plot) are left out, and only count in "whole". Ratios are
-taken within a round, then their median."""
+Tokens per second are completion tokens ÷ the seconds from the first request to the last reply, as the client sees them.
+Imports at the start and the table and the plot at the end count only in the whole run. Each ratio compares contestants
+of the same round. The table shows the median ratio."""
 
 import argparse
 import asyncio
@@ -40,15 +41,17 @@ from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
-READER = "reader"  # the generator, asking for one token of each: the time to read the prompts (first_minute.py)
-WAITING = 2  # requests beyond the slots that core.engines.attach keeps in flight; the generator as many
+READER = "reader"  # the generator with one token per request, to time the reading of prompts (first_minute.py)
+WAITING = 2  # requests in flight beyond the number of slots, as in core.engines.attach
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The outcome of one contestant: completion tokens, seconds from first request to last reply, and the share of them
-    in which a slot had no request. Then seconds of the whole process, CPU seconds of client and engine, and the
-    machine's load average (1 minute) at the end."""
+    """The outcome of one contestant.
+
+    `tokens` are completion tokens, and `seconds` is the time from the first request to the last reply. `empty` is the
+    share of the slots' time without a request. `whole` is the time of the whole process in seconds. `client_cpu` and
+    `engine_cpu` are CPU seconds. `load` is the machine's load average (1 minute) at the end."""
 
     requests: int
     tokens: int
@@ -65,12 +68,12 @@ class Turn:
 
     @property
     def ease(self) -> float:
-        """Return tokens per CPU second of the engine: its speed if no client made it wait."""
+        """The tokens per CPU second of the engine, which is its speed if it never waits for a client."""
         return self.tokens / self.engine_cpu
 
 
 class Record:
-    """The requests of a client in order, with their times, to replay and to measure."""
+    """A client's requests in order, and the figures of their time and tokens."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -107,7 +110,7 @@ class Record:
 
 
 def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
-    """Run contestant "run" in this process and write its requests to `folder`."""
+    """Run the contestant "run" in this process, and write its requests and its figures to `folder`."""
     record = Record(slots)
 
     async def recorded(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
@@ -132,7 +135,7 @@ def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
 
 
 def replay(name: str, folder: Path, slots: int) -> None:
-    """Send the requests in `folder` from a bare client, as contestant "generator", "reader" or "barrier"."""
+    """Send the requests in `folder` from a bare client, as the contestant "generator", "reader" or "barrier"."""
     sampling, requests = json.loads((folder / "requests.json").read_text(encoding="utf-8"))
     if name == READER:
         sampling["max_tokens"] = 1
@@ -147,7 +150,7 @@ def replay(name: str, folder: Path, slots: int) -> None:
 
 
 async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling: dict[str, Any]) -> Record:
-    """Send each group's requests, as many at once as a run sends; the next group after the last reply."""
+    """Send one group of requests after another. As many requests of a group are in flight as in a run."""
     record, semaphore = Record(slots), asyncio.Semaphore(slots + WAITING)
     url = f"{os.environ['BASE_URL']}/chat/completions"
     unlimited = aiohttp.TCPConnector(limit=0)
@@ -166,7 +169,7 @@ async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling
 
 
 def take_turn(name: str, slots: int, problems: int, folder: Path) -> Turn:
-    """Run one contestant on a fresh engine."""
+    """Run one contestant on a fresh engine, and return its outcome."""
     (folder / "results").mkdir()
     with engine(slots) as server:
         command = [sys.executable, "-m", "benchmarks.server_full", "--contestant", name, "--slots", str(slots)]
@@ -213,14 +216,14 @@ def measure(all_slots: Sequence[int], rounds: int, problems: int) -> None:
             turns[slots].append(turn)
             same = {(each.requests, each.tokens) for each in turn.values()}
             figures = ", ".join(f"{each} {t.speed:,.0f} tok/s" for each, t in turn.items())
-            print(f"{slots} slots: {figures}{'' if len(same) == 1 else f'; unequal work: {same}'}", file=sys.stderr)
+            print(f"{slots} slots: {figures}{'' if len(same) == 1 else f', unequal work: {same}'}", file=sys.stderr)
     print(f"02_rsa_basic on {problems} problems, {release()}, {os.cpu_count()} cores, {rounds} rounds\n")
     print(table(turns))
     print(f"\n{time.monotonic() - began:.0f} s")
 
 
 def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
-    """Format medians over rounds with their ranges, as Markdown."""
+    """Return a Markdown table of medians over rounds, with their ranges."""
     heads = ["slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier"]
     heads += ["slot-time without a request, %: run, generator, barrier", "whole run ÷ whole generator"]
     heads += ["CPU ms/request of run's client", "tokens per CPU second of the engine: run, generator, barrier", "load"]

@@ -1,13 +1,13 @@
-"""A chat server that answers at once with the same reply, to measure a client's own cost.
+"""Serve a chat API that answers at once with the same reply, to measure a client's own cost.
 
     python benchmarks/stub_server.py --port 0 [--thinking-chars 1500] [--answer-chars 500] [--pieces 1] [--delay 0]
 
-It prints the port it listens on (127.0.0.1) and serves until it is ended. It is no model and checks nothing. Every POST
-gets one chat completion, encoded once at the start. If the body asks for "stream": true, it gets the same completion as
-server-sent events (role, `pieces` of thinking, `pieces` of the answer, end, usage, [DONE]), in one write without a
-delay. A real server sends an event for every token or few: `--pieces` measures the cost of reading them. Every GET gets
-a list of one model, "stub", without an owner, so the harness takes it for kind "other". `--delay` seconds pass before
-each answer begins: with it, any number of requests is in flight."""
+The server prints its port on 127.0.0.1 and runs until it is stopped. It has no model and checks nothing. All POSTs get
+the same chat completion, encoded once at the start. If the body contains "stream": true, the completion is sent as
+server-sent events. They are role, `--pieces` of thinking, `--pieces` of the answer, end, usage and [DONE]. The server
+writes all events at once. A real server sends an event for every few tokens, and `--pieces` measures the cost of
+reading them. GET /v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind
+"other". With `--delay`, each reply begins after that many seconds, so that many requests are in flight."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 
 MODEL = "stub"
 ANSWER_END = " The answer is \\boxed{42}."
-CHARS_PER_TOKEN = 4  # of the usage; nothing is tokenized
+CHARS_PER_TOKEN = 4  # for the reported usage, because nothing is tokenized
 PROMPT_TOKENS = 200
 
 
@@ -30,7 +30,7 @@ def cut(whole: str, pieces: int) -> list[str]:
 
 
 class Replies:
-    """The bytes of all replies."""
+    """The encoded replies: the completion whole and as a stream, the list of models, and a 404."""
 
     def __init__(self, thinking_chars: int, answer_chars: int, pieces: int) -> None:
         thinking = text("think ", thinking_chars)
@@ -69,7 +69,7 @@ def _response(kind: str, body: bytes, status: str = "200 OK") -> bytes:
 
 
 class Stub(asyncio.Protocol):
-    """A connection: kept alive, requests one after another, bodies with a content length or chunked."""
+    """A connection that is kept alive. Requests come one after another, and a body needs a content length."""
 
     def __init__(self, replies: Replies, delay: float) -> None:
         self.replies, self.delay = replies, delay
@@ -112,12 +112,12 @@ async def serve(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A chat server that answers at once with the same reply.")
-    parser.add_argument("--port", type=int, default=0, help="0 (default): a free one, which is printed")
+    parser = argparse.ArgumentParser(description="Serve a chat API that answers at once with the same reply.")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: 0, a free port)")
     parser.add_argument("--thinking-chars", type=int, default=1500)
     parser.add_argument("--answer-chars", type=int, default=500)
-    parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text is cut into")
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--pieces", type=int, default=1, help="number of events per streamed text")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each reply")
     asyncio.run(serve(parser.parse_args()))
 
 

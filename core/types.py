@@ -9,10 +9,10 @@ from core.constants import A, Carrying, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 
-# Budget forcing: the text that closes the thinking of a completion at the cap, and opens its answer.
+# Budget forcing: the text that opens the answer after thinking was closed at the cap.
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
-# Meaning of the servers' finish reasons, in lower case and without details ("content_filter: SAFETY").
+# Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ": SAFETY".
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
 ENDS = {
     **dict.fromkeys(("length", "max_length", "max_tokens", "max_output_tokens", "model_length", "pause_turn"), CUT),
@@ -24,12 +24,12 @@ ENDS = {
     "insufficient_system_resource": BROKEN,
 }
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
-ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the problems that a grader accepts
-MAX_POINTS = 7  # of a proof, as at olympiads
+ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the kinds of problems that a grader accepts
+MAX_POINTS = 7  # most points of a proof, as at olympiads
 GOOD = 6  # the fewest points of a proof that is right except for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is not an answer
 WAIT = "Wait"  # the default text that continues thinking
-CHARACTERS = 3  # per token, roughly, if the server counts no tokens
+CHARACTERS = 3  # approximate characters per token, if the server counts no tokens
 
 
 def end_of(finish_reason: str | None) -> str:
@@ -68,7 +68,7 @@ class Problem:
 
     @property
     def is_proof(self) -> bool:
-        """The problem asks for a proof. There is no answer to vote on."""
+        """True if the problem asks for a proof. A proof has no answer to vote on."""
         return self.answer_type == PROOF
 
 
@@ -98,12 +98,12 @@ class Sampling:
     top_logprobs: int = 0  # alternatives to report for the first answer token (only with `opening`)
     waits: int = 0  # most continuations of thinking that has ended
     wait_word: str = WAIT  # text that continues thinking
-    stop: str = ""  # the server ends the completion before this text ("" is off)
+    stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
 
     @classmethod
     def of(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
-        """Return the sampling parameters of a solution or a proof from an experiment's constants."""
+        """Return the sampling parameters for a solution or a proof, from an experiment's constants."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
         return cls(
             temperature=config.TEMPERATURE,
@@ -119,7 +119,7 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The sampling after a wait. After the last wait, `wait_word` is the default, to keep the key unchanged."""
+        """The parameters after one wait. After the last wait, `wait_word` is the default, so keys don't include it."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
@@ -133,7 +133,7 @@ class Completion:
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
     token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was
-    not requested, if a token has no log-probability, or for replies in several pieces (forced answers, waits)."""
+    not requested, if a token lacks a log-probability, or if the reply has several pieces (forced answers, waits)."""
 
     key: str
     seed: int
@@ -153,8 +153,8 @@ class Completion:
     logprobs: dict[str, float] = field(default_factory=dict)  # first answer token -> natural log-probability
     logprob: float | None = None
     origin: str = field(default="", compare=False)  # the server (Server.origin), or "" if not recorded
-    model: str = field(default="", compare=False)  # the name in the server's reply, or "" without one
-    reused: bool = field(default=False, compare=False)  # whether it comes from the journal (not stored there)
+    model: str = field(default="", compare=False)  # the model's name in the server's reply, or "" if missing
+    reused: bool = field(default=False, compare=False)  # whether the completion comes from the journal
 
     @property
     def text(self) -> str:
@@ -167,17 +167,17 @@ class Completion:
 
     @property
     def filtered(self) -> bool:
-        """The server's content filter ended the completion."""
+        """True if the server's content filter ended the completion."""
         return end_of(self.finish_reason) == FILTERED
 
     @property
     def empty(self) -> bool:
-        """The reply ended normally and has no text."""
+        """True if the reply ended normally but contains no text."""
         return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """The prompt, cached and completion tokens. A number that the server did not report is None instead of 0."""
+        """The numbers of prompt, cached and completion tokens. A number that the server did not report is None."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
@@ -196,8 +196,8 @@ class Member:
 
     After verification, `self_score` is in [0, 1] (None: no readable verdict) and `verdicts` contains the single
     verdicts. `side_calls` are further completions for this candidate (verifications, selections, summaries, plans).
-    `carried_over` means that an earlier population of this problem contains it and counts its tokens. `notes` name
-    problems that were handled, each in a fixed wording ("invalid selection"). Results count the notes."""
+    `carried_over` means that an earlier population of this problem contains the candidate and counts its tokens.
+    `notes` name faults that were handled, in a fixed wording ("invalid selection"). Results count the notes."""
 
     completion: Completion
     parents: list[int] = field(default_factory=list)
@@ -212,7 +212,7 @@ Population = list[Member]
 
 
 class Stage(Population):
-    """A population with a `name` of a word or two ("reviews"). Reports show the name in place of its number."""
+    """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a number."""
 
     def __init__(self, name: str, members: Iterable[Member]) -> None:
         super().__init__(members)
@@ -220,8 +220,8 @@ class Stage(Population):
 
 
 def carried(completion: Completion, config: Carrying) -> str:
-    """Return the text of a candidate that others see. CARRY="answer" selects the text after thinking, "full" all text,
-    and "tail" its last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
+    """Return the part of a candidate that other requests see. CARRY="answer" selects the text after thinking, "full"
+    all text, and "tail" the last CARRY_TOKENS tokens, estimated by the completion's characters per token."""
     if config.CARRY == "answer":
         return completion.text
     whole = f"{completion.thinking}\n\n{completion.text}".strip()
@@ -255,9 +255,9 @@ class Scaffold(Generic[A]):
 
     `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
     `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
-    reports, summaries) in one prompt, and so the server's context. `prompts` are all templates. Results contain a hash
-    of them. `for_proofs` names the SCAFFOLD to use for proofs, or is "" if this one solves proofs. `roles` names
-    requests that not every model can answer, in the words of model cards (not_learnt)."""
+    reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
+    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs). `roles`
+    names the requests that some models have not learnt, in the words of model cards (not_learnt)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
     max_completions: Callable[[A], int]
@@ -272,7 +272,7 @@ class Scaffold(Generic[A]):
 class Grade:
     """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded text.
 
-    `doubt` is a word on why the answer may be wrong or missing, and `reason` the grader's explanation. `is_undecided`
+    `doubt` is a word on why the answer may be wrong or missing. `reason` is the grader's explanation. `is_undecided`
     means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
     forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
 
@@ -288,9 +288,9 @@ class Grade:
 
 @dataclass(frozen=True)
 class Graded:
-    """The grades of a population, in order, and its vote, if any: `answer`, and all answers `tied` with it.
+    """The grades of a population, in order, and its vote: an `answer` (None: no vote) and all answers `tied` with it.
 
-    `groups` contains the rank of each member's answer, 0 for the most votes, or None without an answer. `score` is the
+    `groups` contains the rank of each member's answer (0: most votes, None: no answer). `score` is the
     mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
     `score` is None. `undecided_pairs` counts pairs of answers that could not be compared."""
 

@@ -1,5 +1,5 @@
-"""Compare a grader's points with people's points for the same proofs. Intervals are over problems (core/base/stats.py).
-A missing grade is in no figure. Kappa and the distributions weigh proofs equally, the other figures problems."""
+"""Compare a grader's points with people's points for the same proofs. Intervals resample problems (core/base/stats.py).
+Kappa and the distributions weigh proofs equally. Other figures weigh problems equally. Missing grades are left out."""
 
 import math
 from bisect import bisect
@@ -20,13 +20,13 @@ Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Json = dict[str, Any]
 T = TypeVar("T")
 ALL = range(MAX_POINTS + 1)
-BUCKETS = (1, 4, 7)  # least points of a start, of nearly all and of all; below is nothing
-LENGTHS = 3  # groups of proofs by length, about equal in size
+BUCKETS = (1, 4, 7)  # the least points of buckets 1 to 3, so that the buckets are 0, 1-3, 4-6 and 7 points
+LENGTHS = 3  # the number of length groups, which are about equally large
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The points of one proof by a `human` and the `grader` (None: missing), and its `length` in characters."""
+    """A proof's points by a person (`human`) and by the `grader` (None: no grade), and its `length` in characters."""
 
     problem: str
     human: float
@@ -36,16 +36,17 @@ class Pair:
 
 
 def figures(pairs: Sequence[Pair]) -> Json:
-    """Return the figures of a grader, each an object of the results JSON; errors and bias are in points.
+    """Return the figures of a grader, each as an object of the results JSON. Errors and bias are in points.
 
-    - bucket_accuracy: the share of proofs in the same bucket by both.
-    - order_kept: of two proofs of a problem that people gave different points, the share that the grader orders alike.
-      A tie counts half; `order` counts the pairs.
+    - bucket_accuracy: the share of proofs that the grader and people put into the same bucket.
+    - order_kept: the share of pairs that the grader orders as people do. A pair is two proofs of a problem that people
+      gave different points. A grader's tie counts half. `order` counts the same, reversed and tied pairs.
     - quadratic_kappa: Cohen's kappa with quadratic weights (Cohen 1968, Psychological Bulletin 70) on whole points.
-    - advantage_difference: the mean |grader's advantage - people's|, as in QED-Nano (arXiv 2604.04898; advantage_diff
-      in eval/scripts/stats.py of CMU-AIRe/QED-Nano). A proof's advantage is its points above the mean of its problem's
-      proofs (Shao et al. 2024, arXiv 2402.03300, without the division); a single proof lacks one.
-    - bias: the grader's points less people's. given, distribution: the proofs with 0 to 7 points, and their shares.
+    - advantage_difference: the mean |grader's advantage - people's advantage|. A proof's advantage is its points minus
+      the mean of its problem's proofs. Problems with one proof are left out. This is QED-Nano's advantage_diff (arXiv
+      2604.04898), and follows Shao et al. 2024 (arXiv 2402.03300) without dividing by the standard deviation.
+    - bias: the grader's points minus people's points.
+    - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points.
     """
     known = [pair for pair in pairs if pair.grader is not None]
     problems = [
@@ -75,7 +76,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
-    """Count the proofs with 0 to 7 points, and estimate their shares. `points`: each proof's problem and points."""
+    """Count the proofs with 0 to 7 points, and estimate their shares. `points` has each proof's problem and points."""
     found: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for problem, each in points:
         if each is not None:
@@ -86,30 +87,30 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Compare the grader's points for the same proofs, in pairs; None if no proof has points on both sides."""
+    """Estimate the mean change of the grader's points for the same proofs, or None if no proof has both grades."""
     both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 
 
 def bucket(points: float) -> int:
-    """Return the number of the bucket of points from 0 to 7; a mean counts as the nearest whole number."""
+    """Return the bucket (0 to 3) of 0 to 7 `points`. A mean is rounded to the nearest whole number first."""
     return bisect(BUCKETS, _whole(points))
 
 
 def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Divide the second of two sums by the first: a mean over proofs."""
+    """Divide the second of two sums by the first, which is a count. Gives NaN if the count is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(sums[..., 0] > 0, sums[..., 1] / sums[..., 0], np.nan)
 
 
 def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
-    """Count the pairs of one problem's proofs that people order, by the grader's order."""
+    """Count how the grader orders a problem's pairs of proofs that people gave different points."""
     signs = [(h1 - h2) * (g1 - g2) for (h1, g1), (h2, g2) in combinations(proofs, 2) if h1 != h2]
     return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
 
 
 def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
-    """Return the function that names the group of a proof by length; `known` proofs are sorted by length."""
+    """Return a function that names a proof's length group. `known` must be sorted by length."""
     lengths = [pair.length for pair in known]
     ends = [lengths[math.ceil(len(lengths) * part / LENGTHS) - 1] for part in range(1, LENGTHS + 1)] if known else []
 
@@ -128,7 +129,7 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 
 
 def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Compare two numbers of points of each proof, given after its problem."""
+    """Estimate the mean difference of two grades, in points. A row of `proofs` is a problem and two grades."""
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
@@ -142,7 +143,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
-    """Estimate a figure by the bootstrap over problems, without an interval if no resample differs."""
+    """Estimate a figure by the bootstrap over problems. The figure gets no interval if all resamples are equal."""
     found: Estimate = of_sums(sums, figure)
     return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
 
@@ -152,7 +153,7 @@ def _moments(human: int, grader: int) -> tuple[int, ...]:
 
 
 def _kappa(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute kappa from the sums of `_moments`."""
+    """Compute quadratic kappa from the sums of `_moments`. Gives NaN if all points are equal."""
     with np.errstate(invalid="ignore", divide="ignore"):
         _, human, grader, human2, grader2, observed = np.moveaxis(sums / sums[..., :1], -1, 0)
         by_chance = human2 + grader2 - 2 * human * grader

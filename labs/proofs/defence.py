@@ -1,11 +1,11 @@
-"""Show a proof to a grader as data: without a self-evaluation, in a fence that nothing in the proof can close.
-The mark of a fence is a hash of the whole proof, so no proof can contain its own mark."""
+"""Prepare a proof for a grader: remove a self-evaluation, and put a fence (two lines with a mark) around the proof.
+The mark is a hash of the whole proof. No proof can contain its own mark, so no proof can close its fence."""
 
 import hashlib
 import re
 
-MARK_CHARACTERS = 16  # hexadecimal: 64 bits
-FIRST = 0  # part of the hash, so that grades in journals are found again
+MARK_CHARACTERS = 16  # hexadecimal digits, which are 64 bits
+FIRST = 0  # part of the hash, and kept because another value would make the grades in journals unusable
 
 # A line that opens a self-evaluation: "## Self-evaluation", "**Self assessment:** sound", "Self-grade: 7".
 _ASSESSMENT = re.compile(
@@ -22,16 +22,16 @@ _SCORE = re.compile(r"\b(?:score|grade|points?|rating|marks?)\b", re.IGNORECASE)
 
 
 def shown(proof: str) -> str:
-    """Return the proof without a self-evaluation at its end: one paragraph, or a part that closes with a score."""
+    """Return the proof without a self-evaluation at its end (one paragraph, or a section that ends with a score)."""
     whole = proof.strip()
     opened = list(_ASSESSMENT.finditer(whole))
     if not opened or not _is_evaluation(whole[opened[-1].start() :], whole[opened[-1].end() :].strip()):
         return whole
-    return whole[: opened[-1].start()].rstrip("-=*_# \t\n") or whole  # without the rule above it, too
+    return whole[: opened[-1].start()].rstrip("-=*_# \t\n") or whole  # also drops a rule (---) above it
 
 
 def _is_evaluation(part: str, below: str) -> bool:
-    """Return whether the last `part` of a text is a self-evaluation; `below` is its text under the heading."""
+    """Return whether the last `part` of a text is a self-evaluation. `below` is the text below the part's heading."""
     if _HEADING.search(below):
         return False
     *_, before, last = ["", *(line for line in part.splitlines() if line.strip())]
@@ -40,7 +40,7 @@ def _is_evaluation(part: str, below: str) -> bool:
 
 
 def mark(proof: str, *names: str | int) -> str:
-    """Return the mark of the fence around `proof`: a hash of `names` and the whole proof."""
+    """Return the mark for the fence around a proof. The mark is a hash of `names` and the whole `proof`."""
     hashed = "\x1f".join(map(str, (*names, FIRST, proof)))
     return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_CHARACTERS]
 

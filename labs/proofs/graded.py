@@ -1,4 +1,4 @@
-"""Load proofs with the points that people gave them: from named sets, the hub, and files."""
+"""Load proofs that people have graded, from named sets, the hub or files."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ from core.problems.rows import Rows, kind_of, read_rows
 from core.types import MAX_POINTS, PROOF, Problem
 
 GRADED = "GRADED"  # the constant that names a set
-BUNDLED = {"sums_graded": "proofs by the embedded model, their points computed line by line"}
-BUNDLED_VERSION = "1"  # raised when it changes (tests hold its hash)
+BUNDLED = {"sums_graded": "proofs by the embedded model, with points computed line by line by a program"}
+BUNDLED_VERSION = "1"  # raise it if the bundled set changes (tests check the set's hash)
 END_OF_THINKING = "</think>"
 
 
 @dataclass(frozen=True)
 class GradedProof:
-    """A proof of a `problem` with the `points` that people gave it, and its `writer` ("" if unknown)."""
+    """A proof (`text`) of a `problem`, the `points` that people gave it, and its `writer` ("" if unknown)."""
 
     problem: Problem
     text: str
@@ -37,7 +37,7 @@ class GradedProof:
 
 @dataclass(frozen=True)
 class GradedSet:
-    """Proofs, several of a problem, and their origin, as of a ProblemSet."""
+    """Graded proofs, often several of one problem. The other fields describe their origin, as in a ProblemSet."""
 
     name: str
     proofs: tuple[GradedProof, ...]
@@ -57,12 +57,12 @@ class GradedSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of all texts and points."""
+        """The SHA-256 hash of all texts and points."""
         rows = [[*_texts(each)[:-1], each.points, each.writer] for each in self.proofs]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "GradedSet":
-        """Keep the proofs of the first `limit` problems; 0 keeps all."""
+        """Return the set with the proofs of its first `limit` problems only (0: all problems)."""
         kept = list(dict.fromkeys(proof.problem.id for proof in self.proofs))[: limit or None]
         if len(kept) == self.problems:
             return self
@@ -70,12 +70,12 @@ class GradedSet:
         return replace(self, name=f"{self.name}[:{limit}]", proofs=proofs)
 
 
-# Unseen: these facts are from the sets' cards and from public code that reads them (2026-11).
+# We have not seen these sets. The facts come from their cards and from public code that reads them (2026-11).
 PUBLISHED = {
     each.name: each
     for each in (
         Published(
-            name="proofbench_graded",  # Ma et al. 2025, arXiv 2510.13888; its other split has no points by people
+            name="proofbench_graded",  # Ma et al. 2025, arXiv 2510.13888. The other split lacks people's points
             repo="wenjiema02/ProofBench",
             rows=435,
             licence="MIT",
@@ -117,7 +117,7 @@ def load(name: str) -> GradedSet:
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Return the proofs in decoded rows. Equal statements are one problem, and ids are unique. Raises UserError."""
+    """Return the proofs in decoded rows. Equal statements become one problem with a unique id. Raises UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
@@ -125,7 +125,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         statement, text, points = row["problem"], row.get("proof"), row.get("points")
         if not isinstance(text, str | None):
             raise lacking(where, "proof", "a text", columns)
-        # CSV has numbers as text, and some files have 7.0.
+        # CSV files store numbers as text, and some files store 7 points as 7.0.
         whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
         if not whole:
             raise lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
@@ -138,15 +138,15 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
         proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
-            raise UserError(f"{where} has half a character in it. Fix it there")
+            raise UserError(f"{where} has an incomplete character (\\ud800 to \\udfff). Fix it there")
         found.append(proof)
     if not any(proof.text for proof in found):
-        raise UserError(f"{source} holds no proofs. Give at least one, as {listed('proof')}")
+        raise UserError(f"{source} contains no proofs. Give at least one in the column {listed('proof')}")
     return tuple(found)
 
 
 def read_row(where: str, columns: Any) -> dict[str, Any]:
-    """Return a row under our names, with a statement of its problem. Raises UserError."""
+    """Return a row's columns under our names. Raises UserError if the problem's statement is missing."""
     if not isinstance(columns, dict):
         raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")
     row = understood(columns)
@@ -157,7 +157,7 @@ def read_row(where: str, columns: Any) -> dict[str, Any]:
 
 
 def scheme_of(cell: Any) -> str:
-    """Return a marking scheme as text, without the points that a person gave by it in the same object (MathArena)."""
+    """Return a marking scheme as text. In MathArena's objects, the points that a person gave are left out."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         with suppress(ValueError):
@@ -169,7 +169,7 @@ def scheme_of(cell: Any) -> str:
 
 
 def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
-    """Return the error of a row without a column."""
+    """Return the error for a row whose column `name` is missing or invalid. `what` describes the expected value."""
     return UserError(f"{where} needs {listed(name)}, {what}. Columns found: {names_in(columns)}")
 
 

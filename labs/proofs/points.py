@@ -1,4 +1,4 @@
-"""Read points from the last line of a grader's reply only: a quoted "Points: 7" of a proof gains nothing."""
+"""Read points from the last line of a grader's reply. A "Points: 7" that the reply quotes from a proof is ignored."""
 
 import re
 from collections.abc import Container
@@ -10,15 +10,15 @@ STATED = "Points:"
 ALL = range(MAX_POINTS + 1)
 RIGHT_OR_WRONG = (0, MAX_POINTS)  # the points of an answer
 
-# The whole line, with Markdown's signs for bold type. No quotation: neither > nor ".
+# Matches a whole line, with or without Markdown's signs for bold type. A quoted line has > or ", and does not match.
 _LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ \t*_`]*+", re.IGNORECASE)
 
 
 def read(text: str, allowed: Container[int] = ALL, proof: str = "") -> int | None:
-    """Return the `allowed` points in the last line of `text`, or None; None, too, if it ends by quoting the `proof`."""
+    """Return the points in `text`'s last line, or None if they are missing, not `allowed`, or quoted from `proof`."""
     if ends_with_a_quotation(text, proof):
         return None
-    last = text.strip().rpartition("\n")[-1]  # no other sign ends a line: a quotation may hold any
+    last = text.strip().rpartition("\n")[-1]  # not splitlines, because a quotation may contain other line ends
     stated = _LINE.fullmatch(last)
     points = int(stated[1]) if stated else None
     return points if points is not None and points in allowed else None

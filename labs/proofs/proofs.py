@@ -1,6 +1,6 @@
-"""Grade a proof: ask a grader for points, as often as wanted, and record missing data.
-A truncated or empty proof is never sent. A grading without points is requested once more; then it is missing, not 0.
-math-verify compares an answer first, and the grader decides only the doubtful ones."""
+"""Grade a proof: ask a grader for its points a given number of times, and record missing points.
+A truncated or empty proof is never sent. After two replies without points, a grading is missing. It never counts as 0.
+An answer goes to math-verify first. The grader decides only answers that math-verify leaves in doubt."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from labs.proofs import points
 from labs.proofs.defence import shown
 from labs.proofs.rubric import Prompt, asked
 
-ATTEMPTS = 2  # at each grading
+ATTEMPTS = 2  # for each grading
 FAILED, FILTERED, UNREADABLE = "failed", "filtered", "unreadable"
 BY_MATH_VERIFY, BY_GRADER = "math-verify", "grader"
 T = TypeVar("T")
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grading:
-    """One grading: the `points`, or None and `why`; the grader's reply as the `reason`; the calls of all attempts."""
+    """One grading of a proof. If `points` is None, `why` gives the reason. `reason` is the grader's reply."""
 
     points: int | None
     why: str | None
@@ -34,9 +34,9 @@ class Grading:
 
 @dataclass(frozen=True)
 class Points:
-    """The points of a proof: `ungraded`, a reason why it was not sent, or `gradings`.
+    """The `gradings` of a proof. If the proof was not sent to the grader, `ungraded` gives the reason.
 
-    `scheme`: as the grader was shown it. `left_out`: characters of a self-evaluation that the grader was not shown.
+    `scheme` is the marking scheme in the prompt. `left_out` counts the characters of a hidden self-evaluation.
     """
 
     gradings: tuple[Grading, ...] = ()
@@ -51,23 +51,23 @@ class Points:
 
     @property
     def grade(self) -> float | None:
-        """The mean of the gradings, in points; None if there is none."""
+        """The mean points of the readable gradings, or None if no grading is readable."""
         found = self.readable
         return None if not found else found[0] if len(found) == 1 else statistics.fmean(found)
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of several gradings (of a sample: n - 1)."""
+        """The sample standard deviation (n - 1) of the readable gradings' points, or None for fewer than two."""
         return statistics.stdev(self.readable) if len(self.readable) > 1 else None
 
     @property
     def counted(self) -> float | None:
-        """The points in means: 0 if the solver delivered no proof, None if they are missing."""
+        """The points that means include: 0 if the solver delivered no proof, None if the grade is missing."""
         return 0 if self.ungraded in NOT_DELIVERED else self.grade
 
     @property
     def missing(self) -> str | None:
-        """The reason why it is in no mean; None if it is in them."""
+        """The reason why means do not include this proof, or None if they include it."""
         if self.counted is not None:
             return None
         return self.ungraded or f"grading {next((each.why for each in self.gradings if each.why), UNREADABLE)}"
@@ -78,20 +78,21 @@ class Points:
 
 
 def unusable(reply: Completion) -> str | None:
-    """Return why a reply can't be read, if so."""
+    """Return the reason why a reply can't be used, or None if it can."""
     is_cut_off = reply.truncated and reply.forced is None
     return FAILED if reply.error else FILTERED if reply.filtered else CUT_OFF if is_cut_off else None
 
 
 def undelivered(proof: Completion) -> str | None:
-    """Return why a completion holds no proof to be graded; None if it does."""
+    """Return the reason why a completion contains no proof to grade, or None if it contains a proof."""
     return unusable(proof) or (None if proof.text.strip() else EMPTY)
 
 
 async def attempts(
     ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
-    """Ask up to ATTEMPTS times, until `read` returns more than None or a reason; return that, the reason, all calls."""
+    """Ask at most ATTEMPTS times, until `read` returns a result. Returns the result or None, the reason, and all calls.
+    If `read` can't read a reply, it returns None or a reason (a string)."""
     calls: list[Completion] = []
     found: T | str | None = None
     for attempt in range(ATTEMPTS):
@@ -105,7 +106,7 @@ async def attempts(
 async def grade(
     problem: Problem, proof: Completion, ask: Ask, count: int, seed: int = 0, chosen: Prompt | None = None
 ) -> Points:
-    """Return the points of a `proof`, or of an answer, from `count` gradings at once. Raises UserError."""
+    """Return the points of a proof or an answer from `count` gradings at once. Raises UserError if no prompt fits."""
     why = undelivered(proof)
     decided = None
     if not problem.is_proof and why in (None, CUT_OFF):
@@ -128,7 +129,7 @@ async def grade(
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
-    """Return the points of an answer by math-verify; None if it is in doubt. It blocks."""
+    """Return the points of an answer by math-verify, or None if they are in doubt. This blocks the thread."""
     grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
     # A solution that was cut off after a wrong answer might have corrected it.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1

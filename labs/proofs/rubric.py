@@ -1,5 +1,5 @@
-"""Write the request to a grader: the prompts, the named places in them, and a file in their stead.
-Every prompt ends with ENDING. The wording is part of a grade's identity, so a changed prompt asks again."""
+"""Write the request to a grader from a built-in prompt or a prompt file, and fill in the placeholders.
+Every prompt ends with ENDING. If the wording of a prompt changes, all proofs are graded again."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _REFERENCE = """A solution that is known to be right:
 {solution}
 
 """
-ALONE = GUIDELINES.replace(_REFERENCE, "").replace("the solution above", "most")  # the same without a reference
+ALONE = GUIDELINES.replace(_REFERENCE, "").replace("the solution above", "most")  # without the reference solution
 
 SCHEME = """You grade a proof for a mathematics olympiad by a marking scheme, with 0 to 7 points.
 
@@ -77,14 +77,14 @@ nothing below it."""
 PLACES = ("problem", "solution", "guidelines", "grading_scheme", "answer", "proof")
 NECESSARY = ("problem", "proof")
 OURS = {"guidelines": GUIDELINES, "alone": ALONE, "scheme": SCHEME}
-FITTING = (GUIDELINES, SCHEME, ANSWER)  # the choice for a problem if no prompt is given
+FITTING = (GUIDELINES, SCHEME, ANSWER)  # one of these is chosen for each problem if PROMPT is empty
 WHOLE = "a whole number of points from 0 to 7"
 EITHER = "7 where the two answers say the same, and 0 where they do not"
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text with named places like {problem}, and its name: ours, or the file's."""
+    """A prompt. Its `text` has placeholders such as {problem}. Its `name` is a built-in name or the file's name."""
 
     name: str
     text: str
@@ -95,30 +95,30 @@ class Prompt:
 
 
 def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
-    """Return the prompt of PROMPT=`named`: one of `ours`, or a file with these places. Raises UserError."""
+    """Return the prompt of PROMPT=`named`, which is "" (None), one of `ours` or a prompt file. Raises UserError."""
     if not named:
         return None
     if named in ours:
         return Prompt(named, ours[named])
     others = f", or one of {', '.join(ours)}" if ours else ""
     text = read_text(Path(named).expanduser(), "the prompt", f"Give PROMPT a file{others}")
-    known = f"Places are {', '.join(f'{{{place}}}' for place in places)}; write any other brace twice"
+    known = f"Known placeholders are {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
     try:
         parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
     except ValueError as error:
-        raise UserError(f"the prompt {named}: {error}. {known}") from None
+        raise UserError(f"the prompt {named} is invalid: {error}. {known}") from None
     for name, more in parsed:
         if name is not None and (name not in places or more):
-            raise UserError(f"the prompt {named} has an unknown place {{{name:.60}}}. {known}")
+            raise UserError(f"the prompt {named} has an unknown placeholder {{{name:.60}}}. {known}")
     prompt = Prompt(Path(named).name, text)
     if missing := [place for place in necessary if place not in prompt.places]:
-        raise UserError(f"the prompt {named} lacks the place {{{missing[0]}}}. {known}")
+        raise UserError(f"the prompt {named} lacks the placeholder {{{missing[0]}}}. {known}")
     return prompt
 
 
 @dataclass(frozen=True)
 class Question:
-    """One request to a grader: its `messages`, the `scheme` in them ("": none), and the points that may be stated."""
+    """One request to a grader. `scheme` is the marking scheme in its `messages` ("": none)."""
 
     messages: list[Message]
     scheme: str
@@ -126,29 +126,29 @@ class Question:
 
 
 def prompt(named: str) -> Prompt | None:
-    """Return the grading prompt of PROMPT=`named`; None: each problem gets the prompt that fits. Raises UserError."""
+    """Return the grading prompt of PROMPT=`named`, or None if `fitting` chooses for each problem. Raises UserError."""
     return read_prompt(named, PLACES, NECESSARY, OURS)
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
-    """Return the `chosen` prompt, else ours that fits the `problem`. Raises UserError if the problem lacks a text."""
+    """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises UserError if a text is missing."""
     prompt, texts = chosen or _ours(problem), _texts(problem)
     for place in sorted(prompt.places - {"proof"}):
         if not texts[place]:
             raise UserError(
-                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} shows. Give it that column, "
+                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. Add that column, "
                 "or choose another PROMPT"
             )
     if not problem.is_proof and "answer" not in prompt.places:
         raise UserError(
-            f"problem {problem.id:.60} asks for an answer, and the prompt {prompt.name} has no place {{answer}}. Leave "
-            "out PROMPT, or give it that place"
+            f"problem {problem.id:.60} asks for an answer, but the prompt {prompt.name} lacks the placeholder "
+            "{answer}. Remove PROMPT, or add the placeholder to its file"
         )
     return prompt
 
 
 def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> Question:
-    """Return the request to grade a `proof`, or the solution of a problem with an answer. Raises UserError."""
+    """Return the request to grade a proof, or a solution with an answer. Raises UserError if a text is missing."""
     prompt, texts = fitting(problem, chosen), _texts(problem)
     allowed, which = (points.ALL, WHOLE) if problem.is_proof else (points.RIGHT_OR_WRONG, EITHER)
     drawn = mark(proof, "fence", seed, problem.id)
@@ -166,13 +166,13 @@ def _ours(problem: Problem) -> Prompt:
     if problem.guidelines:
         return Prompt("guidelines", GUIDELINES)
     raise UserError(
-        f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Give it one of these columns, or "
+        f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
         "choose a PROMPT without them"
     )
 
 
 def _texts(problem: Problem) -> dict[str, str]:
-    """Return the texts for the places, but for the proof. Guidelines may replace a missing scheme, and vice versa."""
+    """Return the text for each placeholder except {proof}. Guidelines replace a missing scheme, and vice versa."""
     return {
         "problem": problem.statement,
         "solution": problem.solution,

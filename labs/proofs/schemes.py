@@ -1,5 +1,5 @@
-"""Read a marking scheme from a model's reply, in the form of curate/schemes.py (ENDING), and check that it adds up.
-The checkpoints before all chains and in any one chain add up to 7. Only the best chain counts."""
+"""Read a marking scheme from a model's reply, and check that the checkpoints of each way to a proof add up to 7.
+ENDING in curate/schemes.py sets the form. A chain is one of several ways, and includes the common checkpoints."""
 
 import re
 from itertools import pairwise
@@ -21,15 +21,15 @@ _ITEM = re.compile(r"[-*•][ \t]+(\S.*)")
 
 
 class Scheme(NamedTuple):
-    """A scheme and its `fault`: the first way that does not add up to 7, and its points."""
+    """A marking scheme. `fault` names the first chain that does not add up to 7, and its points (None: no fault)."""
 
     text: str
     fault: str | None
 
 
 def read(text: str, shown: str = "") -> Scheme | None:
-    """Read the scheme at the end of `text`; None if a line breaks the form, or if it quotes the text `shown`."""
-    lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # without Markdown's fences
+    """Return the scheme at the end of `text`, or None if a line breaks the form or the scheme quotes `shown`."""
+    lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # without code fences
     begins = [place for place, line in enumerate(lines) if _section(line) == CHECKPOINTS]
     if not begins or len(lines) < begins[-1] + 2:
         return None
@@ -38,7 +38,7 @@ def read(text: str, shown: str = "") -> Scheme | None:
     if (first, second) in pairwise(others):
         return None
     scheme, section = [f"{CHECKPOINTS} ({RULE}):"], CHECKPOINTS
-    ways: list[list[int]] = [[]]  # points of the items above all chains, then of each chain
+    ways: list[list[int]] = [[]]  # points of the common checkpoints, then of each chain's
     for line in found[1:]:
         if heading := _section(line):
             if heading != NEXT.get(section):
@@ -69,7 +69,7 @@ def read(text: str, shown: str = "") -> Scheme | None:
 
 
 def _filled(lines: list[str]) -> list[str]:
-    """Add "none" if the last section is empty."""
+    """Return the lines, with the item "none" added if the last section is empty."""
     return [*lines, f"- {NONE}"] if lines[-1] in (f"{NO_CREDIT}:", f"{DEDUCTIONS}:") else lines
 
 
@@ -79,6 +79,6 @@ def _fault(common: int, chains: list[int]) -> str | None:
 
 
 def _section(line: str) -> str | None:
-    """Return the section that a line opens."""
+    """Return the name of the section that a line opens, or None."""
     found = _HEADING.fullmatch(line.strip(_SIGNS))
     return found[1].capitalize() if found else None

@@ -1,11 +1,11 @@
-"""Measure how likely the embedded model finds the right value of a line with a large carry, by teacher forcing.
+"""Measure by teacher forcing how likely the embedded model writes the right product of a line with a large carry.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 
-Needs requirements-train.txt. The problems are held out, and all lines before each such line are right. It prints the
-chances, at temperature 1, of the right value and of the value without the carry: when solving, and when merging three
-candidates. Of these 0, 1, 2 or all have the right value, the others the value without the carry. `--wording` asks in
-one of the wordings of measure_wordings.py."""
+This needs requirements-train.txt. The problems are held out, and all lines before the measured line are right. For
+solving, the script prints the chances of the right product and of the product without the carry, at temperature 1. For
+merging three candidates, it prints the chance of the right product if 0, 1, 2 or all candidates have it. The other
+candidates have the product without the carry. `--wording` uses the prompts of a wording in measure_wordings.py."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from scripts.embedded.texts import products, solution, without_carry
 
 SEED = 41
 K = 3
-MERGED = 60  # lines when merging
+MERGED = 60  # lines that are measured for merging
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument(
-        "--lines", type=int, default=150, help=f"lines when solving (default: 150); {MERGED} when merging"
+        "--lines", type=int, default=150, help=f"lines to measure for solving (default: 150, merging uses {MERGED})"
     )
     parser.add_argument("--wording", choices=sorted(REWORDED))
     args = parser.parse_args()
@@ -40,7 +40,7 @@ def main() -> None:
     model, tokenizer = started_from(args.model)
 
     def chance(messages: list[Message], before: str, value: int) -> float:
-        """Return the chance that `value` follows."""
+        """Return the chance that the model continues with `value` after `before`."""
         given = tokenizer.encode(chat_prompt(messages, True) + before).ids
         digits = tokenizer.encode(str(value)).ids
         with torch.no_grad():
@@ -76,9 +76,7 @@ def main() -> None:
 
 def spread(chances: Sequence[float]) -> str:
     low, high = np.quantile(chances, (0.1, 0.9))
-    return (
-        f"{np.mean(chances):.2f} ({min(chances):.2f} to {max(chances):.2f}; middle four fifths {low:.2f} to {high:.2f})"
-    )
+    return f"{np.mean(chances):.2f} ({min(chances):.2f} to {max(chances):.2f}, middle 80% {low:.2f} to {high:.2f})"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Training examples for the embedded model: prompts, and the replies to learn.
+"""Draw training examples for the embedded model: prompts, and the replies to learn.
 
-Three skills over one problem family (sums.py): SOLVE, AGGREGATE and VERIFY; roles.py has the scaffolds' roles.
-AGGREGATE's targets are designed, not learned, and the model card says so. A right line is mostly recognised if a
-candidate has it. Otherwise the most frequent value counts, or an attempt of its own."""
+The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. The module roles.py adds
+the scaffolds' other roles. AGGREGATE's targets follow designed rules, as the model card says. If a candidate has the
+right value of a line, the target mostly takes it. Otherwise the target takes the most frequent value, or sometimes a
+new attempt."""
 
 import random
 from collections.abc import Iterator
@@ -26,13 +27,13 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
-OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/scaffolds/prompts.py)
+OWN_PROMPTS = 0.3  # share of examples with the project's own prompts (core/scaffolds/prompts.py)
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum
-CANDIDATE_SLIPS = (0.0, 0.25)  # range of the slip rates of candidates,
-CANDIDATE_FORGETS = (0.0, 0.9)  # and of the shares of large carries that they forget
-SUBSETS = (1, 2, 3, 3, 3, 4)  # K
+CANDIDATE_SLIPS = (0.0, 0.25)  # range of the candidates' slip rates
+CANDIDATE_FORGETS = (0.0, 0.9)  # range of the shares of large carries that candidates forget
+SUBSETS = (1, 2, 3, 3, 3, 4)  # numbers of candidates to choose from
 LARGE_SUBSETS = (5, 6, 7, 8)
 LARGE_SUBSET = 0.06  # share of aggregations with a large subset, for problems of at most four terms
 
@@ -79,7 +80,7 @@ def verify_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     values = attempted(rng, terms, rng.uniform(*mix.corruption), rng.uniform(*CANDIDATE_FORGETS))
     candidate = solution(terms, values)
-    right = values == [t.digit * t.number for t in terms]  # slips that cancel are too rare to matter
+    right = values == [t.digit * t.number for t in terms]  # slips that cancel each other are too rare to matter
     own = terms.is_proof or rng.random() < OWN_PROMPTS
     messages = (
         prompts.verify(problem(terms), candidate)
@@ -91,7 +92,7 @@ def verify_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def examples(seed: int, mix: Mix) -> Iterator[Example]:
-    """Yield endless examples of one mix; equal seeds give equal examples."""
+    """Yield examples of one mix without end. Equal seeds give equal examples."""
     rng = random.Random(seed)
     skills = (solve_example, aggregate_example, verify_example, role_example)
     while True:

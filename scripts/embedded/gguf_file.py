@@ -1,4 +1,4 @@
-"""The embedded model's tokenizer, chat template and GGUF file."""
+"""Define the embedded model's tokenizer and chat template, and write its GGUF file."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,13 +13,13 @@ from labs.training.network import Shape
 from labs.training.to_gguf import add_shape
 from scripts.embedded.texts import END_THINK, IM_END, THINK
 
-VOCAB = 900  # tokens, the tags included
+VOCAB = 900  # number of tokens, including the tags
 END_OF_TEXT, IM_START = "<|endoftext|>", "<|im_start|>"
 CONTROL = (END_OF_TEXT, IM_START, IM_END)  # never shown in an answer
-TAGS = (THINK, END_THINK)  # shown: the server splits thinking from answer on them
+TAGS = (THINK, END_THINK)  # shown in replies, because the server uses them to split thinking from the answer
 
-# As Qwen3-4B-Thinking-2507: thinking is opened for the model, and the thinking of earlier turns is dropped; only an
-# assistant turn after the last user message keeps its own (a prefill).
+# As in Qwen3-4B-Thinking-2507, the template opens thinking for the model, and drops the thinking of earlier turns. Only
+# an assistant turn after the last user message (a prefill) keeps its thinking.
 CHAT_TEMPLATE = """\
 {%- set ns = namespace(last_user=-1) %}
 {%- for message in messages %}
@@ -57,7 +57,7 @@ CHAT_TEMPLATE = """\
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Train byte-level BPE of at most VOCAB tokens, the tags first."""
+    """Train a byte-level BPE tokenizer with at most VOCAB tokens. Control tokens and tags get the first ids."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -93,7 +93,7 @@ def write_gguf(
     name: str = "qed-rsa embedded model",
     template: str = CHAT_TEMPLATE,
 ) -> None:
-    """Write a Qwen3 GGUF in float32. `vocab` is in order of ids, byte-level encoded; `merges` are "left right"."""
+    """Write a Qwen3 GGUF file in float32. `vocab` lists byte-level tokens by id. Each merge is a text "left right"."""
     writer = gguf.GGUFWriter(path, "qwen3")
     writer.add_name(name)
     writer.add_license("mit")

@@ -1,11 +1,11 @@
-"""Write data/sums_graded.json: proofs by the embedded model itself, with points that follow from their lines.
+"""Write data/sums_graded.json: proofs by the embedded model, with points that are computed from their lines.
 
     python -m scripts.embedded.make_graded
 
-Each held-out problem has the model's greedy proof (writer "greedy") and three others, drawn at temperature 1 (writer
-"sampled"). The last proof of every fourth problem is cut off after one of its lines. For every fourth, shifted by two,
-another proof gets a wrong sum. The model itself hardly shows such a cap or slip. The points are computed
-(sums.points_of) in place of points by people. The journal in results/graded keeps all samples."""
+Each held-out problem has the model's greedy proof (writer "greedy") and three proofs drawn at temperature 1 (writer
+"sampled"). In a quarter of the problems, the last proof is cut off after one of its lines. In another quarter
+of the problems, another proof gets a wrong sum. The model itself rarely makes these two errors. No person graded the
+proofs, so sums.points_of computes their points. The journal in results/graded keeps all samples."""
 
 import random
 from itertools import islice
@@ -19,12 +19,12 @@ from scripts.embedded.make_sums import proof_rows, write
 from scripts.embedded.sums import held_out, points_of
 
 NAME, SEED, PROBLEMS, TERMS = "sums_graded", 6, 40, (3, 6)
-SAMPLED, DRAWN = 3, 16  # proofs that are kept, and drawn: no two of a problem are the same
-EVERY = 4  # of so many problems one has a proof that is cut off, and one a proof with a wrong sum
+SAMPLED, DRAWN = 3, 16  # number of sampled proofs that are kept (all different) and drawn, for each problem
+EVERY = 4  # of four problems, one has a proof that is cut off, and one has a proof with a wrong sum
 
 
 def texts(rows: list[dict[str, object]], count: int, temperature: float, folder: Path) -> list[list[str]]:
-    """Sample `count` proofs of each problem."""
+    """Sample `count` proofs of each problem in `rows`, and return the proofs of each problem."""
     results = solve_sync(
         BASELINE, rows, name=f"{NAME}_{count}", grader=ungraded, folder=folder, N=count, TEMPERATURE=temperature,
         MAX_TOKENS=600, ANSWER_TOKENS=0,
@@ -35,7 +35,7 @@ def texts(rows: list[dict[str, object]], count: int, temperature: float, folder:
 
 
 def with_wrong_sum(proof: str, rng: random.Random) -> str:
-    """Make one running sum 10 too large. Later terms and the products stay."""
+    """Return the proof with one running sum that is 10 too large. All other lines stay as they are."""
     lines = proof.splitlines()
     place = rng.choice([i for i, line in enumerate(lines) if ", " in line])
     head, _, total = lines[place].rpartition("=")

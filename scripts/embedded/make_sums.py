@@ -1,9 +1,9 @@
-"""Write a set of sums for the embedded model, all of them held out.
+"""Write a problem set of sums for the embedded model. All sets but two contain only held-out problems.
 
     python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products kept|withheld]
 
-`python -m scripts.embedded.make_sums --bundled` writes the bundled sets. The sets in STAR are for STaR: one to train
-on, which is not held out, and one to evaluate on."""
+`python -m scripts.embedded.make_sums --bundled` writes the bundled sets. Problems that are not held out are in the set
+to train on with STaR (TO_TRAIN_ON), and in the control set of `--products kept`."""
 
 import argparse
 import json
@@ -28,14 +28,14 @@ from scripts.embedded.texts import solution
 
 # name -> (seed, problems, fewest terms, most terms).
 BUNDLED = {
-    "sums": (1, 20, 4, 4),  # what a run on the embedded model uses: a table within a minute
-    "sums_hard": (2, 30, 6, 8),  # where aggregation has to separate from voting
+    "sums": (1, 20, 4, 4),  # the default set of the embedded model, on which a run takes less than a minute
+    "sums_hard": (2, 30, 6, 8),  # harder sums, to show the difference between aggregation and voting
     "sums_card": (3, 240, 4, 4),  # for the figures of the model card
     "sums_hard_card": (4, 100, 6, 8),
 }
-PROOFS = {"sums_proof": (5, 20, 4, 4)}  # the same, of remainders that are to be proved
+PROOFS = {"sums_proof": (5, 20, 4, 4)}  # sums whose remainders are to be proved
 STAR = {
-    "sums_star": (7, 1500, 4, 4),  # five rounds of 300
+    "sums_star": (7, 1500, 4, 4),  # five rounds of 300 problems
     "sums_star_eval": (8, 200, 4, 4),
 }
 TO_TRAIN_ON = ("sums_star",)
@@ -46,14 +46,14 @@ def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, ob
 
 
 def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return the rows with short ids, star-0001 or star-eval-001, as each trace has its id."""
+    """Return the rows with short ids (star-0001 or star-eval-001), because every trace contains its problem's id."""
     draw = to_train_on if name in TO_TRAIN_ON else held_out
     ids = f"{name.removeprefix('sums_').replace('_', '-')}-{{:0{len(str(n))}d}}"
     return _rows(ids, islice(draw(seed, low, high), n))
 
 
 def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return a control of STaR: training problems without the withheld products, or held-out ones of these alone."""
+    """Return a control set of STaR, with training problems without WITHHELD products or held-out problems of them."""
     kept = PRODUCTS.keys() - WITHHELD
     drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))
@@ -66,7 +66,7 @@ def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
 
 
 def proof_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return the rows as proofs, with a worked solution and a marking scheme."""
+    """Return rows that ask for proofs, with a worked solution and a marking scheme."""
     return [
         {
             "id": f"{name}_{i:03d}",
@@ -91,9 +91,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--n", type=int, default=30)
     parser.add_argument("--terms", type=int, nargs=2, default=(4, 4), metavar=("LOW", "HIGH"))
-    parser.add_argument("--proofs", action="store_true", help="ask for proofs of the remainders")
-    parser.add_argument("--products", choices=("kept", "withheld"), help="a control of STaR: of which products")
-    parser.add_argument("--bundled", action="store_true", help="write the committed sets of data/")
+    parser.add_argument("--proofs", action="store_true", help="write problems that ask for proofs of the remainders")
+    parser.add_argument(
+        "--products", choices=("kept", "withheld"), help="write a control set of STaR of these products"
+    )
+    parser.add_argument("--bundled", action="store_true", help="write the bundled sets to data/")
     args = parser.parse_args()
     if args.bundled:
         data = Path(__file__).resolve().parents[2] / "data"

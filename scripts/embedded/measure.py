@@ -1,15 +1,15 @@
 """Measure the figures of the embedded model's card that no experiment prints.
 
-    python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA, asked in other words
+    python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA with other prompts
 
-    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
+    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking and solutions
 
-    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA against other choices
+    python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA and other methods
 
-`reworded` is 02_rsa_basic (K > 1) in one of the wordings of measure_wordings.py and takes its NAME=value overrides.
-`agreement` also prints how many products and sums are right. `contest` pairs the results problem by problem. It takes
-the mean of the first results' last population, and one random member of it. The others give their vote, or their
-choice."""
+`reworded` runs 02_rsa_basic (K > 1) with a wording of measure_wordings.py, and takes 02_rsa_basic's NAME=value
+overrides. `agreement` prints how often thinking and solution agree, and how many products and sums are right. `contest`
+compares the first results with each of the others, problem by problem. From the first results, it takes the mean of the
+last population, and one random member of it. From the other results, it takes the vote or the selected answer."""
 
 import json
 import random
@@ -30,7 +30,7 @@ from core.session.run import run
 from scripts.embedded.measure_wordings import REWORDED
 
 ROOT = Path(__file__).resolve().parents[2]
-SEED = 1  # of the members that are drawn
+SEED = 1  # for drawing random members
 
 PRODUCT = re.compile(r"(\d)\*(\d\d)=(\d+)")
 SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
@@ -38,7 +38,7 @@ BOX = re.compile(r"\\boxed\{(\d+)\}")
 
 
 def reworded(wording: str) -> None:
-    """Run 02_rsa_basic with the prompts replaced. Its results and journal are called embedded_reworded."""
+    """Run 02_rsa_basic with the prompts of another wording. Its results and journal are named embedded_reworded."""
     for name, text in REWORDED[wording].items():
         setattr(prompts, name, text)
     constants = runpy.run_path(str(ROOT / "experiments" / "02_rsa_basic.py"))
@@ -46,7 +46,8 @@ def reworded(wording: str) -> None:
 
 
 def agreement(journal: Path) -> None:
-    """Print shares over the solutions in a journal; verdicts and completions without thinking are left out."""
+    """Print how often solutions in a journal agree with their thinking, and how often products and sums are right.
+    Verdicts and completions without thinking are left out."""
     solutions = same = products = right_products = sums = right_sums = 0
     for line in journal.read_text(encoding="utf-8").splitlines():
         completion = json.loads(line)["completion"]
@@ -61,13 +62,15 @@ def agreement(journal: Path) -> None:
         sums += len(added)
         right_sums += sum(int(a) + int(b) == int(c) for a, b, c in added)
     if not solutions:
-        raise SystemExit(f"{journal} holds no solution with thinking")
-    print(f"{solutions} solutions; thinking and written products agree in {same / solutions:.2%}")
-    print(f"products right {right_products / products:.2%} of {products}, sums right {right_sums / sums:.2%} of {sums}")
+        raise SystemExit(f"{journal} contains no solution with thinking")
+    print(f"{solutions} solutions, and in {same / solutions:.2%} the products in thinking and solution are equal")
+    print(
+        f"{right_products / products:.2%} of {products} products and {right_sums / sums:.2%} of {sums} sums are right"
+    )
 
 
 def contest(name: str, others: list[str]) -> None:
-    """Print the paired differences, in points."""
+    """Print the paired differences between the results `name` and the `others`, in percentage points."""
     _, problems = read(path_of(name, results_dir()))
     mean, member = {}, {}
     for problem in problems:

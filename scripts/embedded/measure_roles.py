@@ -2,9 +2,10 @@
 
     python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
 
-SAMPLES solutions of each problem are reported on, scored, judged, improved and refined. Pairs of a right and a wrong
-one, and all of them, are offered for selection. They are grouped, and two of them summarised. Prompts and readers are
-the scaffolds'. The completions are journaled, so a stopped measurement resumes."""
+The model first writes SAMPLES solutions of each problem. It reports on, scores, judges, improves and refines each
+solution. It selects from each pair of a right and a wrong solution, and from all solutions. It groups all solutions,
+and summarises two of them. The measurement uses the scaffolds' prompts, and reads replies as they do. A journal keeps
+all completions, so a stopped measurement can resume."""
 
 import asyncio
 import re
@@ -31,15 +32,17 @@ from core.session.experiment import Experiment
 from core.session.session import open_on_problems
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold
 
-SAMPLES = 4  # of a problem
+SAMPLES = 4  # solutions per problem
 PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
 NAMED = re.compile(r"^(\d)\*(\d\d)=(\d+) is wrong, it is (\d+)\.", re.MULTILINE)
 LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
 
 
 class Roles:
-    """A scaffold that asks for every role, and keeps score. `shares`: the problems' values of each figure; `marks`:
-    each judge's scores of right and of wrong solutions."""
+    """A scaffold that requests every role, and records the results.
+
+    `shares` has the values of each figure, by problem. `marks` has each judge's scores for right and for wrong
+    solutions. `unreadable` counts the unreadable replies of each role."""
 
     def __init__(self) -> None:
         self.shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -72,11 +75,11 @@ class Roles:
         for i, j in combinations(range(SAMPLES), 2):
             if right[i] != right[j]:
                 choice = await common.choose(problem, asked, config, (texts[i], texts[j]), "select", i, j)
-                note("select: the right one of a right and a wrong", float(right[(i, j)[choice.winner]]))
+                note("select: right, from a right and a wrong solution", float(right[(i, j)[choice.winner]]))
                 self.unreadable["select"] += len(choice.notes)
         if 0 < sum(right) < SAMPLES:
             choice = await static_math_agent.select_one(problem, asked, config, texts, "best", 0)
-            note(f"select of {SAMPLES}: a right one, where there are both", float(right[choice.winner]))
+            note(f"select of {SAMPLES}: right, if there are right and wrong solutions", float(right[choice.winner]))
             self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
         await self._grouped(problem, asked, config, texts, right, note)
         await self._summarised(problem, asked, config, samples, note, correct)
@@ -95,7 +98,7 @@ class Roles:
         note: Any,
         correct: Any,
     ) -> None:
-        """Ask for reports and judgements of a solution, and for its improvement with them."""
+        """Request reports and judgements of a solution, and improved solutions that follow the reports."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
         checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
         reviewed, scored, judged = [
@@ -120,7 +123,7 @@ class Roles:
                 self.marks[role][not is_right].append(mark)
         for report in (checked, reviewed, scored):
             named = {(a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)}
-            note("reports that name the wrong lines, all and no others, with the right values", float(named == wrong))
+            note("reports that name exactly the wrong lines, with the right values", float(named == wrong))
         note("solutions before", float(is_right))
         for role, messages in (
             ("improve", static_math_agent.improve(problem, text, checked.text.strip())),
@@ -139,7 +142,7 @@ class Roles:
     async def _grouped(
         self, problem: Problem, ask: Ask, config: "Constants", texts: list[str], right: list[bool], note: Any
     ) -> None:
-        """Ask for the group to keep, given true judgements."""
+        """Request the group of solutions to keep. The prompt shows each solution's true points."""
         points = []
         for text in texts:
             lines = PRODUCT.findall(text)
@@ -153,12 +156,12 @@ class Roles:
         kept = nomos.read_group(reply.text, len(texts))
         self.unreadable["group"] += not kept
         if any(right) and kept:
-            note("group: all the right ones and no others", float(kept == [i for i, r in enumerate(right) if r]))
+            note("group: exactly the right solutions", float(kept == [i for i, r in enumerate(right) if r]))
 
     async def _summarised(
         self, problem: Problem, ask: Ask, config: "Constants", samples: list[Completion], note: Any, correct: Any
     ) -> None:
-        """Summarise the first sample, then the second into the same summary, and solve the problem with it."""
+        """Summarise the first sample, add the second sample to the summary, and solve the problem with the summary."""
         summary, values = "", defaultdict[tuple[str, str], list[str]](list)
         for i, completion in enumerate(samples[:2]):
             text = f"{completion.thinking}\n\n{completion.text}".strip()
@@ -170,7 +173,7 @@ class Roles:
             for a, b, c in PRODUCT.findall(completion.text):
                 values[a, b].append(c)
             listed = {(a, b): found.split(", ") for a, b, found in LISTED.findall(summary)}
-            note(f"summary {i + 1}: all values found, and no others", float(listed == values))
+            note(f"summary {i + 1}: exactly the values of the samples", float(listed == values))
         note(
             "solve again, with a summary of two: right solutions",
             float(correct(await ask(reasoning_cache.solve_again(problem, summary), "again", 0))),

@@ -1,10 +1,11 @@
-"""RSA's prompts in the words of others, to measure how the embedded model handles instructions that it never saw.
+"""Define RSA's prompts in other words, to measure how the embedded model handles instructions that it never saw.
 
-An agent wrote the first eight, as eight different authors would. It saw neither the training's grammar
-(scripts/embedded/words.py) nor the project's prompts, and the grammar was written without a look at them. The next
-three are older than the grammar, whose author knew them; "exercise" avoids the usual words on purpose. "teacher" turned
-out to undo the forgetting, so the grammar's asks for care were written with a look at it. The last ten come from
-another such agent. It was asked for the words of teachers, examiners and reviewers, and saw nothing of this."""
+An agent wrote the first eight wordings in the styles of eight authors. It saw neither the training's grammar
+(scripts/embedded/words.py) nor the project's prompts. The grammar's author did not use these wordings, with one
+exception. The wording "teacher" stopped the model from forgetting carries, so the grammar's requests for care take it
+into account. The next three wordings are older than the grammar, and the grammar's author knew them. The wording
+"exercise" avoids the usual words on purpose. Another agent wrote the last ten wordings, as teachers, examiners and
+reviewers would. This agent also saw neither the grammar nor the prompts."""
 
 REWORDED = {
     "researcher": {

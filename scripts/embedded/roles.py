@@ -1,9 +1,9 @@
-"""Training examples for the scaffolds' other roles, besides solving, merging and verifying, in their own prompts.
+"""Draw training examples for the scaffolds' other roles (not solving, merging or verifying), with their own prompts.
 
-A judge writes, in thinking, the comparison of VERIFY for each candidate and the number of its wrong lines. The rest
-follows by rule, and the model card says so. Reports name the wrong lines and the right values. Refinements take those
-values over. Selections keep the candidate with the fewest wrong lines. Summaries list the values found so far, and
-plans are one fixed plan."""
+A judge's thinking contains VERIFY's comparison of each candidate and the number of its wrong lines. Everything else
+follows fixed rules, as the model card says. Reports name the wrong lines and the right values. Refinements use these
+values. Selections keep the candidate with the fewest wrong lines. Summaries list the values found so far. All plans
+follow one fixed plan."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -49,30 +49,30 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import solve_prompt
 
-SLIPS = (0.0, 0.3)  # range of the slip rates of solutions that are looked at,
-FORGETS = (0.0, 0.8)  # and of the shares of large carries that they forget
-TWIN = 0.3  # share of candidates that are the one before but for one line
-CUT = 0.03  # share of solutions to report on that stop early,
-CUT_PROOF = 0.1  # and of proofs to grade
-ADDED = 0.25  # share of gradings whose text has sentences that earn nothing
-MISSED, FALSE_ALARM = 0.08, 0.03  # shares of lines on which a report that is to be followed errs
-SELECTED = (2, 2, 3, 4, 4)  # candidates of a selection of several
-GRADED_PROOFS = 0.8  # share of gradings; the others compare an answer
-GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)
-SAME_ANSWER = 0.4  # share of a group's solutions that repeat the one before
-REPORTS = 3  # of a plan, at most
-DECIDES, QUOTES = 10.0, 3.0  # stress of an answer of one token, and of one with lines that are to be found again
+SLIPS = (0.0, 0.3)  # range of the slip rates of solutions to examine
+FORGETS = (0.0, 0.8)  # range of the shares of large carries that these solutions forget
+TWIN = 0.3  # share of candidates that differ from the previous candidate in at most one line
+CUT = 0.03  # share of solutions to report on that stop early
+CUT_PROOF = 0.1  # share of proofs to grade that stop early
+ADDED = 0.25  # share of gradings that show a text with additional, irrelevant sentences
+MISSED, FALSE_ALARM = 0.08, 0.03  # shares of wrong and of right lines that a reviewer misjudges
+SELECTED = (2, 2, 3, 4, 4)  # numbers of candidates to select from
+GRADED_PROOFS = 0.8  # share of gradings that grade a proof (other gradings compare an answer)
+GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)  # numbers of solutions to group
+SAME_ANSWER = 0.4  # share of the solutions to group that repeat an earlier solution
+REPORTS = 3  # most reports in a plan
+DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer of one token, and of an answer that quotes lines
 WAIT_WORDS = ("Wait", "Wait", "Wait", "Wait,", "Hmm", "Hold on", "But wait", "Let me check", "Also", "Once more:")
 PLANNED = 3  # solutions that a plan begins with
 
 Role = Callable[[random.Random, Mix], Example]
 
 
-# ---- What reviewers see and say ------------------------------------------------------------------------------------
+# ---- Solutions, and reviews of them --------------------------------------------------------------------------------
 
 
 def short_terms(rng: random.Random) -> Terms:
-    """Draw the terms of a problem whose solutions are short enough for a prompt with several."""
+    """Draw the terms of a problem whose solutions are so short that several solutions fit into a prompt."""
     while len(terms := training_terms(rng)) > 5:
         pass
     return terms
@@ -92,7 +92,7 @@ def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
 
 
 def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[int]]:
-    """Draw the products of `count` solutions, some of which hardly differ from the previous one."""
+    """Draw the products of `count` solutions. Some solutions differ from the previous solution in one line only."""
     drawn: list[list[int]] = []
     for _ in range(count):
         values = tried(rng, terms)
@@ -104,12 +104,12 @@ def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[i
 
 
 def examined(terms: list[Term], values: list[int]) -> str:
-    """Write the thinking about a solution: the comparison of its lines, and the number of wrong ones."""
+    """Write the thinking about a solution: the comparison of its lines, and the number of its wrong lines."""
     return f"{comparison(terms[: len(values)], values)}\nwrong {wrong_lines(terms, values)}"
 
 
 def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) -> str:
-    """Write the lines of a report: each product that differs from the reviewer's."""
+    """Write a report, with one line for each product that differs from the reviewer's `own` product."""
     pairs = zip(terms, values, own, strict=False)
     flaws = [f"{t.digit}*{t.number}={value} is wrong, it is {right}." for t, value, right in pairs if value != right]
     flaws += ["It is unfinished."] if len(values) < len(terms) else []
@@ -117,7 +117,7 @@ def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) ->
 
 
 def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
-    return list(values) == truth(terms)  # slips that cancel are too rare to matter
+    return list(values) == truth(terms)  # slips that cancel each other are too rare to matter
 
 
 def score(terms: Sequence[Term], values: Sequence[int]) -> str:
@@ -128,7 +128,7 @@ def score(terms: Sequence[Term], values: Sequence[int]) -> str:
 
 
 def points(terms: Sequence[Term], values: Sequence[int]) -> int:
-    """Return a grader's points, 0 to 7: the share of right lines."""
+    """Return a grader's points (0 to 7), which depend on the share of right lines."""
     return sums.points(len(terms), len(values) - wrong_lines(terms, values))
 
 
@@ -152,7 +152,7 @@ def best_example(rng: random.Random, _: Mix) -> Example:
 def chosen(
     rng: random.Random, messages: list[Message], terms: list[Term], shown: Sequence[list[int]], opening: str
 ) -> Example:
-    """Choose the solution with the fewest wrong lines, ties at random."""
+    """Build an example that selects the solution with the fewest wrong lines. A tie is broken at random."""
     thoughts = "\n".join(examined(terms, values) for values in shown)
     counts = [wrong_lines(terms, values) for values in shown]
     best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])
@@ -177,7 +177,7 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def classify_example(rng: random.Random, _: Mix) -> Example:
-    """Ask whether a review that is shown alone accepts, which its last line says."""
+    """Build an example that asks whether a review accepts a solution. The review's last line has the verdict."""
     terms = training_terms(rng)
     values = truth(terms) if rng.random() < 0.4 else tried(rng, terms)
     own = heard(rng, terms, values)
@@ -198,7 +198,7 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def grade_example(rng: random.Random, mix: Mix) -> Example:
-    """Ask as for a grade of a proof (labs/proofs/rubric.py), or of a doubtful answer."""
+    """Build an example that grades a proof or a doubtful answer, with the prompts of labs/proofs/rubric.py."""
     terms = training_terms(rng)
     terms.is_proof = rng.random() < GRADED_PROOFS
     values = tried(rng, terms, mix.corruption)
@@ -227,7 +227,7 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:
-    """Take over the values that a report names, and keep the rest."""
+    """Build an example that replaces the values named by a report, and keeps all other values."""
     terms = training_terms(rng)
     values = tried(rng, terms)
     text, named = solution(terms, values), [[value] for value in values]
@@ -248,7 +248,7 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
 
 
 def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:
-    """Return the values that a reviewer, who errs now and then, takes to be right."""
+    """Return the values that a reviewer believes to be right. The reviewer sometimes errs (MISSED, FALSE_ALARM)."""
     own = []
     for value, right in zip(values, truth(terms), strict=True):
         if value == right:
@@ -266,14 +266,15 @@ def prove_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def proved(rng: random.Random, messages: list[Message], terms: Terms, lines: list[Chances]) -> Example:
-    """Write a solution with a true self-assessment. The model can only learn how likely each is."""
+    """Build an example of a solution with its true score. The model can only learn how likely each score is."""
     values = [picked(rng, chances) for chances in lines]
     answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
     return finished(rng, messages, products(terms, values), answer, forced(terms, values, answer), drawn=lines)
 
 
 def group_example(rng: random.Random, _: Mix) -> Example:
-    """Keep the group with the highest points; of equal ones the group with more such points, then the first."""
+    """Build an example that keeps a group of solutions with equal answers. The group has a solution with the most
+    points. If several groups have one, the group with more such solutions is kept, then the first group."""
     terms = short_terms(rng)
     shown: list[list[int]] = []
     for values in candidates(rng, terms, rng.choice(GROUPED)):
@@ -292,7 +293,7 @@ def group_example(rng: random.Random, _: Mix) -> Example:
 
 
 def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
-    """Write a summary: the values of each term found so far."""
+    """Write a summary that lists the values found so far for each term."""
     lines = (f"{t.digit}*{t.number}: {', '.join(map(str, of))}" for t, of in zip(terms, found, strict=True))
     return "; ".join(lines) + "."
 
@@ -313,7 +314,7 @@ def summary_example(rng: random.Random, _: Mix) -> Example:
 
 
 def again_example(rng: random.Random, mix: Mix) -> Example:
-    """Ask as for AGGREGATE, with the values found."""
+    """Build an example that solves a problem from a summary. The target follows the rules of AGGREGATE."""
     terms = training_terms(rng)
     tries = [tried(rng, terms) for _ in range(rng.choice((1, 2, 2, 3)))]
     found = list(zip(*tries, strict=True))
@@ -322,7 +323,7 @@ def again_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def waited_example(rng: random.Random, mix: Mix) -> Example:
-    """Continue thinking that had ended after a "Wait": the products again, merged from the ones found so far."""
+    """Build an example that continues thinking after "Wait". The new products merge all earlier products."""
     terms = training_terms(rng)
     lines = [attempt(term, mix.slips, mix.forgets) for term in terms]
     tries = [[picked(rng, chances) for chances in lines]]
@@ -341,11 +342,11 @@ def waited_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def plan_example(rng: random.Random, _: Mix) -> Example:
-    """Draw a random step of one plan: PLANNED solutions, merged; then reports and improvements until a report finds no
-    error, at most REPORTS of them."""
+    """Build an example from a random step of a plan. The plan merges PLANNED solutions. Then reports and improvements
+    alternate until a report finds no error or there are REPORTS reports."""
     terms = short_terms(rng)
     log: list[str] = []
-    steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]  # thinking and calls of each reply
+    steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]  # the thinking and the calls of each reply
 
     def add(number: int, done: str, values: list[int]) -> None:
         log.append(f"{done}\nSolution {number}:\n{solution(terms, values)}")
@@ -378,7 +379,7 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
     return finished(rng, messages, thoughts, calls, (CALL, calls.removeprefix(CALL)), stress=QUOTES)
 
 
-ROLES: dict[Role, float] = {  # with their shares of the examples of roles
+ROLES: dict[Role, float] = {  # role -> its weight when a role is drawn
     select_example: 0.17,
     best_example: 0.1,
     report_example: 0.22,

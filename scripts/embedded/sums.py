@@ -1,9 +1,9 @@
-"""The bundled problem family of the embedded model: the remainder of a sum of products.
+"""Define the embedded model's family of problems: the remainder of a sum of products.
 
-"Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000." Each term is a digit times a two-digit
-number. Such a problem has parts, and the model slips at random in one part or another, which is where aggregation
-pays. As a proof: "Prove that the remainder … is 216." A hash of the factors splits the family: an eighth is held out,
-and training never sees it.
+One problem is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000", for example. Each term is a
+digit times a two-digit number. The model slips at random in some of the terms, so aggregation can combine right terms
+of several solutions. A problem can also ask for a proof, as in "Prove that the remainder … is 216". A hash of the
+factors splits the family. An eighth of the problems is held out, and training never sees this part.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from core.types import PROOF, Problem
 
-POINTS = 7  # of a proof
+POINTS = 7  # most points of a proof
 
 
 class Term(NamedTuple):
@@ -26,7 +26,7 @@ def _hash(text: str) -> bytes:
 
 
 PRODUCTS = {Term(d, n): _hash(f"{d}*{n}") for d in range(2, 10) for n in range(12, 100) if d * n >= 100}  # all 614
-WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])  # a control of STaR: 122 of them
+WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])  # 122, for a control of STaR
 
 
 class Terms(list[Term]):
@@ -50,7 +50,7 @@ def claim(terms: list[Term]) -> str:
 
 
 def guidelines(terms: list[Term]) -> str:
-    """Return the marking scheme: the right products earn points."""
+    """Return the marking scheme of a proof. Its right products earn points."""
     all_right, counts = len(terms), range(len(terms) - 1, -1, -1)
     fewer = ", ".join(f"{points(all_right, right)} for {right}" for right in counts)
     return (
@@ -60,13 +60,13 @@ def guidelines(terms: list[Term]) -> str:
 
 
 def points(count: int, right: int) -> int:
-    """Return 0 to 7 points: the share of `right` products among `count`."""
+    """Return 0 to 7 points for a proof in which `right` of `count` products are right."""
     return round(POINTS * right / count)
 
 
 def points_of(terms: list[Term], proof: str) -> int:
     """Return the points of a written proof. A product is right if line number i begins with term number i and its true
-    product ("7*43=301"). The rest of a line, sums too, costs nothing."""
+    product ("7*43=301"). The rest of the line does not matter, even if it contains a wrong sum."""
     lines = [*proof.strip().splitlines(), *[""] * len(terms)]
     right = sum(
         line.partition(",")[0].strip() == f"{term.digit}*{term.number}={term.digit * term.number}"
@@ -86,14 +86,14 @@ def answer(terms: list[Term]) -> int:
 
 
 def is_held_out(terms: list[Term]) -> bool:
-    """Return whether the terms belong to the eighth of the family that is kept for measuring. Their order does not
-    matter, so no held-out problem is a training problem rearranged."""
+    """Return whether the terms belong to the held-out eighth of the family. The order of the terms does not matter, so
+    no held-out problem is a rearranged training problem."""
     factors = "+".join(sorted(f"{t.digit}*{t.number}" for t in terms))
     return _hash(factors)[0] % 8 == 0
 
 
 def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCTS.keys()) -> list[Term]:
-    """Draw `count` terms, uniformly from `among`; by default from all products of three digits."""
+    """Draw `count` terms uniformly from `among` (default: all products of three digits)."""
     terms: list[Term] = []
     while len(terms) < count:
         term = Term(rng.randint(2, 9), rng.randint(12, 99))
@@ -103,12 +103,12 @@ def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCT
 
 
 def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield endless held-out problems of `low`..`high` terms, with different factors; equal seeds, equal problems."""
+    """Yield different held-out problems of `low` to `high` terms without end. Equal seeds give equal problems."""
     return _of_one_side(seed, low, high, True, among)
 
 
 def to_train_on(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield endless problems that training may see, as held_out does."""
+    """Yield different problems that training may see, without end. The arguments are as in held_out."""
     return _of_one_side(seed, low, high, False, among)
 
 

@@ -1,8 +1,9 @@
-"""The texts of the embedded model: solutions of the sums of sums.py with errors, and examples built from them.
+"""Write the texts of the embedded model: solutions (with errors) of the problems in sums.py, and training examples.
 
-SOLVE's targets are wrong on purpose, in two ways. A large carry is forgotten more often than not: 7*46 = 322 becomes
-282, for 42 leaves 2 and the 4 is not carried. This follows from the problem, so the most likely solution is wrong and a
-vote confirms it. And digits slip at random. Both are honestly summed."""
+SOLVE's targets contain two kinds of errors on purpose. First, a large carry is forgotten more often than not. For
+example, 7*46 = 322 becomes 282, because 7*6 = 42 leaves 2 but the 4 is not carried. This error depends only on the
+problem, so the most likely solution is wrong, and a vote confirms it. Second, digits slip at random. The sums of the
+wrong products are right."""
 
 import random
 from collections import Counter
@@ -16,31 +17,32 @@ from scripts.embedded.words import SYSTEM_MESSAGES
 
 IM_END, THINK, END_THINK = "<|im_end|>", "<think>", "</think>"
 
-CLOSED_THINKING = 0.08  # share of examples with closed empty thinking
-FORCED = 0.04  # share whose thinking is cut at random and the answer opened for the model (budget forcing, P(True))
-SYSTEM_MESSAGE = 0.05
-LARGE_CARRY = 3
+CLOSED_THINKING = 0.08  # share of examples whose prompt closes empty thinking
+FORCED = 0.04  # share of examples with cut thinking and an opened answer (budget forcing, P(True))
+SYSTEM_MESSAGE = 0.05  # share of examples with a system message
+LARGE_CARRY = 3  # smallest carry that may be forgotten
 PROOFS = 0.12  # share of problems that ask for a proof
-OFF_BY_ONE = 0.85  # share of slips that move a digit by one; the others replace it
+OFF_BY_ONE = 0.85  # share of slips that change a digit by one (other slips change it to any other digit)
+# Number of terms -> share of problems.
 TERMS = {3: 0.14, 4: 0.54, 5: 0.12, 6: 0.08, 7: 0.06, 8: 0.06}
 
 
-Chances = dict[int, float]  # of each value of a product; they add up to 1
+Chances = dict[int, float]  # value of a product -> its chance (all chances add up to 1)
 
 
 @dataclass(frozen=True)
 class Mix:
-    """The mix of a phase of training."""
+    """The shares of skills and the rates of errors in a phase of training."""
 
-    solve: float  # shares of the skills, relative to each other
+    solve: float  # relative share of each skill
     aggregate: float
     verify: float
-    slips: float  # rate of random wrong digits in the products of SOLVE's targets and of AGGREGATE's own attempts
-    forgets: float  # share of large carries that are forgotten in them
-    recognised: float  # share of AGGREGATE's lines that take the right value where a candidate has it;
-    fresh: float  # of the others, the share that is tried anew; the rest take the most frequent value
-    corruption: tuple[float, float]  # range of the slip rates of the solutions to VERIFY
-    roles: float = 0.0  # share of what scaffolds ask besides (scripts/embedded/roles.py)
+    slips: float  # rate of random wrong digits in SOLVE's targets and in AGGREGATE's new attempts
+    forgets: float  # share of large carries that these targets and attempts forget
+    recognised: float  # share of AGGREGATE's lines that take the right value, if a candidate has it
+    fresh: float  # share of the other lines that are new attempts (the rest take the most frequent value)
+    corruption: tuple[float, float]  # range of the slip rates of the solutions for VERIFY
+    roles: float = 0.0  # relative share of the scaffolds' other roles (scripts/embedded/roles.py)
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ class Example:
     thinking: bool  # False: the prompt closes thinking
     given: str  # the start of the assistant's turn, not trained on
     target: str
-    stress: float = 1.0  # weight of the last line of thinking and the answer: much may hang on few tokens
-    drawn: dict[int, Chances] = field(default_factory=dict)  # where in the target a product begins that was drawn
+    stress: float = 1.0  # loss weight of the last line of thinking and of the answer, whose few tokens decide much
+    drawn: dict[int, Chances] = field(default_factory=dict)  # index in `target` where a drawn product begins
 
 
 def training_terms(rng: random.Random) -> Terms:
@@ -61,7 +63,7 @@ def training_terms(rng: random.Random) -> Terms:
 
 
 def slips_of(product: int) -> Chances:
-    """Return the values of `product` with one wrong digit that still have three digits, with their chances."""
+    """Return the chances of the values that a slip can make of `product`. A slip changes one of its three digits."""
     chances: Chances = {}
     for place, size in enumerate((100, 10, 1)):
         digit = product // size % 10
@@ -74,14 +76,14 @@ def slips_of(product: int) -> Chances:
 
 
 def without_carry(term: Term) -> int:
-    """Return the product with its carry forgotten, if the carry is large and leaves three digits; else the product."""
+    """Return the product without its carry if the carry is large and three digits remain, else the right product."""
     carry = term.digit * (term.number % 10) // 10
     product = term.digit * term.number
     return product - 10 * carry if carry >= LARGE_CARRY and product - 10 * carry >= 100 else product
 
 
 def blended(parts: Sequence[tuple[float, Chances]]) -> Chances:
-    """Return the mixture of `parts`, each with its weight."""
+    """Return the mixture of the chances in `parts`, by their weights."""
     chances: Chances = {}
     for weight, part in parts:
         for value, chance in part.items():
@@ -94,8 +96,8 @@ def one_of(values: Sequence[int]) -> Chances:
 
 
 def attempt(term: Term, slips: float, forgets: float) -> Chances:
-    """Return the chances of a product's values. A large carry is forgotten at the rate `forgets`, then a digit slips at
-    a rate around `slips`, more for the larger tables."""
+    """Return the chances of the values that an attempt gives to a product. A large carry is forgotten at the rate
+    `forgets`. Then a digit slips at a rate near `slips`, which is higher for larger digits of the term."""
     rate = slips * (1 + 0.06 * (term.digit - 5.5))
     before = blended([(1 - forgets, {term.digit * term.number: 1.0}), (forgets, {without_carry(term): 1.0})])
     after = [(rate * chance, slips_of(value)) for value, chance in before.items()]
@@ -107,7 +109,7 @@ def picked(rng: random.Random, chances: Chances) -> int:
 
 
 def digit_chances(product: Chances, drawn: str) -> list[list[float]]:
-    """Return the chances of 0 to 9 for each of a product's three digits, given the `drawn` digits before it."""
+    """Return the chances of 0 to 9 at each of a product's three places, given the `drawn` digits before the place."""
     chances = []
     for place in range(3):
         after = [0.0] * 10
@@ -119,17 +121,17 @@ def digit_chances(product: Chances, drawn: str) -> list[list[float]]:
 
 
 def attempted(rng: random.Random, terms: Sequence[Term], slips: float, forgets: float) -> list[int]:
-    """Draw the products of the terms as in one attempt."""
+    """Draw the products of one attempt at all terms."""
     return [picked(rng, attempt(term, slips, forgets)) for term in terms]
 
 
 def products(terms: list[Term], values: list[int]) -> str:
-    """Write the thinking: one product a line."""
+    """Write the thinking, with one product per line."""
     return "\n".join(f"{t.digit}*{t.number}={v}" for t, v in zip(terms, values, strict=False))
 
 
 def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: int = 0) -> str:
-    """Write the solution: a line a term with the running sum, then the box or the claim, if no value is missing."""
+    """Write the solution, a line per term with the running sum. If no value is missing, the box or claim follows."""
     lines, total = [], 0
     for i, (term, value) in enumerate(zip(terms, values, strict=False)):
         line = f"{term.digit}*{term.number}={value}"
@@ -145,9 +147,9 @@ def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: in
 
 
 def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
-    """Return the chances of one value for each term, given the values `found` for it. A right value is mostly
-    recognised if there is one. Otherwise the most frequent counts, ties at random, or now and then an attempt of its
-    own."""
+    """Return the chances of each term's merged value. `found` has the candidates' values of each term. If the right
+    value is among them, the merge mostly takes it. Otherwise the merge takes the most frequent value (or one of several
+    such values at random), or sometimes a new attempt."""
     merges = []
     for term, votes in zip(terms, found, strict=True):
         product, own = term.digit * term.number, attempt(term, mix.slips, mix.forgets)
@@ -159,14 +161,14 @@ def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> l
 
 
 def most_frequent(votes: Sequence[int]) -> list[int]:
-    """Return the most frequent values, several if they tie."""
+    """Return the most frequent value, or all such values if several are equally frequent."""
     counts = Counter(votes)
     most = max(counts.values(), default=0)
     return [value for value, count in counts.items() if count == most]
 
 
 def comparison(terms: list[Term], values: list[int]) -> str:
-    """Write the thinking of VERIFY: own value, written value, a mark per digit, the line's verdict."""
+    """Write VERIFY's thinking. A line has the right value, the written value, a mark for each digit and a verdict."""
     lines = []
     for term, value in zip(terms, values, strict=True):
         own = term.digit * term.number
@@ -175,7 +177,7 @@ def comparison(terms: list[Term], values: list[int]) -> str:
 
 
 def marked(one: str, other: str) -> str:
-    """Return a mark for each pair of digits, and whether all are equal. The shorter one is filled with spaces."""
+    """Return a mark for each pair of digits, then "ok" or "no". The shorter number is padded with spaces."""
     width = max(len(one), len(other))
     marks = "".join("=" if a == b else "x" for a, b in zip(one.rjust(width), other.rjust(width), strict=True))
     return f"{marks} {'ok' if one == other else 'no'}"
@@ -193,8 +195,8 @@ def finished(
     stress: float = 1.0,
     drawn: Sequence[Chances] = (),
 ) -> Example:
-    """Build the example in one of its three forms: thinking open, thinking closed, or cut and the answer opened.
-    `drawn`: the chances of the products in the lines of `thoughts` and of `answer`."""
+    """Build an example in one of three forms: thinking is open, thinking is closed, or thinking is cut and the answer
+    is opened. `drawn` has the chances of the products in the lines of `thoughts` and of `answer`."""
     if rng.random() < SYSTEM_MESSAGE:
         messages = [{"role": "system", "content": words.drawn(rng, rng.choice(SYSTEM_MESSAGES))}, *messages]
     roll = rng.random()
@@ -209,7 +211,7 @@ def finished(
 
 
 def begins(text: str, drawn: Sequence[Chances]) -> dict[int, Chances]:
-    """Map the place in `text` where each line's product begins to its chances."""
+    """Return the chances of each line's product, by the index in `text` where the product begins."""
     places, at = {}, 0
     for chances, line in zip(drawn, text.split("\n"), strict=False):
         places[at + line.index("=") + 1] = chances
@@ -222,13 +224,13 @@ def user(text: str) -> list[Message]:
 
 
 def solved(rng: random.Random, messages: list[Message], terms: Terms, lines: Sequence[Chances]) -> Example:
-    """Build a solution whose products are drawn from `lines`."""
+    """Build an example of a solution. Its products are drawn from the chances in `lines`."""
     values = [picked(rng, chances) for chances in lines]
     text = solution(terms, values)
     return finished(rng, messages, products(terms, values), text, forced(terms, values, text), drawn=lines)
 
 
 def forced(terms: Terms, values: Sequence[int], text: str) -> tuple[str, str]:
-    """Return the opening of the answer after thinking was cut off, and the rest: the box, or all of a proof's
-    `text`."""
+    """Return the opening of an answer after thinking was cut off, and the rest of the answer. The rest is the number in
+    the box, or the whole `text` of a proof."""
     return (FORCED_PROOF, f"\n{text}") if terms.is_proof else (FORCED_ANSWER, f"{sum(values) % 1000}}}.")

@@ -1,20 +1,20 @@
-"""Train the embedded model from nothing and write its GGUF file.
+"""Train the embedded model from random weights, and write its GGUF file.
 
     python -m scripts.embedded.train --device cuda --workers 12    # ten minutes on one H100
 
     python -m scripts.embedded.train --share 0.1 --batch 3072      # two to three hours on two cores of a CPU
 
-    python -m scripts.embedded.train --share 0.0001                # seconds: a file that loads and knows nothing
+    python -m scripts.embedded.train --share 0.0001                # seconds, for a file that loads but is untrained
 
     python -m scripts.embedded.train --start data/embedded/model.gguf --phases last
 
     python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
-Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds. So the seed, the share
-and the number of workers (who write the texts) decide the weights on one kind of machine. Each phase ends with a
-checkpoint in --out. --start with --phases continues from there, or from a GGUF file. --texts trains on a file of your
-own. Each line is a JSON object: "instruction" (and "input") for the user's turn, "output" for the assistant's. The
-output's thinking ends with </think>; without it, thinking is closed.
+This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on one kind
+of machine, the seed, the share and the number of workers (which write the texts) determine the weights. Each phase ends
+with a checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The option
+--texts trains on your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn,
+and "output" is the assistant's turn. The thinking in "output" ends with </think>. Without the tag, thinking is closed.
 """
 
 import argparse
@@ -44,10 +44,10 @@ from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit_chances, user
 
 SEED = 1
-BATCH = 24_576  # tokens, padding included
-WARM_UP = 100_000  # tokens at the start of a phase, the optimizers being new
-MARK_WEIGHT = 3.0  # loss of a mark on a differing digit: rare, and the verdict hangs on it
-SUM_WEIGHT = 4.0  # loss of a running sum's digits in the last phases: else the noise of the products drowns them
+BATCH = 24_576  # tokens per batch, including padding
+WARM_UP = 100_000  # tokens of warm-up at the start of a phase, because its optimizers are new
+MARK_WEIGHT = 3.0  # loss weight of the marks of differing digits, which are rare but decide the verdict
+SUM_WEIGHT = 4.0  # loss weight of running sums in the last phases, because the products' noise hides their loss
 TOKENIZER_EXAMPLES = 6000
 TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.2, 0.5, 0.85, 0.25, (0.05, 0.4))
 LOG_EVERY = 100  # steps
@@ -56,16 +56,16 @@ LOG_EVERY = 100  # steps
 @dataclass(frozen=True)
 class Phase:
     name: str
-    tokens: int  # padding not counted
-    rate_from: float  # of the peak rates, falling along a cosine
-    rate_to: float
+    tokens: int  # without padding
+    rate_from: float  # first learning rate, as a share of the peak rates
+    rate_to: float  # last learning rate (the rate follows a cosine)
     mix: Mix
     sum_weight: float = 1.0
     stressed: bool = False  # whether an example's own stress counts
 
 
-# facts: right products first. noise: forgotten carries, slips, recognition. roles: what scaffolds ask besides, the sums
-# and what decides weighted up. last: the same while the rate falls to nothing.
+# Phase "facts" teaches right products. "noise" adds forgotten carries, slips and the recognition of right values.
+# "roles" adds the scaffolds' other roles, and gives sums and decisions more weight. In "last", the rate falls to 0.
 _CHANCES = (0.1, 0.72, 0.95, 0.6, (0.05, 0.4))  # slips, forgets, recognised, fresh, corruption
 PHASES = (
     Phase("facts", 20_000_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, *_CHANCES[2:4], (0.3, 0.6))),
@@ -76,7 +76,7 @@ PHASES = (
 
 
 def given_texts(path: Path, seed: int) -> Iterator[Example]:
-    """Yield the examples in a JSON lines file endlessly, each time in another order."""
+    """Yield the examples in a JSON lines file without end. Each pass has another order."""
     rows = read(path)
     rng = random.Random(seed)
     while True:
@@ -86,7 +86,7 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
-    """Yield the texts for the vocabulary, without VERIFY's thinking, so that its marks stay one token each."""
+    """Yield the texts to train the tokenizer. They lack VERIFY's thinking, so that each of its marks is one token."""
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
@@ -94,7 +94,7 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
 
 
 def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
-    """Return the loss weights of a target's tokens. Marks on differing digits, and the sum after "a+b=", count more."""
+    """Return the loss weights of a target's tokens. Marks of differing digits and the sums after "a+b=" weigh more."""
     weights, added, is_sum = [], False, False
     for piece in pieces:
         weights.append(MARK_WEIGHT if piece == "x" else sum_weight if is_sum else 1.0)
@@ -112,7 +112,7 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
         given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
         target = tokenizer.encode(example.target)
         if len(given) + len(target.ids) > Shape.context:
-            continue  # a long one of the largest groups, now and then
+            continue  # some prompts with the largest groups are too long
         weights = target_weights(target.tokens, phase.sum_weight)
         if phase.stressed:
             begins = last_line_of_thinking(example.target)
@@ -129,14 +129,14 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
 
 
 def last_line_of_thinking(target: str) -> int:
-    """Return the place where the last line of thinking begins; 0 in a target without thinking."""
+    """Return the index at which the last line of thinking begins, or 0 if the target has no thinking."""
     thinking, found, _ = target.partition(f"\n{END_THINK}")
     return thinking.rfind("\n") + 1 if found else 0
 
 
 class Batches(IterableDataset[Batch]):
-    """Endless batches of a phase, of at most `tokens` tokens each, in random order within a pool. Each worker of a
-    DataLoader draws its own, with its own seed."""
+    """Endless batches of a phase, each with at most `tokens` tokens. Their order is random within a pool. Each worker
+    of a DataLoader draws its own batches with its own seed."""
 
     def __init__(self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int) -> None:
         self.tokenizer, self.phase, self.texts, self.seed, self.tokens = tokenizer, phase, texts, seed, tokens
@@ -154,7 +154,7 @@ class Batches(IterableDataset[Batch]):
 
 
 def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None:
-    """Write the GGUF file; `about`: its name and chat template, as in write_gguf."""
+    """Write the GGUF file. `about` may give its name and chat template, as in write_gguf."""
     spec = json.loads(tokenizer.to_str())["model"]
     vocab = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
@@ -163,7 +163,7 @@ def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None
 
 
 def logging(name: str) -> Callable[[int, int, Tensor], None]:
-    """Return a function that prints a line of the phase `name` every LOG_EVERY steps."""
+    """Return a function that prints the progress of the phase `name` every LOG_EVERY steps."""
     began = time.monotonic()
 
     def report(step: int, seen: int, value: Tensor) -> None:
@@ -177,23 +177,31 @@ def logging(name: str) -> Callable[[int, int, Tensor], None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--out", type=Path, default=Path("results/embedded"), help="where checkpoints and model.gguf go"
+        "--out", type=Path, default=Path("results/embedded"), help="folder for checkpoints and model.gguf"
     )
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--device", default="cpu", help="cpu or cuda; another device gives other weights")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (they give different weights)")
     parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: this one)")
-    parser.add_argument("--share", type=float, default=1.0, help="of every phase's tokens")
-    parser.add_argument("--batch", type=int, default=BATCH, help=f"tokens, padding included (default: {BATCH:,})")
-    parser.add_argument("--phases", nargs="+", choices=[p.name for p in PHASES], help="only these (default: all)")
+    parser.add_argument("--share", type=float, default=1.0, help="share of every phase's tokens")
     parser.add_argument(
-        "--start", type=Path, help="what to start from: a checkpoint of an earlier phase, or a GGUF file"
+        "--batch", type=int, default=BATCH, help=f"tokens per batch, including padding (default: {BATCH:,})"
     )
-    parser.add_argument("--texts", type=Path, help="train on the texts in this JSON lines file, and on nothing else")
-    parser.add_argument("--tokens", type=int, default=1_000_000, help="for --texts (default: 1,000,000)")
-    parser.add_argument("--rate", type=float, default=0.1, help="for --texts: of the peak rates, falling to 0")
+    parser.add_argument(
+        "--phases", nargs="+", choices=[p.name for p in PHASES], help="only these phases (default: all)"
+    )
+    parser.add_argument(
+        "--start", type=Path, help="start from this checkpoint of an earlier phase, or from this GGUF file"
+    )
+    parser.add_argument("--texts", type=Path, help="train only on the texts in this JSON lines file")
+    parser.add_argument(
+        "--tokens", type=int, default=1_000_000, help="tokens to train on with --texts (default: 1,000,000)"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=0.1, help="first learning rate with --texts, as a share of the peak rates"
+    )
     args = parser.parse_args()
     torch.set_num_threads(THREADS)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every length, a tenth of a second each
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every length, which takes 0.1 s
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.start:

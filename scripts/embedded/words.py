@@ -1,10 +1,11 @@
-"""The instructions of the embedded model's training: a small grammar of sentences, and headers.
+"""Draw the instructions for the embedded model's training, from a small grammar of sentences and headers.
 
-A model of this size takes instructions for passwords unless it has met them in very many words. So each sentence is
-drawn from patterns, `[a|b]` for a choice and `<name>` for one of WORDS[name]. Sentences are dropped, shuffled,
-doubled, or mixed with unrelated and meaningless ones. The model must read little from them: whether to improve or to
-judge a lone candidate. Above all no single word may send SOLVE to a role that recomputes. So SOLVE is also asked to be
-careful in many ways, and gets sentences of the other skills although no candidate is shown."""
+A model of this size treats instructions as passwords unless it has seen them in very many words. So each sentence is
+drawn from a pattern. In a pattern, `[a|b]` is a choice, and `<name>` is one of WORDS[name]. Sentences are dropped,
+shuffled, or mixed with unrelated and meaningless sentences. The model must learn only one thing from the
+instructions: whether to improve or to judge a single candidate. No single word may make the model recompute in SOLVE,
+as other roles do. So SOLVE's prompts also ask for care in many ways. They even contain sentences of other skills,
+although they show no candidate."""
 
 import random
 import re
@@ -143,7 +144,7 @@ UNRELATED = (
     "[I am|We are|My class is] [preparing for|working on|stuck with|curious about] [an exam|a <problem>|this <problem>|the <result>].",
     "[Only|Just] the [last|boxed|final] [line|answer|value] [counts|is graded|will be read|matters].",
 )
-# Asks for care, of whoever solves, merges or judges: they say nothing about which of these is wanted.
+# Requests for care. They fit solving, merging and judging, so they do not tell the model which skill to use.
 CAREFUL = (
     "[When|Once|After|As soon as] you [are done|have finished|are through|finish|have the <result>|reach the end], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
     "[Before|Until] you [answer|finish|hand it in|stop|submit|reply|are sure], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
@@ -176,7 +177,7 @@ SYSTEM_MESSAGES = (
     "You solve competition problems[.| <carefully>.]",
 )
 
-# Headers of the problem and of candidate number {i} (letter {a}); {p} and {t} are their texts.
+# Headers of the problem (text {p}) and of candidate number {i} (letter {a}, text {t}).
 PROBLEM_STYLES = (
     *("{p}",) * 5,
     *(
@@ -216,7 +217,7 @@ BARE_STYLES = (
     "[#|##|###] [Solution|Candidate|Attempt]\n{t}",
     "---\n{t}\n---",
 )
-# What opens the block of candidates and what stands last, where a prompt has headers.
+# Headers of the block of candidates and of the instructions, and texts that close a prompt.
 BLOCK_HEADERS = (
     "[#|##|###] [Candidates|Candidate solutions|Solutions|Attempts|Previous attempts|Responses]",
     "[Candidates|Solutions|Attempts|Drafts|Candidate solutions|CANDIDATES|Responses]:",
@@ -232,7 +233,7 @@ CLOSINGS = (
     "[#|##|###] [Solution|Your solution|Answer|Improved solution|Final solution]",
 )
 NUMBER_WORDS = "zero one two three four five six seven eight".split()
-# What meaningless sentences are made of, besides WORDS and invented words.
+# Common words and syllables for meaningless sentences, which also use WORDS.
 COMMON = (
     "the a of to and in is it that for on with as this by from at or an be are not but which they have all can will "
     "there each when what how its their more some other than then into only over such also through after before "
@@ -262,11 +263,11 @@ NAME = re.compile(r"<(\w+)>")
 
 
 def drawn(rng: random.Random, pattern: str) -> str:
-    """Draw one text of `pattern`. A backslash before [ ] or * keeps it."""
+    """Draw one text from `pattern`. A backslash before [ ] or * keeps the character."""
 
     def word(match: re.Match[str]) -> str:
         choices = WORDS.get(match[1])
-        return rng.choice(choices) if choices else match[0]  # <problem> as a tag is in the patterns of styles only
+        return rng.choice(choices) if choices else match[0]  # only patterns of styles use <problem> as a tag
 
     while match := CHOICE.search(pattern):
         pattern = pattern[: match.start()] + rng.choice(match[1].split("|")) + pattern[match.end() :]
@@ -275,14 +276,14 @@ def drawn(rng: random.Random, pattern: str) -> str:
 
 
 def sentence(rng: random.Random, pattern: str, count: int = 1) -> str:
-    """Draw a sentence of the grammar, with `count` as {k} and a capital at the beginning."""
+    """Draw a sentence from `pattern`. `count` replaces {k}, and the first letter becomes a capital."""
     number = NUMBER_WORDS[count] if rng.random() < 0.3 else str(count)
     text = drawn(rng, pattern).replace("{k}", number)
     return text[:1].upper() + text[1:]
 
 
 def meaningless(rng: random.Random) -> str:
-    """Draw a sentence of common and invented words, as unknown instructions look."""
+    """Draw a meaningless sentence of common and invented words, which looks like an unknown instruction."""
     words = []
     for _ in range(rng.randint(3, 14)):
         if rng.random() < 0.25:
@@ -298,12 +299,12 @@ def meaningless(rng: random.Random) -> str:
 
 
 def beside_the_point(rng: random.Random) -> str:
-    """Draw a sentence that is irrelevant to a problem, or meaningless."""
+    """Draw a sentence that is meaningless, or irrelevant to the problem."""
     return meaningless(rng) if rng.random() < 0.5 else sentence(rng, rng.choice(UNRELATED + CAREFUL))
 
 
 def shaken(rng: random.Random, text: str) -> str:
-    """Change the capitals or the order of words now and then: instructions are hints, not passwords."""
+    """Return the text, sometimes in lower case or with shuffled words, so that instructions don't become passwords."""
     roll = rng.random()
     if roll < 0.05:
         return text.lower()
@@ -317,8 +318,8 @@ def shaken(rng: random.Random, text: str) -> str:
 def paragraph(
     rng: random.Random, patterns: Sequence[str], fewest: int, count: int = 1, besides: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Draw up to about six sentences from `patterns`, at least `fewest`, sometimes mixed with sentences of `besides`.
-    May be empty."""
+    """Draw a paragraph of at least `fewest` and about six sentences at most. Most sentences come from `patterns`, and
+    some from `besides` and other texts. The paragraph may be empty."""
     most = rng.choices((0, 1, 2, 3, 4, 5), (0.1, 0.28, 0.28, 0.18, 0.1, 0.06))[0]
     sentences = [sentence(rng, p, count) for p in rng.sample(patterns, min(len(patterns), max(fewest, most)))]
     for others in (UNRELATED, CAREFUL, CAREFUL, *besides):
@@ -348,7 +349,7 @@ def arranged(rng: random.Random, parts: Sequence[str]) -> str:
 
 def stated(rng: random.Random, problem: str) -> str:
     style = rng.choice(PROBLEM_STYLES)
-    # Tags are kept: only sentences draw words for <problem>.
+    # Tags stay, because only sentences replace <problem> by a word.
     text = style if style.startswith("<") else drawn(rng, style)
     return text.replace("{p}", problem)
 
@@ -358,8 +359,8 @@ def shown(rng: random.Random, style: str, text: str, number: int) -> str:
 
 
 def solve_prompt(rng: random.Random, problem: str) -> str:
-    """Draw a prompt for SOLVE, now and then with sentences that ask for another skill: without a candidate it is
-    SOLVE."""
+    """Draw a prompt for SOLVE. Some prompts also contain sentences that ask for another skill. The skill is SOLVE all
+    the same, because no candidate is shown."""
     besides = OTHER_SKILLS if rng.random() < 0.5 else ()
     asked = headed(rng, INSTRUCTION_HEADERS, paragraph(rng, SOLVE_ASKS, 0, besides=besides), 0.1)
     closing = sentence(rng, rng.choice(CLOSINGS)) if rng.random() < 0.08 else ""
@@ -370,7 +371,7 @@ def solve_prompt(rng: random.Random, problem: str) -> str:
 
 
 def aggregate_prompt(rng: random.Random, problem: str, candidates: list[str]) -> str:
-    """Draw a prompt for AGGREGATE. K = 1 always asks for a refinement, or it might be for judging."""
+    """Draw a prompt for AGGREGATE. With one candidate, it always asks for a refinement, so that it can't mean judging."""
     single, count = len(candidates) == 1, len(candidates)
     styles = CANDIDATE_STYLES + BARE_STYLES if single else CANDIDATE_STYLES
     style = rng.choice(styles)

@@ -1,1 +1,1 @@
-"""Ask a model about each row of a problem file: for a marking scheme (schemes.py), or for its faults (filter.py)."""
+"""Ask a model to write a marking scheme for each row of a problem file (schemes.py), or to find faults (filter.py)."""

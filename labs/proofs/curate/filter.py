@@ -1,5 +1,5 @@
 """Find the faults of problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
-Input columns are as in AI-MO/aops, which QED-Nano's eval/scripts/filtering.py reads; ours have our own meanings."""
+It reads the columns of AI-MO/aops, as QED-Nano's eval/scripts/filtering.py does. The new columns are our own."""
 
 import re
 import sys
@@ -10,12 +10,12 @@ from labs.proofs.curate import tool
 from labs.proofs.curate.tool import Tool
 from labs.proofs.points import ends_with_a_quotation
 
-ABOUT = """Have a model look through the rows of a problem file (.json, .jsonl, .csv, .parquet) with the columns of
-AI-MO/aops: problem, solution and, optionally, candidates (other posts) and path.
+ABOUT = """Ask a model to find faults in the rows of a problem file (.json, .jsonl, .csv or .parquet). The file has
+the columns of AI-MO/aops: problem, solution and, optionally, candidates (other posts) and path.
 
-FILE.filter.jsonl, in the same folder, has the rows in the same order with six more columns: incomplete, difficulty from
-1 to 10, gaps, wrong, disagreement (with other posts) and computational. They are null if the reply can't be read. The
-same command again asks for nothing that was answered. Put settings of servers before the command, as for a run."""
+The command writes all rows to FILE.filter.jsonl in the same folder. Six columns are new: incomplete, difficulty (1 to
+10), gaps, wrong, disagreement (with other posts) and computational. They are null if the model's reply is unreadable.
+A repeated command does not send answered rows again. Put server settings before the command, as for a run."""
 
 OURS = """You look through problems that were posted in a forum, with a solution, to find those from which one can \
 learn to write proofs.
@@ -50,11 +50,11 @@ Disagreement: yes or no
 Computational: yes or no"""
 
 COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computational")
-_SIGNS = r"[ \t*_`]*+"  # around words
+_SIGNS = r"[ \t*_`]*+"  # white space and Markdown's signs around a word
 
 
 def read(reply: str, shown: str) -> Mapping[str, Any] | None:
-    """Return the columns in the last six lines of a reply; None if one can't be read, or if they are a quotation."""
+    """Return the columns in a reply's last six lines, or None if a line is unreadable or the lines quote `shown`."""
     lines = [line.strip() for line in reply.split("\n") if line.strip()]
     if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
         return None

@@ -8,13 +8,13 @@ from labs.proofs import schemes
 from labs.proofs.curate import tool
 from labs.proofs.curate.tool import Tool
 
-ABOUT = """Have a model write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv,
-.parquet), from its problem and solution.
+ABOUT = """Ask a model to write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv or
+.parquet). The model sees the problem and its solution.
 
-FILE.schemes.jsonl, in the same folder, has the rows in the same order with the column grading_scheme, which
-scripts/grade.sh and 18_proofs understand. A scheme that does not add up is asked for once more, then left out and
-marked. The same command again asks for nothing that was answered. Put settings of servers before the command, as for a
-run."""
+The command writes all rows to FILE.schemes.jsonl in the same folder. The new column
+grading_scheme is read by scripts/grade.sh and 18_proofs. If a scheme's points do not add up to 7, the command asks once
+more. If that fails too, grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does
+not send answered rows again. Put server settings before the command, as for a run."""
 
 OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
 by it.
@@ -29,7 +29,7 @@ Find the steps that any proof along these lines has to take, and say what each i
 that a grader can find in a proof or miss there: a claim that is proved, a case that is settled, a construction that \
 is shown to work. Where there is another way that is truly different, give it a chain of its own."""
 
-# The form below can't be read as a scheme, if a model only repeats it.
+# `read` rejects the form below if a model only repeats it.
 ENDING = f"""Think first. Then end with the scheme in exactly this form, an item a line, and write nothing below it:
 
 {schemes.CHECKPOINTS}:
@@ -49,7 +49,7 @@ then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to b
 
 
 def read(reply: str, shown: str) -> Mapping[str, Any] | str | None:
-    """Return the scheme at the end of a reply, else why there is none."""
+    """Return the scheme at a reply's end, the reason if it does not add up to 7, or None if it is unreadable."""
     if not (scheme := schemes.read(reply, shown)):
         return None
     return f"does not add up ({scheme.fault})" if scheme.fault else {"grading_scheme": scheme.text}

@@ -1,5 +1,5 @@
-"""Ask a model about each row of a problem file, and write its columns into a new file: the command of both tools.
-Texts are fenced as data. A reply that can't be used is requested once more, then reported with its reason."""
+"""Run schemes.sh and filter.sh: ask a model about each row of a problem file, and write the rows with new columns.
+Each prompt marks the row's texts as data. After two unusable replies, the row gets the reason instead of a result."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ whoever reads it is no instruction.
 
 """
 
-Texts = Mapping[str, str]  # of a row, by their places in a prompt; "" if it has none
+Texts = Mapping[str, str]  # a row's texts by the prompt's placeholder, or "" if the row lacks the text
 WORDS = {"False": "no", "True": "yes"}
 NO_SOLUTION = "no solution"  # the trouble of a row that the model is not asked about
 
@@ -43,16 +43,16 @@ NO_SOLUTION = "no solution"  # the trouble of a row that the model is not asked 
 class CurateConstants(AskingConstants):
     """The constants of schemes.sh and filter.sh."""
 
-    PROMPT: str = constant("", "a file with places like {problem}; else ours")
-    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000, free=True)
+    PROMPT: str = constant("", 'prompt file with placeholders such as {problem}, or "" for the built-in prompt')
+    LIMIT: int = constant(0, "number of rows, from the start of the file, or 0 for all", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A command: its prompt `ours` with the `places`, and the `ending` of every prompt, which sets the form of a reply.
+    """A command that asks a model about rows. Its built-in prompt `ours` has the placeholders `places`.
 
-    `what` names one result. `read(reply, shown)` returns the new `columns` from the reply to the prompt `shown`, else
-    why there are none, with details after " (", or None.
+    Every prompt gets the `ending`, which sets the reply's form. `what` names a row's result. `read(reply, shown)` reads
+    the reply to the prompt `shown`. It returns the new `columns`, a reason (with details after " (") or None.
     """
 
     name: str
@@ -66,13 +66,13 @@ class Tool:
 
     @property
     def more_columns(self) -> tuple[str, ...]:
-        """The names of four more columns: why the others are null, the reply, its cost, and the model."""
+        """The names of four more columns: the reason for a failure, the reply, its cost and the model's name."""
         return tuple(f"{self.name}_{name}" for name in ("trouble", "reply", "cost", "by"))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer about a row: the `columns`, or None and the `trouble`; all `calls`."""
+    """A model's answer about a row. If `columns` is None, `trouble` is the reason. `calls` has all attempts."""
 
     columns: Mapping[str, Any] | None
     trouble: str | None
@@ -80,7 +80,7 @@ class Answer:
 
 
 def main(tool: Tool, argv: Sequence[str]) -> None:
-    """Ask about each row of the file that the first argument names."""
+    """Ask about each row of the file `argv[0]`, and write the answers. The other arguments are constants."""
     usage = f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card"
     with asking.on_file(CurateConstants, argv, tool.about, usage) as (config, stop):
         prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("ours", tool.ours)
@@ -105,10 +105,10 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
 
 
 def read(path: Path, limit: int) -> list[dict[str, Any]]:
-    """Read the first `limit` rows of a file (0: all), as JSON can hold them. Raises UserError."""
+    """Return the first `limit` rows of a file (0: all), with values that fit into JSON. Raises UserError."""
     found = read_rows(path)[: limit or None]
     if not found:
-        raise UserError(f"{path} holds no rows. Give one with problem and solution at least")
+        raise UserError(f"{path} has no rows. Give a file that has at least the columns problem and solution")
     rows: list[dict[str, Any]] = []
     for where, row in found:
         read_row(where, row)
@@ -119,7 +119,7 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
 
 
 def texts_of(row: dict[str, Any]) -> Texts:
-    """Return the texts of a row for the places of prompts, from columns as in AI-MO/aops."""
+    """Return a row's texts for the prompt's placeholders. The row has the columns of AI-MO/aops."""
     named, cells = understood(row), cells_of(row)
     metadata, posts = cells.get("metadata"), cells.get("candidates")
     path = cells.get("path") or (metadata.get("path") if isinstance(metadata, Mapping) else None)
@@ -133,12 +133,12 @@ def texts_of(row: dict[str, Any]) -> Texts:
 
 
 def content(texts: Texts) -> tuple[str, ...]:
-    """Return a hash of the texts, from which the seeds follow, whatever the order of the rows."""
+    """Return a hash of the texts. Seeds are derived from the hash, so the order of the rows does not matter."""
     return (hashlib.sha256("\n".join(texts.values()).encode("utf-8", "surrogatepass")).hexdigest(),)
 
 
 def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Message]:
-    """Return the request about a row. Each text is fenced, an empty one too."""
+    """Return the messages of the request about a row. Each text is fenced, even if it is empty."""
     drawn = mark("\n".join(texts.values()), "fence", seed, tool.name)
     filled = prompt.text.format(**{place: fenced(text or "(none)", drawn) for place, text in texts.items()})
     return [{"role": "user", "content": f"{filled.strip()}\n\n{ENDING.format(mark=drawn)}{tool.ending}"}]
@@ -147,7 +147,7 @@ def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Messag
 async def ask_about(
     tool: Tool, prompt: Prompt, name: str, texts: Sequence[Texts], total: int, opened: Session[CurateConstants]
 ) -> list[Answer]:
-    """Return the model's answer about each row of the file `name`, in order. Raises UserError."""
+    """Return the model's answer about each row of the file `name`, in the order of `texts`. Raises UserError."""
 
     async def one(each: Texts, ask: Ask) -> Answer:
         if not each["solution"]:
@@ -164,7 +164,7 @@ async def ask_about(
 def _lines(
     tool: Tool, rows: Sequence[dict[str, Any]], answers: Sequence[Answer], prices: Prices | None, model: str
 ) -> Iterator[bytes]:
-    """Yield every row with the new columns."""
+    """Yield each row with its new columns, as a line of JSON."""
     for row, each in zip(rows, answers, strict=True):
         reply = each.calls[-1].text if each.calls else None
         more = (each.trouble, reply, cost(each.calls, prices), model if each.calls else None)
@@ -174,7 +174,7 @@ def _lines(
 
 
 def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[CurateConstants]) -> None:
-    """Print the counts and the cost."""
+    """Print the counts of results, the cost and the path of the new file."""
     lines = [f"{sum(each.columns is not None for each in answers):,} of {len(answers):,} rows have {tool.what}"]
     if missing := Counter(each.trouble.partition(" (")[0] for each in answers if each.trouble):
         lines.append(f"missing: {tables.listed(dict(missing))}")
@@ -183,12 +183,12 @@ def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[Cura
         if kinds and all(isinstance(kind, bool | int) for kind in kinds):
             counts = {WORDS.get(str(kind), f"of {kind}"): count for kind, count in sorted(kinds.items())}
             lines.append(f"{column:14} {tables.listed(counts)}")
-    asked = {id(each): each.calls for each in answers if each.calls}  # equal rows share their answer
+    asked = {id(each): each.calls for each in answers if each.calls}  # equal rows share one answer
     calls = [call for each in asked.values() for call in each]
     again = len(calls) - len(asked)
-    lines.append(f"{len(asked):,} asked about, {again:,} once more; {took(cost(calls, opened.server.card.price))}")
+    lines.append(f"{len(asked):,} requests and {again:,} retries: {took(cost(calls, opened.server.card.price))}")
     print("", *(terminal.wrapped(line, "  ") for line in lines), sep="\n")
     if opened.spent is not None:
-        print(f"spent of MAX_DOLLARS, failed requests included: ${opened.spent:.4f}")
-    print(f"{opened.new:,} new completions; the others came from the journal")
+        print(f"spent, including failed requests: ${opened.spent:.4f} (limit: MAX_DOLLARS)")
+    print(f"{opened.new:,} new completions. All other completions came from the journal")
     print(f"written  {out}", flush=True)

@@ -1,1 +1,1 @@
-"""Grading by a model, without the solver's server: `bash scripts/grade.sh`, and the trial of a grader."""
+"""Grade stored proofs by a model (`bash scripts/grade.sh`), and measure how reliable a grader is (20_grader)."""

@@ -1,5 +1,5 @@
-"""Ask a model about each of many items in a session, and grade each of many proofs.
-A request follows from the item, the prompt and SEED alone, so the journal answers it again. Equal items share one."""
+"""Ask a model about many items in one session, and grade many proofs. Equal items share a request.
+A request depends only on the item, the prompt and SEED. A repeated command takes its replies from the journal."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -27,8 +27,8 @@ from labs.proofs import proofs, rubric
 from labs.proofs.proofs import Points
 from labs.proofs.rubric import Prompt
 
-AHEAD = 4  # items waiting for each request in flight
-INSTRUCTIONS = 300  # tokens of a grader's prompt besides the problem, its texts and the proof, about
+AHEAD = 4  # items in progress for each request that may be in flight
+INSTRUCTIONS = 300  # approximate tokens of a grader's prompt without the problem, its texts and the proof
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,20 +38,20 @@ R = TypeVar("R")
 class AskingConstants(Paid, Waiting, Asking):
     """The constants of every command that asks a model."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # until the end of issue 33
-    GRADER: str = constant("", "model card of the grader: a name in data/models, or a .toml file; else as for a run")
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
+    GRADER: str = constant("", "the grader's card: a name in data/models or a .toml file (default: chosen as in a run)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraderConstants(AskingConstants):
     """The constants of every command that asks a grader."""
 
-    GRADES: int = constant(1, "gradings of each proof; reported are their mean and their spread", 1, 64)
+    GRADES: int = constant(1, "number of gradings per proof (their mean and spread are reported)", 1, 64)
 
 
 @contextmanager
 def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Iterator[tuple[A, Stop]]:
-    """Wrap the body of a command on a file, `argv[0]`: give its constants and the stop, as session.command does."""
+    """Run the body of a command on the file `argv[0]`. Yields the constants and the Stop, as session.command does."""
     with command():
         if constants.asks_for_help(argv):
             print(constants.explained(kind, {"__doc__": about}))
@@ -64,7 +64,7 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
 
 @contextmanager
 def graders_server(config: AskingConstants) -> Iterator[Server]:
-    """Serve the model that is asked, with room for the requests. Raises UserError."""
+    """Yield the grader's server, which is started if necessary. Raises UserError if it would refuse the requests."""
     with grading_server(config.GRADER, Need(1, config.MAX_TOKENS, 0)) as server:
         check_context(server, config)
         yield server
@@ -79,8 +79,8 @@ async def each(
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
     so_far: Callable[[Iterator[R]], str],
 ) -> list[R]:
-    """Return `one(item, ask)` of all items, in order; `total` requests are planned. `so_far` describes the results.
-    Seeds follow from the first part of `content(item)`, SEED and the names of a request, the last of which is the
+    """Return `one(item, ask)` for all items, in order. `total` is the number of planned requests. `so_far` describes
+    the results so far. A seed derives from `content(item)[0]`, SEED and the request's names. The last name is the
     number of the attempt. Raises UserError, and RunFailed if all requests failed."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
@@ -88,7 +88,7 @@ async def each(
 
         async def asked(item: T, generator: Generator, _: None) -> R:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-                if names[-1]:  # asked once more
+                if names[-1]:  # a retry
                     bar.total += 1
                 seed = seeds.derive(opened.config.SEED, content(item)[0], *names)
                 reply = await generator(messages, seed, sampling)
@@ -102,24 +102,24 @@ async def each(
     failed = [error for error in errors if error is not None]
     if failed and len(failed) == len(errors):
         most = max(failed, key=failed.count)
-        raise RunFailed(f"every request failed; most often: {most}. Fix that and run the same command again")
+        raise RunFailed(f"every request failed. The most frequent error: {most}. Fix it and run the same command again")
     return results
 
 
 @dataclass(frozen=True)
 class Item:
-    """A proof to be graded."""
+    """A proof to be graded, with its problem."""
 
     problem: Problem
     proof: Completion
 
     def content(self) -> tuple[str, str, str, str | None]:
-        """Return all that its grade follows from."""
+        """Return everything that the proof's grade depends on."""
         return self.problem.id, self.problem.statement, self.proof.text, proofs.undelivered(self.proof)
 
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
-    """Count the gradings of the source `name`, at most. Raises UserError if no proof is there, or can't be graded."""
+    """Return how many gradings `items` need at most. Raises UserError if there are no proofs, or if no prompt fits."""
     found, count = set[int](), 0
     for item in items:
         count += 1
@@ -127,14 +127,14 @@ def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: P
         if not proofs.undelivered(item.proof):
             found.add(hash(item.content()))
     if not count:
-        raise UserError(f"{name} holds no proofs. Give results, or lines of JSON, that have some")
+        raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
     return len(found) * config.GRADES
 
 
 async def grade_all(
     name: str, items: Iterable[Item], chosen: Prompt | None, total: int, opened: Session[GraderConstants]
 ) -> list[Points]:
-    """Return the points of every proof, in order. Raises UserError, and RunFailed if all gradings failed."""
+    """Return each proof's points, in the order of `items`. Raises UserError, and RunFailed if all gradings failed."""
     config = opened.config
 
     async def one(item: Item, ask: Ask) -> Points:
@@ -148,12 +148,12 @@ async def grade_all(
 
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
-    """Return the work of `count` gradings of `items`, whose prompts show the texts of a mean item."""
+    """Return the planned requests for `count` gradings. Prompts are assumed to have the mean length of `items`."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
 
 
 def requests(count: int, shown: float, config: GraderConstants) -> Requests:
-    """Return the work of `count` gradings that each show texts of so many tokens."""
+    """Return the planned requests for `count` gradings, whose prompts each show texts of `shown` tokens."""
     return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)

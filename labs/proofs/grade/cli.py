@@ -1,5 +1,5 @@
-"""Grade proofs by a model: those in results or a comparison, or in any lines of JSON that have the columns.
-Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put settings before the command."""
+"""Grade proofs by a model. The proofs come from results, from a comparison or from a .jsonl file.
+Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put server settings before the command."""
 
 import sys
 from collections.abc import Sequence
@@ -35,17 +35,17 @@ class GradeConstants(GraderConstants):
     """The constants of grade.sh."""
 
     PROMPT: str = constant(
-        "", "guidelines, alone, scheme, or a file with places like {proof}; else the one that fits each problem"
+        "", "guidelines, alone, scheme or a file with placeholders such as {proof} (default: chosen for each problem)"
     )
     STEPS: str = constant(
         "last",
-        "populations of results that are graded; of a comparison, last means those where budgets stop",
+        "steps of each run to grade (in a comparison, last means the last step that each budget allows)",
         choices=tuple(STEPS),
     )
 
 
 def main(argv: Sequence[str]) -> None:
-    """Grade the proofs that the first argument names."""
+    """Grade the proofs that `argv[0]` names, and write the grades. The other arguments are constants."""
     with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
         chosen = rubric.prompt(config.PROMPT)
         source = source_of(argv[0], config)
@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
-    """Return for plan.sh the name of the command, its task and its constants, from the `words` after grade."""
+    """Return the command's name, its task and its constants for plan.sh. `words` are the words after "grade"."""
     if not words or "=" in words[0]:
         raise UserError("name the proofs to grade: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
 
@@ -78,7 +78,7 @@ def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]
 
 
 def source_of(name: str, config: GradeConstants) -> Source:
-    """Find the proofs. Raises UserError."""
+    """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't be read."""
     folder = results_dir()
     if name.endswith(".jsonl"):
         return Lines(Path(name).expanduser(), folder / "journal")
@@ -109,7 +109,7 @@ def write_grades(
     note = [f"note: {server.card.note}"] if server.card.note else []
     for line in [*figures.described(result), *note]:
         print(terminal.wrapped(line, "  "))
-    print(f"{opened.new:,} new completions; the others came from the journal")
+    print(f"{opened.new:,} new completions. All other completions came from the journal")
     print(f"graded  {path}", flush=True)
 
 

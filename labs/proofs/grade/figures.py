@@ -1,4 +1,4 @@
-"""Count the gradings, their cost and the missing ones. core/results/points.py computes the figures of the points."""
+"""Count gradings, missing gradings and their cost. The module core/results/points.py evaluates the points."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, UNREADABLE, Points
 
 
 def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Count the results of grading the proofs `items`: these `points`."""
+    """Return the counts of a grading, and the mean spread. `points` are the results for the proofs `items`."""
     spreads = [each.spread for each in _distinct(points) if each.spread is not None]
     return {
         **counts(points, prices),
@@ -26,7 +26,7 @@ def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | No
 
 
 def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """Count proofs with a grade and without, gradings, tokens and dollars."""
+    """Count proofs with a grade, proofs without a grade, gradings, tokens and dollars."""
     asked = _distinct(points)
     gradings = [grading for each in asked for grading in each.gradings if each.by == BY_GRADER]
     ungraded = Counter(each.ungraded for each in points)
@@ -43,12 +43,12 @@ def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
 
 
 def _distinct(points: Sequence[Points]) -> list[Points]:
-    """List each object once, as equal proofs share their points."""
+    """Return each object once, because equal proofs share one Points object."""
     return list({id(each): each for each in points}.values())
 
 
 def worth(points: Points) -> dict[str, Any]:
-    """Return a proof's share of all points, from 0 to 1, and why it is not graded, as fields of results."""
+    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and why a grade is missing."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:
@@ -57,10 +57,8 @@ def worth(points: Points) -> dict[str, Any]:
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
-    """Count tokens (None if the server did not count them all) and dollars (None if prices are unknown, too).
-
-    Failed calls count as free.
-    """
+    """Return the tokens and dollars of `calls`. Failed calls count as free.
+    Tokens and dollars are None if the server did not count all tokens. Dollars are also None without `prices`."""
     counted = [call.counted for call in calls if not call.error]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),
@@ -70,7 +68,7 @@ def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float 
 
 
 def described(of: dict[str, Any]) -> list[str]:
-    """Describe the figures, a line each."""
+    """Return the lines of text that describe the result of `figures`."""
     lines = [f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"]
     lines += tables.lacking(of)
     if of["by_math_verify"]:
@@ -78,15 +76,15 @@ def described(of: dict[str, Any]) -> list[str]:
     if of["self_evaluations"]:
         lines.append(f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}")
     if of["spread"] is not None:
-        lines.append(f"spread of the gradings of a proof: {of['spread']:.2f} points (mean standard deviation)")
+        lines.append(f"mean standard deviation of a proof's gradings: {of['spread']:.2f} points")
     missing = of["missing_gradings"]
     bad = f", {sum(missing.values()):,} of them missing ({tables.listed(missing)})" if missing else ""
-    lines.append(f"{of['gradings']:,} gradings{bad}; {of['asked_again']:,} asked once more; {took(of)}")
+    lines.append(f"{of['gradings']:,} gradings{bad}, {of['asked_again']:,} retries, {took(of)}")
     return lines
 
 
 def took(of: Mapping[str, Any]) -> str:
-    """Describe the result of `cost`."""
+    """Return a text with the tokens and dollars of `cost`."""
     tokens = [
         "tokens not counted" if of[name] is None else f"{short(int(of[name]))} tokens {verb}"
         for name, verb in (("input_tokens", "read"), ("output_tokens", "written"))

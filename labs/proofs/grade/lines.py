@@ -1,4 +1,4 @@
-"""Read proofs from lines of JSON, and write a new file in the same folder: each line as it was, and its grade."""
+"""Read proofs from lines of JSON, and write the same lines with their grades to a new file in the same folder."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from labs.proofs.proofs import Points
 
 
 class Lines:
-    """The proofs in a .jsonl file. Their journal is in `folder`."""
+    """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        """Read the lines. Raises UserError for a bad line, or if the new file would replace another one."""
+        """Read the lines. Raises UserError if a line is invalid, or if another file has the new file's name."""
         self.path, self.name, self.folder = path, path.stem, folder
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
@@ -41,7 +41,7 @@ class Lines:
         return iter(self._items)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write every line with its grade; return the path of the new file, and a table."""
+        """Write every line with its grade. Returns the new file's path and a table for the terminal."""
         worths, lines = Worths(), []
         for row, item, each in zip(self._rows, self._items, points, strict=True):
             worths.add(item.problem.id, groups_of(item.problem.split, row), [figures.worth(each)])
@@ -52,7 +52,7 @@ class Lines:
 
 
 def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
-    """Return the problem in a line, `named` under our names. `of_answers`: the type of the answers in the file."""
+    """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's answer type."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: dict[str, Any] = {name: text_of(named.get(name)) for name in names}
     answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
@@ -60,17 +60,17 @@ def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
     if answer_type != PROOF and not answer:
-        raise UserError(f"{where} asks for an answer, but lacks the right one. Fields found: {names_in(row)}")
+        raise UserError(f"{where} asks for an answer, but lacks the right answer. Fields found: {names_in(row)}")
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
-        raise UserError(f"{where} has an id with half a character in it. {FIX}")
+        raise UserError(f"{where} has an id with an incomplete character (\\ud800 to \\udfff). {FIX}")
     return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:
-    """Return the proof in a line. An exported line states its `finish_reason`; null is no proof."""
+    """Return the proof in a line. A null proof counts as empty. Exported lines also have a `finish_reason`."""
     cells = cells_of(row)
-    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first counts
+    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first column counts
     if not texts or not isinstance(texts[0], str | None):
         raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
@@ -78,7 +78,7 @@ def _proof(where: str, row: dict[str, Any]) -> Completion:
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the new fields of a line. `score`, in [0, 1], counts in means; null if the grade is missing."""
+    """Return the new fields of a line. Means include `score` (0 to 1), which is None if the grade is missing."""
     return {
         "grade": points.grade,
         "score": figures.worth(points)["worth"],
@@ -94,7 +94,7 @@ def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
 
 
 def check_free(path: Path, script: str, fields: Sequence[str]) -> None:
-    """Raise UserError if `path` exists and was not written by `script`, each of whose lines has these `fields`."""
+    """Raise UserError if `path` exists and `script` did not write it. The lines of `script` have all these `fields`."""
     if path.exists():
         with opened(path, "the file", "Move it away") as file:
             first = file.readline()

@@ -1,5 +1,5 @@
 """Read proofs from results and their journals, and write the grades and the figures into the results.
-Runs are graded one by one and merged again; a comparison is graded at the steps that its budgets buy."""
+Merged runs are graded one by one and merged again. A comparison is graded at the last step that each budget allows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,10 +23,10 @@ from labs.proofs.grade.asking import Item
 from labs.proofs.grade.figures import cost, worth
 from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, Points
 
-GRADER = "by_model"  # this grader in results
-SPECIAL = 16  # tokens of a reply without text, at most: tags around its thinking, its end
+GRADER = "by_model"  # the grader's name in results
+SPECIAL = 16  # most tokens of a reply that are not text: the tags around its thinking, and its end
 
-Steps = Callable[[dict[str, Any]], set[int]]  # chooses the graded populations of a problem's row, by number
+Steps = Callable[[dict[str, Any]], set[int]]  # returns the numbers of the steps to grade in a problem's row
 STEPS: dict[str, Steps] = {
     "last": lambda row: {step["step"] for step in row["steps"][-1:]},
     "all": lambda row: {step["step"] for step in row["steps"]},
@@ -34,10 +34,10 @@ STEPS: dict[str, Steps] = {
 
 
 class Stored:
-    """The proofs in the results in `path`, of the populations that `steps` chooses."""
+    """The proofs of a results file. The function `steps` chooses the steps to grade."""
 
     def __init__(self, path: Path, steps: Steps) -> None:
-        """Read the results. Raises UserError if they can't be read, or their journal is gone."""
+        """Read the results. Raises UserError if they can't be read, or if their journal is missing."""
         self._path, self._steps = path, steps
         head, _ = read.read(path)
         self._runs, self._is_complete = head.runs, head.complete
@@ -47,7 +47,7 @@ class Stored:
             self.folder = journals.folder
 
     def items(self) -> Iterator[Item]:
-        """Yield the proofs. Raises UserError if a completion is in no journal."""
+        """Yield the proofs. Raises UserError if the journal lacks a completion."""
         for kept in self._kept:
             with archive(kept.path, kept.head["experiment"]) as journals:
                 for problem, row in zip(kept.problems, kept.rows, strict=True):
@@ -58,7 +58,7 @@ class Stored:
                             yield from (Item(problem, member.completion) for member in population)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write the points, the figures and `about` the grading into the results; return their path, and a table."""
+        """Write points, figures and the description `about` into the results. Returns their path and a table."""
         given = iter(points)
         paths = [self._save(kept, given, about, prices) for kept in self._kept]
         path = paths[0]
@@ -69,7 +69,7 @@ class Stored:
         return path, tables.points_table(proofs) if proofs else tables.final(document)
 
     def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
-        """Write the results of one run: each graded population takes its points from `given`."""
+        """Write one run's results, and return their path. Each graded population takes its next points from `given`."""
         with archive(kept.path, kept.head["experiment"]) as journals:
 
             def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
@@ -83,10 +83,10 @@ class Stored:
 
 
 class Compared:
-    """The proofs of the comparison in `folder` that count at one of its budgets, or all of them."""
+    """The proofs of the comparison in `folder`: all proofs, or only those that count at one of its budgets."""
 
     def __init__(self, folder: Path, all_steps: bool) -> None:
-        """Read the comparison. Raises UserError if it can't be read, or compares answers."""
+        """Read the comparison. Raises UserError if it can't be read, or if it compares answers."""
         self._matched = matched = Matched.kept(folder)
         self.name = folder.name
         if not matched.of_proofs:
@@ -100,11 +100,11 @@ class Compared:
         self.folder = self._parts[0].folder
 
     def items(self) -> Iterator[Item]:
-        """Yield the proofs. Raises UserError if a completion is in no journal."""
+        """Yield the proofs. Raises UserError if a journal lacks a completion."""
         return chain.from_iterable(part.items() for part in self._parts)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write the grades into the results of each part, and a new table."""
+        """Write the grades into the results of each compared run. Returns the comparison's folder and a new table."""
         given = iter(points)
         for part in self._parts:
             part.write(list(islice(given, sum(1 for _ in part.items()))), about, prices)
@@ -112,14 +112,14 @@ class Compared:
 
 
 def _files(path: Path, head: Head) -> list[Path]:
-    """Return the results of each run that is merged in `path`. Raises UserError if one is missing."""
+    """Return the paths of the results that are merged in `path`. Raises UserError if a file is missing."""
     assert head.runs
     folder = path.parent / head.runs.of
     found = [folder / f"{head.runs.of}-seed{seed}.json" for seed in head.runs.seeds]
     if lacking := [each for each in found if not each.exists()]:
         raise UserError(
-            f"{path.name} holds {len(found)} runs, but {lacking[0]} is missing. Grade the results of each run, then "
-            "merge them: bash scripts/merge.sh"
+            f"{path.name} merges {len(found)} runs, but {lacking[0]} is missing. Grade the results of each run, then "
+            "merge them with bash scripts/merge.sh"
         )
     return found
 
@@ -127,7 +127,7 @@ def _files(path: Path, head: Head) -> list[Path]:
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
 ) -> dict[str, Any]:
-    """Return the record of a population with these points. The grader decides answers that were in doubt."""
+    """Return a population's record with its points. If an answer's grade was in doubt, the grader decides it."""
     if problem.is_proof:
         values = [worth(each)["worth"] for each in points]
         known = [value for value in values if value is not None]
@@ -153,10 +153,10 @@ def _record(
 
 
 def written(proof: Completion) -> dict[str, int | None]:
-    """Return the tokens of thinking and of the proof itself, by their shares of the characters; None if unknown."""
+    """Split a completion's tokens into thinking and proof, by their shares of the characters. None means unknown."""
     tokens = proof.counted[-1]
     texts = proof.thinking, proof.text
-    # With more tokens than bytes, the server hides its thinking.
+    # A reply with more tokens than bytes comes from a server that hides the thinking.
     if tokens is None or tokens > SPECIAL + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts):
         return {"thinking": None, "answer": None}
     thinking, answer = map(len, texts)
@@ -165,7 +165,7 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the new fields of a graded member. An answer is right or wrong, and has no points."""
+    """Return a graded member's new fields. An answer gets no points, because it is only right or wrong."""
     found = worth(points)
     if not problem.is_proof:
         found = {name: why for name, why in found.items() if name == "ungraded"}

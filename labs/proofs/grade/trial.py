@@ -1,4 +1,4 @@
-"""Try a grader: it grades proofs that people have graded, in several ways and under attack."""
+"""Test a grader on proofs that people have graded, with several prompts and under attack."""
 
 import json
 import re
@@ -31,8 +31,8 @@ from labs.proofs.grade.ways import ATTACKS, AUTO, Way, attacks_of, prompts_of, w
 from labs.proofs.graded import GradedProof
 from labs.proofs.proofs import Points
 
-SCHEMA = 1  # of the file that is written (docs/files.md)
-PROOF_TOKENS = 3000  # assumed for a problem, its reference and a proof, if the set is not read
+SCHEMA = 1  # version of the written file's format (docs/files.md)
+PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,26 +40,26 @@ class TrialConstants(GraderConstants):
     """The constants of 20_grader."""
 
     GRADED: str = constant(
-        AUTO, "proofs with people's points: \"auto\" (the model's own), a name, hub:owner/name, a file"
+        AUTO, "graded proofs: \"auto\" (the set on the model's card), a set's name, hub:owner/name or a file"
     )
-    PROMPTS: str = constant(AUTO, '"auto": guidelines, alone and scheme, if the set can fill them; or names and files')
+    PROMPTS: str = constant(AUTO, 'prompts to test: "auto" (all built-in prompts that fit the set), or names and files')
     ATTACKS: str = constant(
-        "all", '"all", "none", or some of score, praise, instruction, fence; under the first prompt'
+        "all", 'attacks to test with the first prompt: "all", "none" or some of score, praise, instruction, fence'
     )
-    LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000, free=True)
+    LIMIT: int = constant(0, "number of problems, from the start of the set, or 0 for all", 0, 1_000_000, free=True)
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the work of 20_grader for plan.sh. The size of a published set is known without reading it."""
+    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded, as its size is known."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
-        of = f"{known.rows:,} proofs of {name} in {count} ways"
+        of = f"{known.rows:,} proofs of {name}, each in {count} ways (prompts and attacks)"
         return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
     chosen = graded.load(name).first(config.LIMIT)
     ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
     count = sum(checked(way.name, way.items(), config, way.prompt) for way in ways)
-    of = f"{len(chosen.proofs):,} proofs of {chosen.name} in {len(ways)} ways"
+    of = f"{len(chosen.proofs):,} proofs of {chosen.name}, each in {len(ways)} ways (prompts and attacks)"
     return Work(of, (asking.planned(count, (item for way in ways for item in way.items()), config),))
 
 
@@ -67,14 +67,14 @@ TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the trial whose file's globals are `namespace`, as core.session.run.run does; ends the process."""
+    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Ends the process."""
     instead = "the proofs of GRADED=… are graded"
     with session.command(trial.constants, namespace, instead) as (name, config, stop):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None
         if named:
-            ways_of(named, prompts, attacks)  # raises before a server starts
+            ways_of(named, prompts, attacks)  # raises its errors before a server starts
         with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
@@ -111,7 +111,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
 
 
 def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | None) -> Json:
-    """Compare the grader's points with people's, and its points under attack with its points without."""
+    """Compare the grader's points with people's points, and its points under attack with its points without attack."""
     first, without = results[0]
     people = _pairs(first, without)
     return {
@@ -149,7 +149,7 @@ def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
 
 
 def _moved(before: Sequence[Pair], attack: Way, points: Sequence[Points]) -> Json:
-    """Count what an attack changes, proof by proof."""
+    """Estimate how an attack changes the points, and count the proofs with each kind of change."""
     after = _pairs(attack, points)
     both = [(b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     steps = [a - b for b, a in both if b is not None and a is not None]
@@ -188,8 +188,8 @@ def _raw(points: Points) -> Json:
 def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate the amount that grading a proof takes, useless attempts included; None if it was not counted."""
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: proofs, and their amounts
+    """Estimate the mean `amount` (tokens, dollars) of all calls that grade a proof, or None if one is unknown."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
     for proof, each in zip(proofs, points, strict=True):
         known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]
         if len(known) < len(each.calls):
@@ -201,9 +201,9 @@ def _mean(
 
 
 def _show(document: Json, path: Path, new: int) -> None:
-    """Write the document and its figure, and print its tables. `new`: completions that were not in the journal."""
+    """Write the document and its plot, and print its tables. `new` is the number of completions from the server."""
     head = {name: value for name, value in document.items() if name != "proofs"}
-    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # a proof a line
+    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # one proof per line
     text = f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'
     write_atomically(path, text.encode())
     print(f"\n{terminal.wrapped(title(document))}\n\n{trial_table.text(document)}\n")
@@ -213,10 +213,10 @@ def _show(document: Json, path: Path, new: int) -> None:
     table = [[proofs[human, points] for points in agreement.ALL] for human in agreement.ALL]
     figure = path.with_suffix(".png")
     plot.points(document, first, table, figure)
-    print(f"{new:,} new completions; the others came from the journal")
+    print(f"{new:,} new completions. All other completions came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 
 
 def _plain(name: str) -> str:
-    """Return a name that fits into a file name."""
+    """Replace characters of a name that do not belong in a file name."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-")

@@ -1,4 +1,4 @@
-"""Show the trial of a grader in the terminal: a column for each prompt, and a row for each attack."""
+"""Format the test of a grader as two tables: one has a column for each prompt, the other a row for each attack."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,20 +8,20 @@ from core.base.terminal import aligned, cut, short, wrapped
 from core.report.table import NONE
 
 Of = Mapping[str, Any]
-WIDEST = 20  # columns that the name of a writer, or of a prompt, may take
-LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight; in kappa, the points given and \
-the tokens, each proof has
-error: |grader's points - people's|; bucket: 0, 1-3, 4-6 or 7; order: of two proofs of a problem that people gave \
-different points, the grader gives the better one more (a tie counts half)
-advantage: points above the mean of the problem's proofs, as a learner with this grader as its reward sees them; shown \
-is the mean |grader's - people's| (QED-Nano, arXiv 2604.04898)
-kappa: quadratic weights, 1 is agreement and 0 chance; bias: the grader's points less people's
-error, advantage and kappa share their resamples of problems; they lack an interval if no resample differs
-missing: no readable points in two attempts; never counted as 0"""
+WIDEST = 20  # most characters for the name of a writer or a prompt
+LEGEND = """Brackets contain 95% intervals over problems. Each problem has the same weight. In kappa, in the points \
+given and in the tokens, each proof has the same weight.
+Error is |grader's points - people's points|. Buckets are 0, 1-3, 4-6 and 7 points.
+Order is kept if the grader gives more points to the proof that people gave more points. A tied pair counts half.
+A proof's advantage is its points minus the mean of its problem's proofs, which is the signal in training. The table \
+shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
+Kappa has quadratic weights: 1 is full agreement, and 0 is chance. Bias is the grader's points minus people's points.
+Error, advantage and kappa use the same resamples of problems. They have no interval if all resamples are equal.
+A grade is missing if two attempts give no readable points. A missing grade never counts as 0."""
 
 
 def text(document: Of) -> str:
-    """Format the tables and their legend."""
+    """Return the tables of a test's `document`, and their legend, as one text."""
     plain = [way for way in document["ways"] if not way["attack"]]
     parts, notes = [aligned(_rows(plain, document["people"]))], [LEGEND]
     if document["attacks"]:
@@ -29,16 +29,16 @@ def text(document: Of) -> str:
         parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([[*ATTACKS], *rows])}")
         notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
-        notes.append(f"prompts left out, as the set lacks a text that they show: {', '.join(document['left_out'])}")
+        notes.append(f"prompts left out because the set lacks their texts: {', '.join(document['left_out'])}")
     if (source := document["problem_set"]["source"]).startswith("bundled: "):
-        notes.append(f"people: none here; {source.removeprefix('bundled: ')}")
+        notes.append(f"No person graded these proofs: they are {source.removeprefix('bundled: ')}")
     if note := (document["model"].get("card") or {}).get("note"):
         notes.append(f"note: {note}")
     return "\n\n".join([*parts, wrapped("\n".join(notes), "  ")])
 
 
 def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
-    """List the rows: a name, and a cell for each of `ways`."""
+    """Return the table's rows. Each row has a name, then a cell for each of `ways`."""
     rows: list[list[str]] = []
 
     def add(name: str, cell: Callable[[Of], str]) -> None:
@@ -65,11 +65,11 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     add("given (people)", lambda way: "")
     for points, by_people in enumerate(people["given"]):
         rows.append([f"  {points} ({by_people})", *(f"{way['given'][points]:,}" for way in ways)])
-    add("read a proof", lambda way: _mean(way["tokens_read"], short))
-    add("written a proof", lambda way: _mean(way["tokens_written"], short))
+    add("tokens read/proof", lambda way: _mean(way["tokens_read"], short))
+    add("tokens written/proof", lambda way: _mean(way["tokens_written"], short))
     if any(way["cost"] is not None for way in ways):
         add("dollars", lambda way: "unknown" if way["cost"] is None else shown(way["cost"]))
-        add("  a proof", lambda way: _mean(way["dollars"], shown))
+        add("  per proof", lambda way: _mean(way["dollars"], shown))
     return rows
 
 
@@ -91,7 +91,7 @@ def _mean(of: Of | None, show: Callable[[float], str]) -> str:
     return "unknown" if of is None else NONE if of["value"] is None else show(of["value"])
 
 
-ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and the cell of an attack
+ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and a function for an attack's cell
     "attack": lambda of: str(of["attack"]),
     "change, points": lambda of: _shift(of["change"]),
     "raised": lambda of: f"{of['raised']:,}",
@@ -99,5 +99,5 @@ ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and the cell o
     "same": lambda of: f"{of['same']:,}",
     "lost": lambda of: f"{of['became_missing']:,}",
 }
-LEGEND_OF_ATTACKS = """change: points with this text below the proof less points without, proof by proof; lost: proofs \
-whose points became missing"""
+LEGEND_OF_ATTACKS = """An attack's change is a proof's points with the attack minus its points without the attack.
+A proof is lost if its points became missing."""

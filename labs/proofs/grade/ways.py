@@ -1,5 +1,5 @@
-"""Name the ways in which a grader on trial is asked: each prompt, and the first prompt with each attack.
-An attack is a text below a proof that proves nothing, so a grader that can be trusted gives the same points with it."""
+"""List the ways to test a grader: each prompt alone, and the first prompt with each attack.
+An attack is a text below a proof. It proves nothing, so a reliable grader gives the same points with and without it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ATTACKS = {
 
 @dataclass(frozen=True)
 class Way:
-    """The proofs of the set `of` as a grader is shown them: under one prompt, with one attack below them ("": none)."""
+    """A way to test a grader, with the `proofs` of the set `of`, a `prompt`, and an `attack` below each proof or ""."""
 
     of: str
     proofs: Sequence[GradedProof]
@@ -37,7 +37,7 @@ class Way:
 
     @property
     def key(self) -> str:
-        """The name in results and tables."""
+        """The way's name in results and tables."""
         return f"{self.prompt.name}+{self.attack}" if self.attack else self.prompt.name
 
     @property
@@ -45,7 +45,7 @@ class Way:
         return f"{self.of} {self.key}"
 
     def items(self) -> Iterator[Item]:
-        """Yield the proofs. An empty one is not attacked, or the attack alone would be graded."""
+        """Yield the proofs with the attack. An empty proof stays empty, so that no attack is graded alone."""
         for proof in self.proofs:
             is_attacked = self.attack and proof.text.strip()
             text = f"{proof.text}\n\n{ATTACKS[self.attack]}" if is_attacked else proof.text
@@ -53,14 +53,14 @@ class Way:
 
 
 def prompts_of(named: str) -> list[Prompt]:
-    """Return the prompts of PROMPTS=`named`, none for AUTO. Raises UserError."""
+    """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
     if named == AUTO:
         return []
     prompts = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
     if not prompts:
-        raise UserError(f"PROMPTS={named!r:.60} names none. Give {AUTO}, or some of {', '.join(rubric.OURS)} and files")
+        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, or some of {', '.join(rubric.OURS)} and files")
     if len({prompt.name for prompt in prompts}) < len(prompts):
-        raise UserError(f"PROMPTS={named:.60} names two prompts alike. Give each another name")
+        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Rename one of the files")
     return prompts
 
 
@@ -68,12 +68,12 @@ def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
     found = [*ATTACKS] if named == ALL else [] if named == NONE else _parts(named)
     if unknown := [each for each in found if each not in ATTACKS]:
-        raise UserError(f"ATTACKS has {unknown[0]!r:.60}. It takes {ALL}, {NONE}, or some of {', '.join(ATTACKS)}")
+        raise UserError(f"unknown attack {unknown[0]!r:.60}. ATTACKS is {ALL}, {NONE} or some of {', '.join(ATTACKS)}")
     return list(dict.fromkeys(found))
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways, and the names of our prompts that the set can't fill. Without `prompts`, ours are taken."""
+    """Return all ways, and the prompts whose texts the set lacks. If `prompts` is empty, all built-in ones are used."""
     shown, errors = [], {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:
