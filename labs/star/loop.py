@@ -206,8 +206,8 @@ class Loop:
             outcome |= counted(samples) | _spent(experiment.document)
             kept = outcome["kept"]
             say(
-                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, {sum(kept.values())} of them kept "
-                f"({kept[RATIONALISED]} rationalised)"
+                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
+                f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
         malformed = rounds.malformed(outcome)
         if not rows:
