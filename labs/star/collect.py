@@ -1,4 +1,4 @@
-"""Define STaR's two scaffolds: one collects traces, the other evaluates. Other runs have the same results files.
+"""Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
 To collect, a problem is sampled until a sample is right and has the right form. If all TRIES fail, one more prompt
 contains the right answer (rationalisation). Prompts for evaluation never contain an answer."""
