@@ -208,7 +208,7 @@ def _rounds(run: Record) -> Table:
     about = one_line(run.head["data"]["held_out_name"], 60)
     n = rounds[0]["evaluated"]["accuracy"]["n"]
     so_far = "last" if run.head["complete"] else "last so far"
-    title = f"{run.label}, evaluated on {n} problems of {about} (best: round {best}, {so_far}: round {last})"
+    title = f"{run.label}: evaluated on {n} problems of {about} (best: round {best}, {so_far}: round {last})"
     opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
     return Table(title, filled((*ACCURACIES, *REPLIES), rounds, run), opens, marks, ABOUT)
 
