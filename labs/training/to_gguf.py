@@ -102,7 +102,7 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
             raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Download it again")
         found |= tensors
     if not found:
-        raise UserError(f"{folder} has no safetensors files, and pickled weights are never read. Download the model again")
+        raise UserError(f"{folder} has no safetensors files (pickled weights are never read). Download it again")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
