@@ -63,8 +63,8 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
         how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
             f"training {start.path.name} ({how}, rows of up to {longest:,} tokens) needs about {need / GB:.1f} GB of "
-            f"{'GPU memory' if device == 'cuda' else 'memory'}, but has {room / GB:.1f} GB. Lower MAX_TOKENS, "
-            "or use a smaller model" + ("" if start.is_gguf else f" or {instead}")
+            f"{'GPU memory' if device == 'cuda' else 'memory'}, but this machine has {room / GB:.1f} GB. Lower "
+            "MAX_TOKENS, or use a smaller model" + ("" if start.is_gguf else f" or {instead}")
         )
 
 

@@ -43,7 +43,7 @@ def test_a_terminal_has_what_fits_and_the_file_has_all(
 ) -> None:
     main(["21_star"])
     whole = capsys.readouterr().out
-    assert "best: round 2; last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
+    assert "best: round 2, last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
     monkeypatch.setenv("COLUMNS", "80")
     main(["21_star"])
     narrow = capsys.readouterr().out
