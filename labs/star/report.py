@@ -215,7 +215,7 @@ def _rounds(run: Record) -> Table:
 
 def _collections(run: Record) -> Table:
     rounds = done(run, "collected")
-    title = f"{run.label}: samples kept in each round, and the training on them"
+    title = f"{run.label}: samples and training in each round"
     return Table(title, filled(COLLECTIONS, rounds), [_samples(each) for each in rounds])
 
 
