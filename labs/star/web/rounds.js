@@ -78,7 +78,7 @@ function tracesView(run) {
     h("div", { class: "bar" }, choice("show", "fate", fates), choice("try", "way", ways), shown),
     scroll("Samples", h("table", { class: "traces" }, h("thead", {}, h("tr", {}, ["problem", "try", "outcome", "answer", "reference", "tokens"].map((name) => h("th", { scope: "col" }, name)))), body)),
     h("p", {}, more),
-    h("h3", {}, "About this run"), facts(run),
+    h("h3", {}, "Configuration"), facts(run),
   ];
 }
 
