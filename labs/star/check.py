@@ -1,5 +1,5 @@
-"""The format guard: decide by the form of a solution whether a model may learn from it (docs/star.md#traces).
-The checked text is the reply without its thinking. It is untrusted."""
+"""The format guard: check the form of a solution before a model may learn from it (docs/star.md#traces).
+The checked text is the reply without its thinking. This text is untrusted."""
 
 import re
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
     "empty": "the solution contains only white space",
-    "control characters": "it contains invisible characters, or some that control a terminal or the text direction",
+    "control characters": "it contains invisible characters, or characters that control a terminal or text direction",
     "no final line": "its last line neither begins with Final: nor (with FEWSHOT=none) contains a complete box",
     "text after it": "more text follows the line with the answer",
-    "several finals": "it has several answers: another Final: line or another box, even an incomplete one",
+    "several finals": "it states more than one answer, in Final: lines or boxes (an incomplete box counts too)",
     "placeholder": "its last line has no answer, or only a placeholder such as <answer>",
     "unreadable": "the answer in its last line is too long, nested too deeply or damaged",
-    "too few steps": "it has fewer lines before the last one than MIN_STEPS",
-    "too many steps": "it has more lines before the last one than MAX_STEPS",
+    "too few steps": "it has fewer than MIN_STEPS lines before its last line",
+    "too many steps": "it has more than MAX_STEPS lines before its last line",
 }
 
 # "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also end a line at "\r",
@@ -47,14 +47,14 @@ def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
     lines, boxes = final_lines(text), box_spans(text)[0]
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
-    start = max(starts, default=len(text))  # of the line with the answer
+    start = max(starts, default=len(text))  # where the line with the answer begins
     steps = sum(line.strip().strip(_MARKS) not in _DISPLAY for line in text[:start].split("\n"))
     count = "too few steps" if steps < least else "too many steps" if steps > most else ""
     return Checked(_reason(text, start, lines, boxes, takes_box) or count, steps)
 
 
 def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
-    """Return the reason to drop `text`, apart from its number of steps, or "". The answer's line begins at `start`."""
+    """Return the reason to drop `text`, or "", without counting steps. The line with the answer begins at `start`."""
     if not text.strip():
         return "empty"
     if _STEERING.search(text):

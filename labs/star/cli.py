@@ -22,8 +22,8 @@ from labs.star.record import RATIONALISED
 from labs.star.sound import false_equations
 
 ABOUT = (
-    "Check whether the solutions in a file of JSON lines have the form that STaR trains on: MIN_STEPS to MAX_STEPS "
-    "lines, then a last line that begins with Final: or contains a box. Thinking in <think>…</think> is ignored."
+    "Check whether the solutions in a file of JSON lines have the form that STaR trains on. This form has MIN_STEPS to "
+    "MAX_STEPS lines. Then a last line begins with Final: or contains a box. The text in <think>…</think> is ignored."
 )
 WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields
@@ -32,10 +32,8 @@ KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answ
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines with a solution in {', '.join(TEXTS)}")
-    parser.add_argument(
-        "settings", nargs="*", metavar="NAME=value", help="MIN_STEPS=2 MAX_STEPS=8: allowed number of steps"
-    )
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines. The solution is in {', '.join(TEXTS)}")
+    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="step limits: MIN_STEPS=2 MAX_STEPS=8")
     parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
         args = parser.parse_args(argv)
@@ -63,11 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
-    """List the findings on a row: the reason to drop it, or KEPT and its flaws. Raises UserError if it has no text."""
+    """List the findings on a row: the reason to drop it, or KEPT and its flaws. Raises UserError without a solution."""
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
-        raise UserError(f"{where} has no text in {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Its fields: {names_in(row)}")
+        raise UserError(f"{where} has no string in {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Its fields: {names_in(row)}")
     solution = solution or ""
     if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
         return [reason]
@@ -78,7 +76,7 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield each line that is not blank: its number, its text and its row. Raises UserError for an invalid line."""
+    """Yield the number, text and row of each line that is not blank. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
         if line.strip():
             row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)

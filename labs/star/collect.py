@@ -1,7 +1,7 @@
 """Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
-To collect, a problem is sampled until a sample is right and has the right form. If all TRIES fail, one more prompt
-contains the right answer (rationalisation). Prompts for evaluation never contain an answer."""
+Collecting samples a problem until a sample is right and has the required form. If all TRIES fail, one more sample gets
+a prompt with the right answer (rationalisation). Prompts for evaluation never contain an answer."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ class Sample:
 
 def ended(completion: Completion, config: StarConstants) -> Completion:
     """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line.
-    A stop sequence can't match the end of that line, and would change the keys of the journal."""
+    A stop sequence can't match the end of that line, and would change the journal's keys."""
     if config.takes_box or completion.error or completion.filtered:
         return completion
     lines = (line for line in final_lines(completion.text) if not says_nothing(line.value))
@@ -97,7 +97,7 @@ def _betrays(problem: Problem, completion: Completion) -> str:
 
 @dataclass
 class Collecting:
-    """The scaffold that collects samples in round `number`, in `samples` by problem id."""
+    """A scaffold that collects samples in round `number`. `samples` maps problem ids to samples."""
 
     number: int
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -129,13 +129,13 @@ class Collecting:
 
 
 def _member(completion: Completion, sample: Sample) -> Member:
-    notes = ["cut after its Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
+    notes = ["cut off after the Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
     return Member(completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
 
 
 @dataclass
 class Answering:
-    """The scaffold that draws N samples of a problem with the prompt of FEWSHOT, in `completions` by problem id."""
+    """A scaffold that draws N samples of a problem, for evaluation. `completions` maps problem ids to completions."""
 
     config: StarConstants
     completions: dict[str, list[Completion]] = field(default_factory=dict)

@@ -12,15 +12,15 @@ MOST_SEEDS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StarConstants(Waiting, Asking):
-    """The constants of STaR. TEMPERATURE applies to collecting and to SEEDS. Each round is also evaluated at 0."""
+    """The constants of STaR. TEMPERATURE applies to collecting and SEEDS. Rounds are also evaluated at 0."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
     ROUNDS: int = constant(5, "number of rounds (sample, train, evaluate)", 1, 100, free=True)
     DATA: str = constant(
-        "auto", 'problems to train on: "auto" (the model card\'s set), "openr1", a set, hub:owner/name, or a file'
+        "auto", 'training problems: "auto" (the model card\'s set), "openr1", a set\'s name, hub:owner/name, or a file'
     )
     EVAL: str = constant(
-        "auto", 'problems to evaluate on: as DATA, or "auto" (the model card\'s set, or HELD_OUT problems of DATA)'
+        "auto", 'evaluation problems: like DATA, but "auto" is the model card\'s set, or HELD_OUT problems of DATA'
     )
     HELD_OUT: int = constant(
         200, "number of problems of DATA to hold out, chosen by a hash of their statements", 1, 100_000
@@ -37,14 +37,14 @@ class StarConstants(Waiting, Asking):
     SOUND: int = constant(0, "1: drop samples with a false equation", 0, 1)
     REPEAT: int = constant(0, "1: every round trains on the traces of round 1 (a control)", 0, 1)
     START: str = constant(
-        "last", "weights to train in a round: the last round's, or the first model's", choices=("last", "base")
+        "last", "start of each training: the last round's weights, or the base model's", choices=("last", "base")
     )
     MIN_STEPS: int = constant(2, "minimum number of lines before the answer of a solution", 1, 10_000)
     MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)
-    EPOCHS: float = constant(3.0, "passes over the traces in each round's training", 0.01, 1000)
+    EPOCHS: float = constant(3.0, "number of passes over the traces in each training", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
     LORA_RANK: str = constant("auto", 'rank of LoRA, or 0 to train all weights ("auto": 16, or 0 for a GGUF file)')
-    SEEDS: str = constant("63-70", "seeds for the evaluation at TEMPERATURE: a number, or first-last")
+    SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
     PATIENCE: int = constant(2, "end the run after PATIENCE rounds without a gain (0: never)", 0, 100, free=True)
     LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation (0: no limit)", 0, 1_000_000)
 
@@ -88,5 +88,5 @@ class StarConstants(Waiting, Asking):
             raise UserError(f"SEEDS={self.SEEDS:.40} is not a seed such as 63, or a range such as 63-70")
         first, last = int(found[1]), int(found[2] or found[1])
         if not 0 <= last - first < MOST_SEEDS:
-            raise UserError(f"SEEDS={self.SEEDS} is not a range of 1 to {MOST_SEEDS} seeds, the smallest first")
+            raise UserError(f"SEEDS={self.SEEDS} must be 1 to {MOST_SEEDS} seeds, with the smallest first")
         return range(first, last + 1)

@@ -38,7 +38,7 @@ class Controls:
     constants: type[StarConstants] = StarConstants
 
     def work(self, config: StarConstants, card: Card) -> Work:
-        """Return the work of all arms under all seeds. Raises UserError if the arms are invalid."""
+        """Estimate the work of all arms under all seeds. Raises UserError if the arms are invalid."""
         each = [work(of, card) for _, of in self.configs(config)]
         requests = tuple(
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
@@ -57,7 +57,7 @@ class Controls:
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms under all seeds, as a command. Ends the process as core.session.run.run does."""
     listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
-    text = f"Arms: {listed}. Seeds: {', '.join(map(str, controls.seeds))}. Edit the experiment's file to change them."
+    text = f"Arms: {listed}. Seeds: {', '.join(map(str, controls.seeds))}. To change them, edit the experiment's file."
     with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(text)) as (name, config, stop):
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)

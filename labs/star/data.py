@@ -63,11 +63,11 @@ class _Found:
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """Split DATA and EVAL. `own` has the values of "auto": the card's star_set (or else openr1) and star_eval_set.
-    If EVAL is "auto" and DATA is not the card's set, HELD_OUT problems of DATA are held out.
+    """Choose the problems to train on and to evaluate on. `own` is the card's (star_set, star_eval_set), for "auto".
+    An empty star_set means openr1. If EVAL has no set, or DATA is not the card's, HELD_OUT problems are held out.
 
-    A problem is held out only if its answer can be parsed. This may block, as answers.judge does. Raises UserError if a
-    set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""
+    A problem is held out only if its answer can be parsed. Parsing may block, as answers.judge does. Raises UserError
+    if a set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""
     name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
@@ -108,8 +108,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
     """Draw the training problems of round `number` (from 1) by SEED: TRAIN_PROBLEMS of them, or LIMIT if it is lower.
-    No problem repeats in a round. Problems whose answer can't be parsed are skipped. This may block, as answers.judge
-    does. Raises UserError if no answer can be parsed."""
+    No problem repeats in a round. Problems whose answer can't be parsed are skipped. Parsing may block, as
+    answers.judge does. Raises UserError if no answer can be parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
     problems = tuple(islice(readable, config.in_a_round))
@@ -126,7 +126,7 @@ def _is_readable(problem: Problem) -> bool:
 
 
 def _read(name: str) -> tuple[Rows, ProblemSet]:
-    """Read the rows of the set `name`, each with its location, and the set without its problems. Raises UserError."""
+    """Return the rows of the set `name` with their locations, and the set without its problems. Raises UserError."""
     if name == OPENR1.name:
         read = sets.read_published(OPENR1, "DATA", _is_read)
         return read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit)
@@ -164,7 +164,7 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
             same = found[hash_]
             same.rows += 1
             same.differ |= answer != same.answer
-            # A minimum, so that the order of the rows does not matter
+            # Take the minimum, so that the order of the rows does not matter.
             same.problem = min(same.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
         else:
             found[hash_] = _Found(problem, answer, number)

@@ -59,7 +59,7 @@ class Beginning:
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop)."""
-        # The numbers in `tokens` are not part of the identity, because more ROUNDS would change it.
+        # The identity ignores the numbers in `tokens`, because more ROUNDS add numbers.
         run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.opened.name,
@@ -85,8 +85,8 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label), which share DATA and EVAL. Raises UserError, before any request,
-    for bad weights or problems, a port that is in use, too little memory or disk, or a missing training package."""
+    """Open the session of `runs` (constants by label), which share DATA and EVAL. Before any request, raises
+    UserError for bad weights or problems, a used port, too little memory or disk, or a missing training package."""
     config = next(iter(runs.values()))
     start = served.first()
     served.check(start)
@@ -105,7 +105,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     process.python_of()
     lines = (
         f"{name}: train {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.origin.name}"
-        f" and evaluate on {len(split.held_out.problems)} of {split.held_out.name}"
+        f" and evaluate it on {len(split.held_out.problems)} problems of {split.held_out.name}"
     )
     if split.near:
         lines += (
@@ -118,7 +118,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
 
 
 def untrained(own: Path, rounds: int) -> int:
-    """Count the rounds, up to `rounds`, that the run in the folder `own` has not trained yet."""
+    """Return how many of the `rounds` rounds the run in the folder `own` has not trained yet."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
 
 
@@ -126,7 +126,7 @@ def untrained(own: Path, rounds: int) -> int:
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Estimate the work of one run that uses all its ROUNDS and TRIES. Raises UserError if it can't be run."""
+    """Estimate the work of one run that uses all its ROUNDS and TRIES. Raises UserError if the run is impossible."""
     served.check_is_here()
     held_out, name = _held_out(config, card)
     each = config.in_a_round

@@ -2,7 +2,7 @@
 
 Such a trace must read as if the model had found the answer itself. A model can mention the hint in countless words, so
 no words are searched. The check is whether the trace states the answer before a step computes it, or states another
-answer. docs/star.md reports what this check finds and misses."""
+answer. See docs/star.md for what this check finds and misses."""
 
 import re
 
@@ -11,7 +11,7 @@ from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # the number of answers to compare. A trace with more answers counts as stating another answer
+MAX_STATED = 20  # maximum number of answers to compare. A trace with more answers counts as stating another answer
 
 # The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or "6*7: ",
 # but not "the answer = " or "Step 1: ".
@@ -41,7 +41,7 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 def states_another(text: str, problem: Problem) -> bool:
     """Return whether a box or a `Final:` line in `text` (thinking and reply) differs from the problem's answer.
-    Equal values in other spellings do not differ. A value that can't be compared in time does. Return False if the
+    Equal values in other spellings do not differ. A value that can't be compared in time differs. Return False if the
     problem has no answer. If its answer type is "math", this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False

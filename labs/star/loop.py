@@ -1,7 +1,7 @@
 """Run the rounds of STaR: serve the newest weights, evaluate them, collect traces, stop the server, merge and train.
 
-Samples depend only on weights, problems and SEED. Trained weights depend only on weights, traces and SEED. So a killed
-run resumes in the stage in which it was killed. The journal contains the finished requests of that stage."""
+With equal constants, samples depend only on weights, problems and SEED, and a training only on weights, traces and
+SEED. So a killed run resumes in the stage in which it was killed. The journal has the replies of that stage so far."""
 
 import shutil
 from collections import Counter
@@ -47,7 +47,7 @@ TIMED_OUT = ("no answer within", "silent for")  # how the errors of requests tha
 @dataclass
 class Loop:
     """A run of STaR that begins with the weights `start`, uses the problems of `split` and writes `record`.
-    `tokens`, if given, replaces EPOCHS: it is the number of tokens to train on in each round, from round 1."""
+    If set, `tokens` replaces EPOCHS. It has the number of tokens to train on in each round, from round 1."""
 
     session: Session[StarConstants]
     split: Split
@@ -214,7 +214,7 @@ class Loop:
             dropped = sum((Counter(of) for of in outcome.get("dropped", {}).values()), Counter[str]())
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
-                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it cannot train. "
+                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
                 f"{malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
             )
         if malformed:
@@ -309,6 +309,6 @@ def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the completion tokens (None if the server does not count them) and seconds of a results file."""
+    """Return the number of completion tokens (None if the server reports none), and the seconds, of a results file."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

@@ -1,7 +1,7 @@
-"""Build the prompts that ask for a solution, with or without a hint. The wording is not from the paper on STaR.
+"""Build the prompts that ask for a solution, with or without a hint. The wording is not from the STaR paper.
 
 FEWSHOT=none is the project's usual prompt, which asks for a box. FEWSHOT=format asks for short steps and a `Final:`
-line. FEWSHOT=math is the same, with worked examples while samples are collected. Training uses the prompt of `asked`,
+line. FEWSHOT=math adds worked examples to this prompt, but only for collecting. Training uses the prompt of `asked`,
 which never contains examples or a hint."""
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Read and write the record of a STaR run: a file in the run's folder with its constants and each round's stages.
+"""Read and write the record of a STaR run. It is a file with the run's constants and the stages of each round.
 A stage is recorded after all its files are written. Paths are relative to the experiment's folder."""
 
 from pathlib import Path
@@ -55,7 +55,7 @@ def read(path: Path) -> Record:
 
 
 def paths(folder: Path) -> list[Path]:
-    """List the records of all runs in an experiment's `folder`. Skip the folders of runs that were renamed."""
+    """List the records of all runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
     if folder.name == "lean":
         return []  # proof searches have another kind of record (labs/lean/record.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
@@ -168,7 +168,7 @@ class _Round(Struct):
         }
         for (stage, what), names in allowed.items():
             if stage in stages and (found := getattr(getattr(self, stage), what)) not in names:
-                raise ValueError(f"{stage}.{what} of round {number} is {found!r:.60}")
+                raise ValueError(f"{stage}.{what} of round {number} has the wrong value {found!r:.60}")
 
 
 class _Start(Struct):

@@ -39,7 +39,7 @@ def results(folder: Path) -> list[Path]:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print Markdown tables if `--markdown` is set and all arguments are STaR experiments. Return whether it did."""
+    """Print Markdown tables if `--markdown` is set and all arguments are STaR runs. Return True if it printed."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
     folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]
@@ -80,7 +80,7 @@ def markdown(folder: Path) -> str:
 
 
 def page(folder: Path, runs: Sequence[Run]) -> View:
-    """Return the view that draws the rounds of `folder`. `runs` are its results. Raises UserError, as `show` does."""
+    """Return the view that draws the rounds of `folder`. `runs` are the folder's results. Raises UserError."""
     shown = data(folder, [run.name for run in runs])
     return View(shown, _between_rounds(runs, shown), (WEB / "rounds.js",), (WEB / "star.css",))
 
@@ -132,7 +132,8 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any] | None:
     """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
-    Only mean accuracy is compared: with one sample, the vote equals it. The field `groups` lists each run's results."""
+    Only mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the numbers of
+    each run's results on the page."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
     names, metric = labels_of(runs), compare.METRICS[0]
@@ -170,7 +171,7 @@ def _notes(runs: Sequence[Record], folder: Path) -> str:
 
 
 def done(run: Record, stage: str = "evaluated") -> list[Round]:
-    """Return the rounds that have `stage`, up to the last. Later ones belong to a run with more ROUNDS or PATIENCE."""
+    """Return the rounds that have `stage`, up to the run's last round. A longer run may have recorded later rounds."""
     last = run.head.get("last") if run.head["complete"] else None
     return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
@@ -315,7 +316,7 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
 
 
 def figures(folder: Path, to: Path) -> list[Path]:
-    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG."""
+    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG. Return their paths."""
     runs, paths = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
     for path in paths:
         curves(runs, folder, path)
@@ -360,7 +361,7 @@ _evaluation, _collection, _training = (partial(_cell, stage) for stage in ("eval
 
 
 def _way(way: str) -> Metric:
-    meaning = "samples kept at the first try, at a retry, or rationalised (the prompt contained the answer)"
+    meaning = "samples kept from the first try, a retry, or rationalisation (with the answer in the prompt)"
     return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
 
 
@@ -368,13 +369,15 @@ LOSSES = "{first_loss:.4f} to {last_loss:.4f}"
 ACCURACIES = (
     Metric("round", "", lambda of: str(of["round"])),
     _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
-    _evaluation("minus round 0", "the change, paired by problem", lambda of: _gain(of["gain"])),
+    _evaluation("minus round 0", "change since round 0, paired by problem", lambda of: _gain(of["gain"])),
 )
 REPLIES = (
     _evaluation(
-        "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
+        "sampled", "mean accuracy over SEEDS", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
     ),
-    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2),
+    _evaluation(
+        "vote", "majority of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2
+    ),
     _evaluation(
         "format", "% of replies in the form that is trained on", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
@@ -399,12 +402,13 @@ COLLECTIONS = (
     Metric("rows", "traces to train on, one for each problem", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    _training("loss", "mean of the first tenth and of the last tenth of steps", LOSSES.format_map, rank=4),
+    _training("loss", "mean over the first tenth of the steps, and over the last tenth", LOSSES.format_map, rank=4),
 )
 ABOUT = "accuracies in % of the held-out problems, with 95% confidence intervals"
 LEGEND = (
     f"{ABOUT}. {legend(ACCURACIES)}",
     legend(REPLIES),
     legend(COLLECTIONS),
-    "the best round was chosen on the held-out problems, so its accuracy is slightly too high. The last round's is not",
+    "the best round was chosen on the held-out problems, so its accuracy is slightly too high. This does not apply to "
+    "the last round",
 )

@@ -1,8 +1,9 @@
 """Decide whether two statements are the same, by the hash of their text without labels and typesetting.
 
-The hash ignores: case, white space, full-width letters, invisible characters, the kind of dash or quote, dollar signs,
-LaTeX's spacing and sizes, braces around one character, punctuation at the ends, a label ("12. ", "Problem 12:") and
-points ("(5 points)"). A rewording, a translation or another formula gives another hash. `near` finds some of these."""
+The hash ignores case, white space, full-width letters, invisible characters, dollar signs, kinds of dashes and quotes.
+It also ignores LaTeX's spacing and sizes, braces around one character, punctuation at the ends, labels ("12. ",
+"Problem 12:") and points ("(5 points)"). A rewording, a translation or another formula has another hash. `near` finds
+some of these."""
 
 import hashlib
 import re
@@ -25,7 +26,7 @@ _LABEL = re.compile(
 _WORTH = re.compile(rf"{_POINTS}[\s.]*\Z")
 _BRACES = re.compile(r"(?<=[\^_])\{(\w)\}")
 _SPACE = re.compile(r" (?!\w)|(?<!\w) ")  # not between two words
-_ENDS = " .,:;?¿¡\"'*_#•。、"  # never part of a formula: no minus, no factorial, no bracket
+_ENDS = " .,:;?¿¡\"'*_#•。、"  # stripped from both ends. Minus, factorial and brackets may belong to a formula
 
 
 def hash_of(statement: str) -> str:

@@ -77,7 +77,7 @@ def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Map
 
 
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """Look up the architecture in `config`, from `folder`. Raises UserError with `remedy` if it is not supported."""
+    """Return the architecture in `config`, from `folder`. Raises UserError with `remedy` if it is not supported."""
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and len(named) == 1 else None
     found = ARCHITECTURES.get(name) if isinstance(name, str) else None

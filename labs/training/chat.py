@@ -67,7 +67,7 @@ class Chat:
 
 
 def _control(folder: Path, name: str) -> str:
-    """Return the control token `name` of tokenizer_config.json, or "". The file has a string or an object."""
+    """Return the control token `name` of tokenizer_config.json, or "". Its value is a string or an object."""
     named = read_object(folder / "tokenizer_config.json").get(name)
     text = named.get("content") if isinstance(named, dict) else named
     return text if isinstance(text, str) else ""

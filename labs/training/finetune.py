@@ -1,6 +1,6 @@
 """Train a model on JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
-PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's layout (a dense Llama, Qwen2 or
-Qwen3 with a byte-level tokenizer). FOLDER is written completely, or not at all (docs/star.md#training)."""
+PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's layout. A folder must contain a
+dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. FOLDER is complete or absent (docs/star.md#training)."""
 
 import json
 import math
@@ -27,10 +27,10 @@ def options_of(argv: Sequence[str] | None) -> Options:
     parser = Parser(prog="finetune.sh", description="Train a model on JSON lines with instruction, input and output.")
     default = Options(Path(), Path(), Path())
     parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
-    parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines with instruction, input, output")
+    parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output")
     parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
     parser.add_argument("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
-    parser.add_argument("--tokens", type=int, help="train on this number of tokens instead of --epochs (with prompts)")
+    parser.add_argument("--tokens", type=int, help="number of tokens to train on, instead of --epochs (prompts count)")
     parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
     parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="rank of LoRA (0: train all weights)")
     parser.add_argument("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")

@@ -1,5 +1,5 @@
 """Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also uses it on a GPU.
-On a CPU, equal data, seed and start give equal weights, bit by bit. The module imports torch, so import it late."""
+On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this module imports torch."""
 
 import json
 import random
@@ -59,17 +59,17 @@ class Tokens:
     """A text to train on."""
 
     tokens: list[int]
-    weights: list[float]  # of each token in the loss, 0 in the prompt
+    weights: list[float]  # the weight of each token in the loss (0 in the prompt)
     digits: dict[int, list[float]] = field(default_factory=dict)  # index of a drawn digit -> probabilities of 0 to 9
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of similar length, padded."""
+    """A batch of rows of similar length, padded to the longest row."""
 
     tokens: Tensor  # (rows, length)
     places: Tensor  # (trained,) indices of the trained tokens in the flattened `tokens[:, 1:]`
-    weights: Tensor  # (trained,) of the trained tokens in the loss, with sum 1
+    weights: Tensor  # (trained,) weights of the trained tokens in the loss, which sum to 1
     drawn: Tensor  # (drawn,) indices in `places` of the tokens that are drawn digits
     chances: Tensor  # (drawn, 10) the probabilities from which these digits were drawn
     size: int  # number of tokens, without padding

@@ -1,4 +1,4 @@
-"""Estimate the memory that a training needs, before it begins. The estimate is rather too high than too low.
+"""Estimate the memory of a training before the training begins. The estimate tends to be too high.
 It was checked against the field peak_memory of train.json."""
 
 from core.engines.shape import RUNTIME_BYTES, Shape
@@ -7,7 +7,7 @@ PROGRAM = 2**30  # bytes that importing torch, transformers, trl and peft takes
 STEP_ROWS = 16  # rows in each update of the weights
 AT_ONCE = {"cpu": 2048, "cuda": 8192}  # maximum tokens in a forward pass, with padding
 LONGEST = 16_384  # maximum tokens in a row, even if the model's context is longer
-LOGITS = 3 * 512  # trl computes the logits of 512 tokens at a time, which takes 3 times their memory
+LOGITS = 3 * 512  # trl computes the logits of 512 tokens at a time, and needs 3 times their memory
 ADAM = 12  # bytes for each trained parameter: the gradient and two averages, in float32
 
 
@@ -22,8 +22,8 @@ def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
     """Estimate the bytes of memory to train LoRA of `rank` (0: all weights), with `tokens` tokens in a forward pass.
 
     `device` is "cuda" or "cpu". A GPU stores bf16 weights, and trained weights also in float32. A CPU stores float32.
-    Each layer stores its input, and computes the rest again in the backward pass. A CPU frees little memory early:
-    0.3 to 0.45 of the elements of all layers were measured (docs/benchmarks.md)."""
+    Each layer stores its input, and computes the rest again in the backward pass. docs/benchmarks.md has measurements.
+    A CPU does not reuse all freed memory: it held 0.3 to 0.45 of the elements of all layers."""
     # Elements in a layer for each token: 6 times the hidden size, 4 times the heads' width, 5 times the MLP's width
     layer = 6 * shape.hidden + 4 * shape.heads * shape.head_dim + 5 * shape.intermediate
     trained = adapted(shape, rank) if rank else shape.parameters

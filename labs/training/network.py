@@ -30,7 +30,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class RMSNorm(nn.RMSNorm):
-    """RMSNorm in the dtype of its input. Under autocast, the dtype of the weight differs."""
+    """RMSNorm that computes in the dtype of its input. Under autocast, its weight has another dtype."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

@@ -44,7 +44,7 @@ class Outcome:
 
 
 def peak_memory() -> int:
-    """Return this process's peak memory in bytes. Linux needs /proc, because rusage would include the parent's peak."""
+    """Return this process's peak memory in bytes. On Linux, rusage would include the parent's peak."""
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -53,7 +53,7 @@ def peak_memory() -> int:
 
 @dataclass
 class Progress:
-    """The losses of the steps so far. A progress line is printed every few seconds."""
+    """The progress of a training. It stores the loss of each step, and prints a line every few seconds."""
 
     losses: list[tuple[int, float]] = field(default_factory=list)
     _steps: int = 0
@@ -65,7 +65,7 @@ class Progress:
         self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
 
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
-        """Record the loss of `step` after `seen` tokens in all. Raises UserError if the loss is not finite."""
+        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
             raise UserError(f"the training diverged: the loss is {loss} at step {step:,}. Lower the rate (RATE)")
         self.losses.append((seen, loss))

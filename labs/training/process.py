@@ -23,7 +23,7 @@ GB = 1e9
 
 
 def python_of() -> str:
-    """Return the path of the Python for training: TRAIN_PYTHON or, after setup.sh updated it, .venv-train's Python.
+    """Return the path of the Python for training: TRAIN_PYTHON, or else .venv-train's, which setup.sh updates first.
     Raises UserError if TRAIN_PYTHON lacks a module, and SystemExit if setup.sh fails."""
     if not (named := environment.python("train")):
         set_up("train")
@@ -54,7 +54,7 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
 
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
-    """Raise UserError if training on the longest possible rows needs more memory than there is (memory.py)."""
+    """Raise UserError if training on the longest possible rows needs more memory than the device has."""
     device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
     room = gpus.memory() if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
@@ -69,9 +69,9 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
 
 
 def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Train a model, and return the content of its train.json. The folder `options.out` is complete or absent. The log
-    is next to it. `say` gets progress lines. If this process ends in any way, the training ends too. Raises UserError
-    with the training's last error and the path of the log."""
+    """Train a model, and return the content of its train.json. The folder `options.out` is written completely, or not
+    at all. Its log is next to it. `say` gets progress lines. If this process ends in any way, the training ends too.
+    Raises UserError with the training's last error and the path of the log."""
     given = {name: value for name, value in vars(options).items() if name != "out" and value is not None}
     args = [arg for name, value in given.items() for arg in (f"--{name.replace('_', '-')}", str(value))]
     return supervised("finetune.py", args, options.out, RECORD, say)

@@ -14,7 +14,7 @@ FORM = 'A row is a line such as {"instruction": "â€¦", "input": "", "output": "â
 
 @dataclass(frozen=True)
 class Row:
-    """A user's turn, and the assistant's turn. A reply with thinking contains </think>."""
+    """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>."""
 
     prompt: str
     reply: str
@@ -48,7 +48,7 @@ def _row(row: Any, where: str) -> Row:
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
     """Return the indices of the rows to train on, pass by pass, each pass in random order. `lengths` has the tokens of
-    each row. Make `epochs` passes, of which the last may be partial, or stop at `tokens` tokens if `tokens` is set."""
+    each row. There are `epochs` passes (the last may be partial) or, if `tokens` is set, passes until `tokens` tokens."""
     rng, count = random.Random(seed), len(lengths)
     left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
     orders: list[list[int]] = []

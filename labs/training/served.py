@@ -1,4 +1,4 @@
-"""Serve trained weights until the next training. A GPU's memory can't fit a server and a training, so a run that trains
+"""Serve trained weights until the next training. A server and a training do not fit into one GPU, so a run that trains
 starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def check_is_here() -> None:
 
 
 def first() -> Weights:
-    """Return the weights to start from: MODEL, or else QED-Nano on a GPU and the embedded model without one.
+    """Return the weights to start from: MODEL, or else QED-Nano if there is a GPU, or else the embedded model.
     Raises UserError if the weights are not on this machine, or BASE_URL names a remote server."""
     environment.check()
     named, engine = environment.model(), environment.engine()
@@ -77,7 +77,7 @@ def check(model: Weights) -> None:
         from labs.training import to_gguf  # slow to import
 
         config = read_object(model.path / "config.json")
-        architecture_of(config, model.path, "Other architectures can't be trained here")
+        architecture_of(config, model.path, "Other models can't be trained here")
         if why := to_gguf.why_not(model.path, config):
             raise UserError(
                 f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves it as a GGUF file, "
@@ -88,8 +88,8 @@ def check(model: Weights) -> None:
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
-            f"a server already uses port {environment.port()} and the GPU. Stop it, because a run that trains starts "
-            "its own server"
+            f"a server already uses port {environment.port()} and the GPU. Stop that server, because a run that "
+            "trains starts its own"
         )
 
 

@@ -1,5 +1,5 @@
 """Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only peft's LoRA matrices.
-A GPU uses bf16. A CPU uses float32, and there equal data, seed and start give equal weights. Imports torch."""
+A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start give equal weights. Imports torch."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Check the model to train, before torch is imported. It is a small GGUF file, or a folder and perhaps an adapter."""
+"""Check the model to train, before torch is imported. It is a small GGUF file, or a folder with or without adapter."""
 
 import json
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from labs.training.architectures import architecture_of, open_gguf, read_object,
 from labs.training.chat import Chat
 from labs.training.to_gguf import CONTEXT, read_tensors
 
-LARGEST_GGUF = 100_000_000  # parameters. One thread would train a larger model for days
-TRAINABLE = ("F32", "F16")  # types of tensors. Types with fewer bits can't store small changes
+LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread days
+TRAINABLE = ("F32", "F16")  # allowed types of tensors. Fewer bits can't store small changes
 ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # the matrices of an adapter, and its base model
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
@@ -33,7 +33,7 @@ class Start:
 
 
 def start(model: Path, lora_rank: int) -> Start:
-    """Read the model to train. Raises UserError if it can't be trained, or not with this `lora_rank`."""
+    """Read the model to train. Raises UserError if the model can't be trained with this `lora_rank`."""
     if model.is_dir():
         return _folder(model)
     if lora_rank:
@@ -47,8 +47,8 @@ def start(model: Path, lora_rank: int) -> Start:
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
         has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(
-            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. A GGUF file to train must be "
-            f"qwen3, {' or '.join(TRAINABLE)}, tied, with at most {LARGEST_GGUF / 1e6:.0f} million parameters. "
+            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. A GGUF file can be trained if "
+            f"it is qwen3, {' or '.join(TRAINABLE)}, tied, with at most {LARGEST_GGUF / 1e6:.0f} million parameters. "
             f"{INSTEAD}"
         )
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
@@ -56,7 +56,7 @@ def start(model: Path, lora_rank: int) -> Start:
 
 def _folder(folder: Path) -> Start:
     config = read_object(folder / "config.json")
-    architecture = architecture_of(config, folder, "Other architectures can't be trained here")
+    architecture = architecture_of(config, folder, "Other models can't be trained here")
     shape = Shape.from_config(folder / "config.json")
     stored = read_tensors(folder, tensor_shapes(shape, architecture))
     _check_tokenizer(folder / "tokenizer.json")
@@ -66,8 +66,8 @@ def _folder(folder: Path) -> Start:
 
 
 def _check_tokenizer(path: Path) -> None:
-    """Raise UserError if a reply alone may have other tokens than a reply after its prompt. Rows join both texts.
-    With byte-level tokenizers the tokens are equal. SentencePiece puts a space before a text."""
+    """Raise UserError if the tokens of a reply may depend on its prompt, because the two are encoded separately.
+    With byte-level tokenizers they do not depend on it. SentencePiece, for example, puts a space before a text."""
     found = read_object(path).get("pre_tokenizer")
     parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
     level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)

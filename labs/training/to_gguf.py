@@ -1,5 +1,5 @@
 """Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf.
-llama.cpp's converter needs torch and is in no package. This converter loads one tensor at a time."""
+llama.cpp's own converter needs torch, and no package contains it. This one loads one tensor at a time."""
 
 import logging
 import math
@@ -33,7 +33,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     if why := why_not(folder, config):
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
-        raise UserError(f"{out} must end in .gguf")
+        raise UserError(f"the name {out} must end in .gguf")
     shape = Shape.from_config(folder / "config.json")
     tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
@@ -81,7 +81,7 @@ def why_not(folder: Path, config: dict[str, Any]) -> str:
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of rotary positions. transformers 5 stores the base there, older releases elsewhere."""
+    """Return the parameters of rotary positions. They include the base since transformers 5."""
     found = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return found if isinstance(found, dict) else {}
 
