@@ -65,7 +65,7 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
-        raise UserError(f"{where} has no string in {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Its fields: {names_in(row)}")
+        raise UserError(f"{where} has no string in {' or '.join(TEXTS)}. It has the fields {names_in(row)}")
     solution = solution or ""
     if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
         return [reason]

@@ -64,7 +64,7 @@ class _Found:
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
     """Choose the problems to train on and to evaluate on. `own` is the card's (star_set, star_eval_set), for "auto".
-    An empty star_set means openr1. If EVAL has no set, or DATA is not the card's, HELD_OUT problems are held out.
+    An empty star_set means openr1. If "auto" gives no set for EVAL, HELD_OUT problems of DATA are held out.
 
     A problem is held out only if its answer can be parsed. Parsing may block, as answers.judge does. Raises UserError
     if a set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""
@@ -107,7 +107,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
-    """Draw the training problems of round `number` (from 1) by SEED: TRAIN_PROBLEMS of them, or LIMIT if it is lower.
+    """Draw TRAIN_PROBLEMS problems for round `number` (from 1) by SEED, or LIMIT problems if LIMIT is lower.
     No problem repeats in a round. Problems whose answer can't be parsed are skipped. Parsing may block, as
     answers.judge does. Raises UserError if no answer can be parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()

@@ -133,7 +133,7 @@ class Loop:
     def _asked(
         self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
     ) -> tuple[compare.Result, dict[str, list[Completion]], dict[str, Any]]:
-        """Sample the held-out problems. Return the results, the completions by problem id, and tokens and seconds."""
+        """Sample solutions of the held-out problems. Return results, completions by problem id, tokens and seconds."""
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):

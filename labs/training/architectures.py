@@ -51,7 +51,7 @@ UNUSED = ".rotary_emb.inv_freq"  # the end of tensor names in old Llamas. These 
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON file `path` of a model. Raises UserError if it is missing or does not contain an object."""
+    """Read the JSON file `path` of a model. Raises UserError if the file is missing or contains no object."""
     value = read_json(path, "the model's file", "Choose the folder of a complete Hugging Face model")
     if not isinstance(value, dict):
         raise UserError(f"{path} does not contain a JSON object. Download it again")
@@ -59,7 +59,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:
-    """Open the GGUF file `path`. Raises UserError if it is damaged, or its architecture is not supported."""
+    """Open the GGUF file `path`. Raises UserError if the file is damaged, or has an unsupported architecture."""
     Gguf.read(path)
     try:
         return gguf.GGUFReader(path)
@@ -77,7 +77,7 @@ def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Map
 
 
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """Return the architecture in `config`, from `folder`. Raises UserError with `remedy` if it is not supported."""
+    """Return the architecture that `config` names. Raises UserError with `folder` and `remedy` if it is unsupported."""
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and len(named) == 1 else None
     found = ARCHITECTURES.get(name) if isinstance(name, str) else None

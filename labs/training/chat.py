@@ -27,7 +27,7 @@ class Chat:
 
     @classmethod
     def of(cls, folder: Path) -> "Chat":
-        """Read the chat template of the model in `folder`. Raises UserError if it can't be used."""
+        """Read the chat template of the model in `folder`. Raises UserError if the template can't be used."""
         template = weights.template(folder)
         if template is None:
             raise UserError(f"{folder} has no chat template. Is chat_template.jinja or tokenizer_config.json missing?")

@@ -129,7 +129,8 @@ def train(
     device: torch.device,
     digits: Tensor | None = None,
 ) -> int:
-    """Train until the schedule or the batches end. Return the number of steps. `report` gets step, tokens and loss."""
+    """Train until the schedule's tokens or the batches end. Return the number of steps.
+    After each step, `report` gets the step's number, the tokens so far and the loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))

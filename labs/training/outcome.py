@@ -44,9 +44,10 @@ class Outcome:
 
 
 def peak_memory() -> int:
-    """Return this process's peak memory in bytes. On Linux, rusage would include the parent's peak."""
+    """Return this process's peak memory in bytes."""
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On Linux, rusage would include the parent's peak.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 

@@ -70,7 +70,7 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
 
 def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Train a model, and return the content of its train.json. The folder `options.out` is written completely, or not
-    at all. Its log is next to it. `say` gets progress lines. If this process ends in any way, the training ends too.
+    at all. The log is next to that folder. `say` gets progress lines. If this process ends, the training ends too.
     Raises UserError with the training's last error and the path of the log."""
     given = {name: value for name, value in vars(options).items() if name != "out" and value is not None}
     args = [arg for name, value in given.items() for arg in (f"--{name.replace('_', '-')}", str(value))]

@@ -48,7 +48,7 @@ def _row(row: Any, where: str) -> Row:
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
     """Return the indices of the rows to train on, pass by pass, each pass in random order. `lengths` has the tokens of
-    each row. There are `epochs` passes (the last may be partial) or, if `tokens` is set, passes until `tokens` tokens."""
+    each row. `epochs` is the number of passes (the last may be partial). If `tokens` is set, it replaces `epochs`."""
     rng, count = random.Random(seed), len(lengths)
     left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
     orders: list[list[int]] = []

@@ -64,7 +64,7 @@ def first() -> Weights:
 
 
 def is_on_gpu(model: Weights) -> bool:
-    """Return whether SGLang or vLLM serves `model` on a GPU. If not, llama.cpp serves it."""
+    """Return whether SGLang or vLLM serves `model` on a GPU. Otherwise llama.cpp serves `model`."""
     return not model.is_gguf and gpus.has_gpu()
 
 

@@ -1,5 +1,5 @@
 """Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf.
-llama.cpp's own converter needs torch, and no package contains it. This one loads one tensor at a time."""
+llama.cpp's own converter needs torch, and no package contains it. This converter loads one tensor at a time."""
 
 import logging
 import math
@@ -26,7 +26,7 @@ INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get `type`, norms get float32.
+    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, norms float32.
     Raises UserError."""
     config = layout.read_object(folder / "config.json")
     architecture = layout.architecture_of(config, folder, INSTEAD)
@@ -81,7 +81,7 @@ def why_not(folder: Path, config: dict[str, Any]) -> str:
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of rotary positions. They include the base since transformers 5."""
+    """Return the parameters of rotary positions. Since transformers 5, they include the base."""
     found = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return found if isinstance(found, dict) else {}
 
