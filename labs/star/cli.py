@@ -23,7 +23,7 @@ from labs.star.sound import false_equations
 
 ABOUT = (
     "Check whether the solutions in a file of JSON lines have the form that STaR trains on. This form has MIN_STEPS to "
-    "MAX_STEPS lines. Then a last line begins with Final: or contains a box. The text in <think>…</think> is ignored."
+    "MAX_STEPS lines. The line after them begins with Final: or contains a box. Text in <think>…</think> is ignored."
 )
 WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields

@@ -37,7 +37,7 @@ class StarConstants(Waiting, Asking):
     SOUND: int = constant(0, "1: drop samples with a false equation", 0, 1)
     REPEAT: int = constant(0, "1: every round trains on the traces of round 1 (a control)", 0, 1)
     START: str = constant(
-        "last", "weights to begin each training with: from the last round, or the first model", choices=("last", "base")
+        "last", "model to train in each round: the last round's model, or the first model", choices=("last", "base")
     )
     MIN_STEPS: int = constant(2, "minimum number of lines before the answer of a solution", 1, 10_000)
     MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)

@@ -141,7 +141,7 @@ def work(config: StarConstants, card: Card) -> Work:
         Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
-    about = f"{rounds_text} of {each:,} problems each, evaluated on {held_out:,} problems of {name}"
+    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"
     # A round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
     starts = ("servers", f"{config.ROUNDS + 1} server starts, whose time is not estimated")

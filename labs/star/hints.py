@@ -42,7 +42,7 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 def states_another(text: str, problem: Problem) -> bool:
     """Return whether a box or a `Final:` line in `text` (thinking and reply) differs from the problem's answer.
     Equal values in other spellings do not differ. A value that can't be compared in time counts as different. Return
-    False if the problem has no answer. For the answer type "math", this may block, as core.grading.answers.judge does."""
+    False if the problem has no answer. For "math" answers, this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False
     kind, found = problem.answer_type, dict.fromkeys(stated(text, problem.answer_type))

@@ -22,7 +22,7 @@ FIX = "Move its folder away and run the command again. The journal still has the
 
 class Record(stages.Record):
     """The record of a STaR run. The run's folder is named after its label and is inside the experiment's folder.
-    Round 0 is only evaluated."""
+    Round 0 only evaluates the first weights."""
 
     STAGES = ("collected", "trained", "evaluated")
     PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}

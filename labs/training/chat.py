@@ -44,7 +44,7 @@ class Chat:
         return replace(chat, end=end)
 
     def rendered(self, messages: Sequence[Message], is_open: bool = True, **settings: Any) -> str | None:
-        """Render `messages` as servers do. If `is_open`, the opening of a reply follows. Return None on an error."""
+        """Render `messages` as servers do. If `is_open`, append the opening of a reply. Return None on an error."""
         named = {"bos_token": self.bos, "eos_token": self.eos, "strftime_now": time.strftime}
         return chat_template.rendered(self.template, messages, is_open, **named, **settings)
 

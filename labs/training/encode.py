@@ -37,5 +37,5 @@ def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int)
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))
-        raise UserError(f"every row has over {longest:,} tokens (the shortest {shortest:,}). Use shorter rows")
+        raise UserError(f"every row has over {longest:,} tokens (the shortest has {shortest:,}). Use shorter rows")
     return kept, len(texts) - len(kept)

@@ -1,4 +1,4 @@
-"""Check the model to train, before torch is imported. It is a small GGUF file, or a folder with or without adapter."""
+"""Check the model to train before torch is imported: a small GGUF file, or a folder with or without an adapter."""
 
 import json
 from dataclasses import dataclass
