@@ -33,7 +33,7 @@ KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answ
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
     parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines. The solution is in {', '.join(TEXTS)}")
-    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="step limits: MIN_STEPS=2 MAX_STEPS=8")
+    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="limits (default: MIN_STEPS=2 MAX_STEPS=8)")
     parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
         args = parser.parse_args(argv)

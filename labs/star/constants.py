@@ -15,7 +15,7 @@ class StarConstants(Waiting, Asking):
     """The constants of STaR. TEMPERATURE applies to collecting and SEEDS. Rounds are also evaluated at 0."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
-    ROUNDS: int = constant(5, "number of rounds (sample, train, evaluate)", 1, 100, free=True)
+    ROUNDS: int = constant(5, "number of rounds, each of which samples, trains and evaluates", 1, 100, free=True)
     DATA: str = constant(
         "auto", 'training problems: "auto" (the model card\'s set), "openr1", a set\'s name, hub:owner/name, or a file'
     )
@@ -28,9 +28,9 @@ class StarConstants(Waiting, Asking):
     TRAIN_PROBLEMS: int = constant(300, "number of problems to train on in each round, drawn by SEED", 1, 1_000_000)
     TRIES: int = constant(1, "maximum number of samples for each problem until a sample is kept", 1, 1024)
     VOTES: int = constant(1, "number of samples in each majority vote, in the evaluation with SEEDS", 1, 1024)
-    TEMPERATURE: float = constant(0.0, "sampling temperature (0: greedy decoding, and SEEDS is ignored)", 0, 5)
+    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding without SEEDS", 0, 5)
     FEWSHOT: str = constant(
-        "none", "prompt that asks for a solution (labs/star/prompts.py)", choices=("none", "format", "math")
+        "none", "prompt that asks for a solution, see labs/star/prompts.py", choices=("none", "format", "math")
     )
     RATIONALISE: int = constant(1, "1: if no sample is kept, draw one more with the answer in its prompt", 0, 1)
     FILTER: int = constant(1, "0: also keep wrong samples (a control)", 0, 1)
@@ -43,10 +43,10 @@ class StarConstants(Waiting, Asking):
     MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)
     EPOCHS: float = constant(3.0, "number of passes over the traces in each training", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
-    LORA_RANK: str = constant("auto", 'rank of LoRA, or 0 to train all weights ("auto": 16, or 0 for a GGUF file)')
+    LORA_RANK: str = constant("auto", 'rank of LoRA, 0 to train all weights, or "auto" for 16 (0 for a GGUF file)')
     SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
-    PATIENCE: int = constant(2, "end the run after PATIENCE rounds without a gain (0: never)", 0, 100, free=True)
-    LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation (0: no limit)", 0, 1_000_000)
+    PATIENCE: int = constant(2, "number of rounds without a gain that ends the run, or 0 for off", 0, 100, free=True)
+    LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation, or 0 for all", 0, 1_000_000)
 
     def check(self) -> None:
         for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
