@@ -98,7 +98,7 @@ class Batch:
 
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
-    """Cut `rows` into batches of similar length, longest first. A batch has one row, or up to `tokens` padded tokens."""
+    """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
     left = sorted(rows, key=lambda row: len(row.tokens), reverse=True)
     batches = []
     while left:
