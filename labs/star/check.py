@@ -10,14 +10,14 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
     "empty": "the solution contains only white space",
-    "control characters": "it contains invisible characters, or characters that control a terminal or text direction",
-    "no final line": "its last line neither begins with Final: nor (with FEWSHOT=none) contains a complete box",
+    "control characters": "the text contains invisible characters, or some that control a terminal or text direction",
+    "no final line": "the last line neither begins with Final: nor (with FEWSHOT=none) contains a complete box",
     "text after it": "more text follows the line with the answer",
-    "several finals": "it states more than one answer, in Final: lines or boxes (an incomplete box counts too)",
-    "placeholder": "its last line has no answer, or only a placeholder such as <answer>",
-    "unreadable": "the answer in its last line is too long, nested too deeply or damaged",
-    "too few steps": "it has fewer than MIN_STEPS lines before its last line",
-    "too many steps": "it has more than MAX_STEPS lines before its last line",
+    "several finals": "the solution states more than one answer, in Final: lines or boxes (complete or not)",
+    "placeholder": "the last line has no answer, or only a placeholder such as <answer>",
+    "unreadable": "the answer in the last line is too long, nested too deeply or damaged",
+    "too few steps": "fewer than MIN_STEPS lines precede the last line",
+    "too many steps": "more than MAX_STEPS lines precede the last line",
 }
 
 # "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also end a line at "\r",

@@ -1,6 +1,6 @@
 """Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
-Collecting samples a problem until a sample is right and has the required form. If all TRIES fail, one more sample gets
+The first samples a problem until a sample is right and has the required form. If all TRIES fail, one more sample gets
 a prompt with the right answer (rationalisation). Prompts for evaluation never contain an answer."""
 
 import asyncio

@@ -45,7 +45,7 @@ class StarConstants(Waiting, Asking):
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
     LORA_RANK: str = constant("auto", 'rank of LoRA, 0 to train all weights, or "auto" for 16 (0 for a GGUF file)')
     SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
-    PATIENCE: int = constant(2, "number of rounds without a gain that ends the run, or 0 for off", 0, 100, free=True)
+    PATIENCE: int = constant(2, "rounds without a gain after which the run ends, or 0 for off", 0, 100, free=True)
     LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation, or 0 for all", 0, 1_000_000)
 
     def check(self) -> None:

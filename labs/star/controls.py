@@ -48,7 +48,7 @@ class Controls:
         return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
 
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
-        """Return each arm with its constants. Raises UserError if a name repeats or a constant is invalid."""
+        """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
         if len({each.name for each in self.arms}) < len(self.arms):
             raise UserError("two arms have the same name. Give each its own name: arm('no_filter', FILTER=0)")
         return [(each, replace(config, **each.changes)) for each in self.arms]

@@ -309,6 +309,6 @@ def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the number of completion tokens (None if the server reports none), and the seconds, of a results file."""
+    """Return the completion tokens and the seconds of a results file. Tokens are None if the server counts none."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

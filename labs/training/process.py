@@ -40,7 +40,7 @@ def python_of() -> str:
 
 def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
     """Raise UserError if the model `weights` can't be trained by LoRA of `rank` (0: all weights) for `rounds` rounds.
-    The memory must fit samples of `max_tokens` tokens. The disk of `folder` must fit the models of all rounds."""
+    Memory must suffice for samples of `max_tokens` tokens, and the disk of `folder` for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())

@@ -67,7 +67,7 @@ def _folder(folder: Path) -> Start:
 
 def _check_tokenizer(path: Path) -> None:
     """Raise UserError if the tokens of a reply may depend on its prompt, because the two are encoded separately.
-    With a byte-level tokenizer, the prompt has no effect. SentencePiece, for example, puts a space before a text."""
+    With a byte-level tokenizer, the prompt does not change them. SentencePiece, however, puts a space before a text."""
     found = read_object(path).get("pre_tokenizer")
     parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
     level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)

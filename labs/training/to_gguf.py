@@ -119,7 +119,7 @@ def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
 
 
 def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
-    """Add a dense model's sizes. `context` is in tokens, `eps` belongs to the norms, `base` to the rotary positions."""
+    """Add a dense model's sizes to `writer`: its shape, context in tokens, the norms' epsilon and the rotary base."""
     writer.add_context_length(context)
     writer.add_embedding_length(shape.hidden)
     writer.add_block_count(shape.layers)
