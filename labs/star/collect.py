@@ -1,7 +1,7 @@
 """Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
-The first samples a problem until a sample is right and has the required form. If all TRIES fail, one more sample gets
-a prompt with the right answer (rationalisation). Prompts for evaluation never contain an answer."""
+The first scaffold samples a problem until a sample is right and has the required form. If all TRIES fail, one more
+prompt contains the right answer (rationalisation). Prompts for evaluation never contain an answer."""
 
 import asyncio
 import re

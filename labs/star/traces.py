@@ -28,7 +28,7 @@ class Trace(Struct, frozen=True):
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
-    """Keep one trace for each problem, sorted by id: the newest without a hint, or else the newest rationalised."""
+    """Keep a trace for each problem, sorted by id: the newest without a hint, or else the newest rationalised trace."""
     best = {trace.problem: trace for trace in sorted(chain.from_iterable(rounds), key=_worth)}
     return [best[problem] for problem in sorted(best)]
 
