@@ -42,7 +42,7 @@ class Checked:
 
 
 def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
-    """Check that `text` has `least` to `most` non-empty lines, then the answer in a `Final:` line or (`takes_box`) a box.
+    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line or, if `takes_box`, a box.
     Never raises. The time is linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
     starts = [line.start for line in lines[-1:]]
