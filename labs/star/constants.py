@@ -12,7 +12,7 @@ MOST_SEEDS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StarConstants(Waiting, Asking):
-    """The constants of STaR. TEMPERATURE applies to collecting and SEEDS. Rounds are also evaluated at 0."""
+    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
     ROUNDS: int = constant(5, "number of rounds, each of which samples, trains and evaluates", 1, 100, free=True)

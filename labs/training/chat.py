@@ -36,7 +36,7 @@ class Chat:
         question = {"role": "user", "content": "1"}
         tail = chat_template.tail_of(chat.rendered([question, {"role": "assistant", "content": MARK}], False))
         if tail is None or chat.rendered([question]) is None:
-            raise UserError(f"the chat template in {folder} can't be rendered. Download the model again")
+            raise UserError(f"the chat template in {folder} can't be rendered. Fetch the model again")
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
         end = max((token for token in added if tail.lstrip().startswith(token)), key=len, default=eos)
         if not end:

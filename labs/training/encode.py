@@ -26,7 +26,7 @@ def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int)
     Control tokens in a reply are encoded as plain text. Raises UserError if all rows are too long."""
     end = tokenizer.token_to_id(chat.end)
     if end is None:
-        raise UserError(f"{chat.end!r:.40} ends a turn, but tokenizer.json lacks this token. Download the model again")
+        raise UserError(f"{chat.end!r:.40} ends a turn, but tokenizer.json lacks this token. Fetch the model again")
     texts = []
     for row in rows:
         prompt, reply = chat.texts(row)

@@ -30,7 +30,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output")
     parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
     parser.add_argument("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
-    parser.add_argument("--tokens", type=int, help="number of tokens to train on, instead of --epochs (with prompts)")
+    parser.add_argument("--tokens", type=int, help="number of tokens to train on, with prompts, instead of --epochs")
     parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
     parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="LoRA rank, or 0 to train all weights")
     parser.add_argument("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")

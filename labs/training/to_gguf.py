@@ -52,7 +52,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Download it again") from None
+        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch it again") from None
     names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
@@ -97,12 +97,12 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
         except OSError as error:
             raise UserError(f"{file} can't be read ({error.strerror}). Check the file's permissions") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise UserError(f"{file} is not a safetensors file ({error}). Download it again") from None
+            raise UserError(f"{file} is not a safetensors file ({error}). Fetch it again") from None
         if file.stat().st_size < end:
-            raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Download it again")
+            raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
         found |= tensors
     if not found:
-        raise UserError(f"{folder} has no safetensors files (pickled weights are never read). Download it again")
+        raise UserError(f"{folder} has no safetensors files (pickled weights are never read). Fetch it again")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}

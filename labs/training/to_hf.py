@@ -20,7 +20,7 @@ from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training import architectures as layout
 
-INSTEAD = "Download the original model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
+INSTEAD = "Fetch the original model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
 # Sampling defaults. Without them, transformers decodes greedily or samples only the 50 likeliest tokens.
 SAMPLING = {"do_sample": True, "top_k": 0}
@@ -49,7 +49,7 @@ def convert(path: Path, out: Path) -> None:
         }
         template = about[Keys.Tokenizer.CHAT_TEMPLATE]
     except LookupError as error:
-        raise UserError(f"{path} lacks the field {error}. Download or convert it again") from None
+        raise UserError(f"{path} lacks the field {error}. Fetch or convert it again") from None
     with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
