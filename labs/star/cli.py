@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
-    """List the findings on a row: the reason to drop it, or KEPT and its flaws. Raises UserError without a solution."""
+    """List findings on a row: the reason to drop it, or KEPT and its flaws. Raises UserError if it has no solution."""
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):

@@ -63,8 +63,8 @@ class _Found:
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """Choose the problems to train on and to evaluate on. `own` is the card's (star_set, star_eval_set), for "auto".
-    An empty star_set means openr1. If "auto" gives no set for EVAL, HELD_OUT problems of DATA are held out.
+    """Choose the problems to train on and to evaluate on. `own` is (star_set, star_eval_set) of the model's card. These
+    are the values of "auto" for DATA (or else openr1) and EVAL. If EVAL gets no set, HELD_OUT problems are held out.
 
     A problem is held out only if its answer can be parsed. Parsing may block, as answers.judge does. Raises UserError
     if a set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""

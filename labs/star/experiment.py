@@ -36,7 +36,7 @@ HINT = 50  # tokens (estimate) that the required form and the answer add to a pr
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
     """Run a STaR experiment as core.session.run.run does. `namespace` contains the globals of the experiment's file.
-    NAME=value on the command line overrides its constants."""
+    NAME=value on the command line overrides the file's constants."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         label = f"seed{config.SEED}"
         with beginning(name, {label: config}, stop) as begun:

@@ -39,7 +39,7 @@ def results(folder: Path) -> list[Path]:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print Markdown tables if `--markdown` is set and all arguments are STaR runs. Return True if it printed."""
+    """Print Markdown tables if `--markdown` is set and all arguments are STaR runs. Return True if it did."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
     folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]

@@ -3,7 +3,7 @@
 The hash ignores case, white space, full-width letters, invisible characters, dollar signs, kinds of dashes and quotes.
 It also ignores LaTeX's spacing and sizes, braces around one character, punctuation at the ends, labels ("12. ",
 "Problem 12:") and points ("(5 points)"). A rewording, a translation or another formula has another hash. `near` finds
-some of these."""
+some of these variants."""
 
 import hashlib
 import re

@@ -68,7 +68,7 @@ class Progress:
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
         """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
-            raise UserError(f"the training diverged: the loss is {loss} at step {step:,}. Lower the rate (RATE)")
+            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower the learning rate (RATE)")
         self.losses.append((seen, loss))
         now = time.monotonic()
         if now - self._printed < TELL_SECONDS and step < self._steps:

@@ -21,7 +21,7 @@ class Schedule:
         return cls(tokens, peak, 0.0, math.ceil(WARM_UP * tokens))
 
     def scale(self, seen: int, size: int) -> float:
-        """Return the factor of the peak rates for the next batch, of `size` tokens, after `seen` tokens."""
+        """Return the factor to multiply the peak rates by, for a batch of `size` tokens after `seen` tokens."""
         cosine = (1 + math.cos(math.pi * seen / self.tokens)) / 2
         scale = self.rate_to + (self.rate_from - self.rate_to) * cosine
         return scale * min(1.0, (seen + size) / self.warm_up)
