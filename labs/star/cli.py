@@ -1,5 +1,5 @@
-"""The format guard as a command for JSON lines: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8].
-It counts kept and dropped rows by reason and, among the kept ones, false equations and given answers."""
+"""Run the format guard on a file of JSON lines: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8].
+It counts kept rows and, by reason, dropped rows. It also counts kept rows with a false equation or a leaked answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,21 +22,19 @@ from labs.star.record import RATIONALISED
 from labs.star.sound import false_equations
 
 ABOUT = (
-    "Say of each row of a file of JSON lines whether its solution has the form that STaR trains on: so many steps, a "
-    "line each, then one last line that begins with Final:, or holds the box. Thinking in <think>…</think> is left out."
+    "Check whether the solutions in a file of JSON lines have the form that STaR trains on. This form has MIN_STEPS to "
+    "MAX_STEPS lines. The line after them begins with Final: or contains a box. Text in <think>…</think> is ignored."
 )
-WHAT, FIX = "the traces", "Give a file of JSON lines with fields like instruction and output"
-TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # of several in one row the first counts
+WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
+TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields
 KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines; a row's solution: {', '.join(TEXTS)}")
-    parser.add_argument(
-        "settings", nargs="*", metavar="NAME=value", help="MIN_STEPS=2 MAX_STEPS=8: steps of a solution"
-    )
-    parser.add_argument("--kept", type=Path, metavar="OUT", help="write the rows that are kept to this new file")
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines. The solution is in {', '.join(TEXTS)}")
+    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="limits (default: MIN_STEPS=2 MAX_STEPS=8)")
+    parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
         args = parser.parse_args(argv)
         config = constants.read(StarConstants, {}, args.settings)
@@ -63,11 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
-    """List the findings on a row: one reason against it, or KEPT and its flaws. Raises UserError."""
+    """List findings on a row: the reason to drop it, or KEPT and its flaws. Raises UserError if it has no solution."""
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
-        raise UserError(f"{where} has no text {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Fields found: {names_in(row)}")
+        raise UserError(f"{where} has no string in {' or '.join(TEXTS)}. It has the fields {names_in(row)}")
     solution = solution or ""
     if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
         return [reason]
@@ -78,12 +76,12 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield the number, the text and the row of each line of a file. Raises UserError."""
+    """Yield the number, text and row of each line that is not blank. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
         if line.strip():
             row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)
             if not isinstance(row, dict):
-                raise UserError(f"{path}, line {number} is no object. {FIX}")
+                raise UserError(f"{path}, line {number} is not a JSON object. {FIX}")
             yield number, line, row
 
 

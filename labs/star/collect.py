@@ -1,7 +1,7 @@
-"""The scaffolds of STaR: one collects traces, the other evaluates; results, journal and page are as of any run.
+"""Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
-Collecting samples a problem until one sample is right and well-formed. If none is, one more sample is shown the right
-answer (rationalised). Evaluating never shows an answer."""
+The first scaffold samples a problem until a sample is right and has the required form. If all TRIES fail, one more
+prompt contains the right answer (rationalisation). Prompts for evaluation never contain an answer."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
-# Chat tags would end a turn in training: Qwen's, Llama's, DeepSeek's and Gemma's. Others are text (training/encode.py).
+# Chat tags of Qwen, Llama, DeepSeek and Gemma, which would end a turn. Other tags are plain text (training/encode.py).
 _TAGS = re.compile(
     r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>|\[/?INST\]"
 )
@@ -27,21 +27,20 @@ _TAGS = re.compile(
 
 @dataclass(frozen=True)
 class Sample:
-    """A completion of a problem, cut by `ended`, and the reason why it was `dropped` ("": kept). `steps`: lines before
-    the answer; `false`: its false equations; `malformed`: whether it is right, and was dropped for its form alone."""
+    """A judged completion of a problem."""
 
     problem: Problem
     way: Way
-    completion: Completion
-    dropped: str
-    steps: int
-    false: tuple[str, ...]
-    malformed: bool
+    completion: Completion  # cut by `ended`
+    dropped: str  # the reason to drop it, or "" if it is kept
+    steps: int  # lines before the answer
+    false: tuple[str, ...]  # its false equations
+    malformed: bool  # True if it is right, but was dropped for its form
 
 
 def ended(completion: Completion, config: StarConstants) -> Completion:
-    """Cut a completion after its first whole `Final:` line, if the prompt asked for one. A stop sequence would save
-    tokens, but can't name the end of such a line, and would change the keys of the journal."""
+    """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line.
+    A stop sequence can't match the end of that line, and would change the journal's keys."""
     if config.takes_box or completion.error or completion.filtered:
         return completion
     lines = (line for line in final_lines(completion.text) if not says_nothing(line.value))
@@ -52,19 +51,19 @@ def ended(completion: Completion, config: StarConstants) -> Completion:
 
 
 def formed(completion: Completion, config: StarConstants) -> Checked:
-    """Check the form of a cut completion."""
+    """Check the form of a completion that was cut by `ended`."""
     return check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box)
 
 
 def incomplete(completion: Completion) -> str:
-    """Return the reason why a completion is not whole, or ""."""
+    """Return why a completion is incomplete (failed, cut off, filtered or empty), or "" if it is complete."""
     flaws = {"failed": completion.error, "cut off": completion.truncated, "filtered": completion.filtered}
     flaws["empty"] = not completion.text.strip()
     return next((name for name, is_so in flaws.items() if is_so), "")
 
 
 async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
-    """Judge whether a completion can be trained on. The first reason against it counts, the plainest first."""
+    """Judge whether a completion is good enough to train on. The sample gets the first reason to drop it, if any."""
     completion = ended(completion, config)
     whole = f"{completion.thinking}\n{completion.text}"
     form, false = await asyncio.to_thread(lambda: (formed(completion, config), tuple(false_equations(whole))))
@@ -85,7 +84,7 @@ async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: s
     if grade.is_undecided:
         return "undecided"
     if grade.answer is None:
-        return form or "wrong"  # what can't be read is a matter of form
+        return form or "wrong"  # an answer that can't be parsed is an error of form
     return "" if grade.value == 1 else "wrong"
 
 
@@ -98,7 +97,7 @@ def _betrays(problem: Problem, completion: Completion) -> str:
 
 @dataclass
 class Collecting:
-    """The scaffold that collects in round `number`. It keeps its `samples` by problem."""
+    """A scaffold that collects samples in round `number`. `samples` maps problem ids to samples."""
 
     number: int
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -130,13 +129,13 @@ class Collecting:
 
 
 def _member(completion: Completion, sample: Sample) -> Member:
-    notes = ["cut after its Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
+    notes = ["cut off after the Final: line"] if len(sample.completion.text) < len(completion.text.rstrip()) else []
     return Member(completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
 
 
 @dataclass
 class Answering:
-    """The scaffold that evaluates: N samples of a problem, as FEWSHOT of `config` asks. It keeps its `completions`."""
+    """A scaffold that draws N samples of a problem, for evaluation. `completions` maps problem ids to completions."""
 
     config: StarConstants
     completions: dict[str, list[Completion]] = field(default_factory=dict)
@@ -153,6 +152,6 @@ class Answering:
 
 
 def output(completion: Completion) -> str:
-    """Return the text that a trace teaches to write: the thinking in its tags, if any, then the answer."""
+    """Return the text to train on: the thinking, if any, in <think> tags, and then the answer."""
     thinking, text = completion.thinking.strip(), completion.text.strip()
     return f"<think>\n{thinking}\n</think>\n\n{text}" if thinking else text

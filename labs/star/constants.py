@@ -1,4 +1,4 @@
-"""The constants of a STaR experiment."""
+"""Define the constants of a STaR experiment."""
 
 import re
 from dataclasses import dataclass
@@ -12,51 +12,51 @@ MOST_SEEDS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StarConstants(Waiting, Asking):
-    """The constants of STaR. TEMPERATURE holds for collecting and for SEEDS; each round is also evaluated at 0."""
+    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # until the end of issue 33
-    ROUNDS: int = constant(5, "rounds, each of sampling, training and evaluating", 1, 100, free=True)
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
+    ROUNDS: int = constant(5, "number of rounds, each of which samples, trains and evaluates", 1, 100, free=True)
     DATA: str = constant(
-        "auto", 'problems to train on: "auto" (the model\'s own), "openr1", a name, hub:owner/name, or a file'
+        "auto", 'training problems: "auto" (the model card\'s set), "openr1", a set\'s name, hub:owner/name, or a file'
     )
     EVAL: str = constant(
-        "auto", 'evaluated on: "auto" (the model\'s own, or HELD_OUT of DATA), a name, hub:owner/name, or a file'
+        "auto", 'evaluation problems: like DATA, but "auto" is the model card\'s set, or HELD_OUT problems of DATA'
     )
     HELD_OUT: int = constant(
-        200, "problems of DATA that are held out, chosen by a hash of their statements", 1, 100_000
+        200, "number of problems of DATA to hold out, chosen by a hash of their statements", 1, 100_000
     )
-    TRAIN_PROBLEMS: int = constant(300, "problems a round, drawn by SEED", 1, 1_000_000)
-    TRIES: int = constant(1, "samples of a problem until one is right, at most", 1, 1024)
-    VOTES: int = constant(1, "samples of a vote when evaluating with SEEDS", 1, 1024)
-    TEMPERATURE: float = constant(0.0, "sampling temperature; 0: one sample of a problem, and no SEEDS", 0, 5)
+    TRAIN_PROBLEMS: int = constant(300, "number of problems to train on in each round, drawn by SEED", 1, 1_000_000)
+    TRIES: int = constant(1, "maximum number of samples for each problem until a sample is kept", 1, 1024)
+    VOTES: int = constant(1, "number of samples in each majority vote, in the evaluation with SEEDS", 1, 1024)
+    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding without SEEDS", 0, 5)
     FEWSHOT: str = constant(
-        "none", "how solutions are asked for (labs/star/prompts.py)", choices=("none", "format", "math")
+        "none", "prompt that asks for a solution, see labs/star/prompts.py", choices=("none", "format", "math")
     )
-    RATIONALISE: int = constant(1, "1: if no sample is right, one more is shown the answer", 0, 1)
-    FILTER: int = constant(1, "0: wrong samples are kept too (a control)", 0, 1)
-    SOUND: int = constant(0, "1: samples with a false equation are dropped", 0, 1)
-    REPEAT: int = constant(0, "1: rounds after the first train on its samples again (a control)", 0, 1)
+    RATIONALISE: int = constant(1, "1: if no sample is kept, draw one more with the answer in its prompt", 0, 1)
+    FILTER: int = constant(1, "0: also keep wrong samples (a control)", 0, 1)
+    SOUND: int = constant(0, "1: drop samples with a false equation", 0, 1)
+    REPEAT: int = constant(0, "1: every round trains on the traces of round 1 (a control)", 0, 1)
     START: str = constant(
-        "last", "weights that a round trains: the last round's, or the start's", choices=("last", "base")
+        "last", "model to train in each round: the last round's model, or the first model", choices=("last", "base")
     )
-    MIN_STEPS: int = constant(2, "lines of a solution before its answer, at least", 1, 10_000)
-    MAX_STEPS: int = constant(8, "the same, at most", 1, 10_000)
-    EPOCHS: float = constant(3.0, "times that a round trains on each row", 0.01, 1000)
-    RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
-    LORA_RANK: str = constant("auto", '"auto" (16; of a GGUF file 0), or a number; 0 trains all weights')
-    SEEDS: str = constant("63-70", "seeds of evaluating at TEMPERATURE: one, or first-last")
-    PATIENCE: int = constant(2, "the run ends after so many rounds without a gain; 0: never", 0, 100, free=True)
-    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
+    MIN_STEPS: int = constant(2, "minimum number of lines before the answer of a solution", 1, 10_000)
+    MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)
+    EPOCHS: float = constant(3.0, "number of passes over the traces in each training", 0.01, 1000)
+    RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
+    LORA_RANK: str = constant("auto", 'rank of LoRA, 0 to train all weights, or "auto" for 16 (0 for a GGUF file)')
+    SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
+    PATIENCE: int = constant(2, "rounds without a gain after which the run ends, or 0 for off", 0, 100, free=True)
+    LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation, or 0 for all", 0, 1_000_000)
 
     def check(self) -> None:
         for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
             if count > 1 and not self.TEMPERATURE:
                 raise UserError(
-                    f"{name}={count} at TEMPERATURE=0 would be the same sample {count} times. Give {name}=1, or a "
+                    f"{name}={count} at TEMPERATURE=0 would draw the same sample {count} times. Set {name}=1, or a "
                     "TEMPERATURE such as 0.7"
                 )
         if self.MIN_STEPS > self.MAX_STEPS:
-            raise UserError(f"MIN_STEPS={self.MIN_STEPS} is larger than MAX_STEPS={self.MAX_STEPS}")
+            raise UserError(f"MIN_STEPS={self.MIN_STEPS} exceeds MAX_STEPS={self.MAX_STEPS}. Lower MIN_STEPS")
         if self.REPEAT and self.ROUNDS < 2:
             raise UserError("REPEAT=1 needs at least two rounds. Set ROUNDS=2 or higher")
         self.lora_rank(is_gguf=False)
@@ -64,16 +64,16 @@ class StarConstants(Waiting, Asking):
 
     @property
     def takes_box(self) -> bool:
-        """The choice of FEWSHOT: a box states the answer, or (False) a `Final:` line."""
+        """True if a box may state the answer. If False, the prompt of FEWSHOT asks for a `Final:` line."""
         return self.FEWSHOT == "none"
 
     @property
     def in_a_round(self) -> int:
-        """The problems of a round."""
+        """The number of problems in a round."""
         return min(self.TRAIN_PROBLEMS, self.LIMIT or self.TRAIN_PROBLEMS)
 
     def lora_rank(self, is_gguf: bool) -> int:
-        """Return LORA_RANK, resolved. Raises UserError if it is no rank."""
+        """Return LORA_RANK as a number (0: train all weights). Raises UserError if it is invalid."""
         if self.LORA_RANK == "auto":
             return 0 if is_gguf else 16
         if not re.fullmatch("[0-9]{1,4}", self.LORA_RANK):
@@ -82,11 +82,11 @@ class StarConstants(Waiting, Asking):
 
     @property
     def seeds(self) -> range:
-        """The seeds to evaluate with at TEMPERATURE. Raises UserError if SEEDS names none."""
+        """The seeds for the evaluation at TEMPERATURE. Raises UserError if SEEDS is invalid."""
         found = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", self.SEEDS)
         if not found:
-            raise UserError(f"SEEDS={self.SEEDS:.40} is neither a seed nor first-last, such as 63-70")
+            raise UserError(f"SEEDS={self.SEEDS:.40} is not a seed such as 63, or a range such as 63-70")
         first, last = int(found[1]), int(found[2] or found[1])
         if not 0 <= last - first < MOST_SEEDS:
-            raise UserError(f"SEEDS={self.SEEDS} are not 1 to {MOST_SEEDS} seeds, first-last")
+            raise UserError(f"SEEDS={self.SEEDS} must be 1 to {MOST_SEEDS} seeds, with the smallest first")
         return range(first, last + 1)

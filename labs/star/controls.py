@@ -1,7 +1,7 @@
-"""Run STaR and its controls, the same rounds with one thing changed, under several seeds, into one table.
+"""Run STaR and its controls under several seeds, and compare them in one table. A control changes one constant.
 
-A sceptic asks which part of the gain the method explains. So each other arm trains on as many tokens a round as the
-first arm did under that seed, whatever it keeps. Requests that the arms share are sent once."""
+The controls show how much of the gain comes from the method. So, in each round, every arm trains on as many tokens as
+the first arm with the same seed. Requests that several arms share are sent once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from labs.star.experiment import TAKEN, beginning, work
 
 @dataclass(frozen=True)
 class Arm:
-    """A run under a `name` of its own, with these `changes` to the constants."""
+    """A variant of the experiment: a `name`, and `changes` to the constants."""
 
     name: str
     changes: Mapping[str, Any]
@@ -31,33 +31,33 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """The `arms` to run with each of `seeds` (added to SEED). The first arm is the method, the others its controls."""
+    """The `arms` to run under each of `seeds` (added to SEED). The first arm is STaR, the others are controls."""
 
     arms: Sequence[Arm]
     seeds: Sequence[int]
     constants: type[StarConstants] = StarConstants
 
     def work(self, config: StarConstants, card: Card) -> Work:
-        """Return the work of all arms and seeds."""
+        """Estimate the work of all arms under all seeds. Raises UserError if the arms are invalid."""
         each = [work(of, card) for _, of in self.configs(config)]
         requests = tuple(
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
             for those in zip(*(work.requests for work in each), strict=True)
         )
-        about = f"{len(self.arms)} arms with {len(self.seeds)} seeds, each {each[0].of}"
+        about = f"{len(self.arms)} arms under {len(self.seeds)} seeds, each with {each[0].of}"
         return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
 
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
-        """Return each arm with its constants. Raises UserError if they are impossible."""
+        """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
         if len({each.name for each in self.arms}) < len(self.arms):
-            raise UserError("arms have different names: arm('no_filter', FILTER=0)")
+            raise UserError("two arms have the same name. Give each its own name: arm('no_filter', FILTER=0)")
         return [(each, replace(config, **each.changes)) for each in self.arms]
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
-    """Run all arms. Ends the process as core.session.run.run does."""
+    """Run all arms under all seeds, as a command. Ends the process as core.session.run.run does."""
     listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
-    text = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+    text = f"Arms: {listed}. Seeds: {', '.join(map(str, controls.seeds))}. To change them, edit the experiment's file."
     with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(text)) as (name, config, stop):
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
@@ -68,7 +68,7 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
                 for place, (each, of) in enumerate(arms, number * len(arms) + 1):
                     label = _label(each, config, seed)
                     print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
-                    ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first
+                    ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first arm early
                     own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
                     record = begun.run(label, own, tokens)
                     tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(record)[1:]]

@@ -1,7 +1,7 @@
-"""Choose the problems that STaR trains on, and those that it is evaluated on: no statement is among both.
+"""Choose the problems to train on and the problems to evaluate on. No statement is in both sets.
 
-The held-out problems of DATA follow from their statements alone (labs/star/statements.py). So every seed, run and order
-of rows holds out the same ones, and a larger HELD_OUT holds out these and more."""
+The choice of the held-out problems depends only on their statements (labs/star/statements.py). So every seed, run and
+order of rows holds out the same problems. A larger HELD_OUT adds problems and keeps the earlier choice."""
 
 import hashlib
 import os
@@ -28,10 +28,10 @@ from labs.star.constants import StarConstants
 from labs.star.statements import hash_of, near
 
 LONGEST_ID = 200
-# Why a row of DATA is not used; of several reasons the first is reported.
+# Reasons to skip a row of DATA. A row is counted under the first reason that applies.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
-# The columns that are read: OpenR1-Math-220k's own, and others under the names of core/problems/columns.py. Columns
-# such as the text of models never come into memory.
+# The columns to read: the names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such
+# as long solutions by models, are never loaded into memory.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"uuid", "question_type", "problem_type", "source"}
@@ -41,48 +41,46 @@ _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
 
 @dataclass(frozen=True)
 class Split:
-    """The problems to draw rounds from (`train`, sorted by the hash of their statement) and to evaluate on
-    (`held_out`). `left_out`: rows of DATA by reason; `sha256`: of the split; `origin`: DATA without its problems;
-    `near`: ids of training problems that share GRAM words in a row with a held-out one."""
+    """The problems to train on and the problems to evaluate on."""
 
-    train: tuple[Problem, ...]
+    train: tuple[Problem, ...]  # sorted by the hash of their statements
     held_out: ProblemSet
-    left_out: dict[str, int]
-    sha256: str
-    origin: ProblemSet
-    near: tuple[str, ...]
+    left_out: dict[str, int]  # the number of skipped rows of DATA, by reason
+    sha256: str  # a digest of both sets
+    origin: ProblemSet  # the set DATA, without its problems
+    near: tuple[str, ...]  # the ids of training problems that share GRAM words in a row with a held-out problem
 
 
 @dataclass
 class _Found:
-    """The rows of one statement: `problem`, canonical `answer`, `first` row, number, and whether answers `differ`."""
+    """The rows that have the same statement."""
 
     problem: Problem
-    answer: str
-    first: int
-    rows: int = 1
-    differ: bool = False
+    answer: str  # in canonical form
+    first: int  # the index of the first row
+    rows: int = 1  # the number of rows
+    differ: bool = False  # True if the rows have different answers
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """Split the problems of DATA and EVAL. `own`: the model's sets for "auto" (star_set and star_eval_set of its card).
-    If they are empty, DATA is openr1. EVAL="auto" with another DATA holds out HELD_OUT problems of it.
+    """Choose the problems to train on and to evaluate on. `own` is (star_set, star_eval_set) of the model's card. These
+    are the values of "auto" for DATA (or else openr1) and EVAL. If EVAL gets no set, HELD_OUT problems are held out.
 
-    An answer is tried on its reader if it is held out or drawn. Blocks as answers.judge does. Raises UserError if the
-    sets can't be read, if the rows are too few, or if rows of DATA repeat problems of EVAL."""
+    A problem is held out only if its answer can be parsed. Parsing may block, as answers.judge does. Raises UserError
+    if a set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""
     name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
     measured = sets.load(named, constant="EVAL") if named else None
     if measured and measured.asks_for_proofs:
-        raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
+        raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
     found, left_out = _collected(rows)
     statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
     if measured and (repeating := [found[hash_] for hash_ in statements if hash_ in found]):
         count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
         raise UserError(
-            f"rows of DATA={origin.name} repeat what EVAL={measured.name} holds: {count:,}, first {where}. Take them "
-            "out of DATA, or give another EVAL (EVAL=auto holds out problems of DATA itself)"
+            f"{count:,} rows of DATA={origin.name} repeat problems of EVAL={measured.name} (the first is {where}). "
+            "Remove them from DATA, or set another EVAL (EVAL=auto holds out problems of DATA)"
         )
     problems = {hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ}
     times = Counter(problem.id for problem in problems.values())
@@ -93,9 +91,9 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     if len(problems) < takes:
         reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
         raise UserError(
-            f"DATA={origin.name} has {len(problems):,} problems that can be used ({len(rows):,} rows{reasons}), and "
-            f"HELD_OUT and a round take {takes:,}. A row needs a problem, and an answer that can be compared. Lower "
-            "HELD_OUT or TRAIN_PROBLEMS, or give more rows"
+            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but HELD_OUT "
+            f"and one round need {takes:,}. A usable row has a problem and an answer that can be graded. Lower "
+            "HELD_OUT or TRAIN_PROBLEMS, or add rows"
         )
     readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
     held_out = {hash_: problems[hash_] for hash_ in islice(readable, 0 if measured else config.HELD_OUT)}
@@ -109,14 +107,14 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
-    """Draw the training problems of round `number` (from 1) by SEED: TRAIN_PROBLEMS, at most LIMIT, without repetition.
-    Another round may draw them again. Problems whose answer can't be read are skipped. Blocks as answers.judge does.
-    Raises UserError if no answer can be read."""
+    """Draw TRAIN_PROBLEMS problems for round `number` (from 1) by SEED, or LIMIT problems if LIMIT is lower.
+    No problem repeats in a round. Problems whose answer can't be parsed are skipped. Parsing may block, as
+    answers.judge does. Raises UserError if no answer can be parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
     problems = tuple(islice(readable, config.in_a_round))
     if not problems:
-        raise UserError(f"DATA={split.origin.name} has no row to train on: none of its answers can be read")
+        raise UserError(f"DATA={split.origin.name} has no problem to train on, because no answer can be parsed")
     return replace(split.origin, name=f"{split.origin.name}:round_{number}", problems=problems)
 
 
@@ -128,7 +126,7 @@ def _is_readable(problem: Problem) -> bool:
 
 
 def _read(name: str) -> tuple[Rows, ProblemSet]:
-    """Read the rows that DATA names, each with its place, and their set without problems. Raises UserError."""
+    """Return the rows of the set `name` with their locations, and the set without its problems. Raises UserError."""
     if name == OPENR1.name:
         read = sets.read_published(OPENR1, "DATA", _is_read)
         return read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit)
@@ -153,7 +151,7 @@ def _is_read(column: str) -> bool:
 
 
 def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
-    """Collect the rows that can be used, by the hash of their statement, and count the others by reason."""
+    """Group the usable rows by the hash of their statement, and count the skipped rows by reason."""
     found: dict[str, _Found] = {}
     counts: Counter[str] = Counter()
     for number, (_, row) in enumerate(rows):
@@ -166,7 +164,7 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
             same = found[hash_]
             same.rows += 1
             same.differ |= answer != same.answer
-            # The choice does not depend on the order of rows.
+            # Take the minimum, so that the order of the rows does not matter.
             same.problem = min(same.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
         else:
             found[hash_] = _Found(problem, answer, number)
@@ -176,7 +174,7 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
 
 
 def _problem_of(row: Any) -> Problem | str:
-    """Read the problem of a row, without an id if the row lacks one, or return the reason against it."""
+    """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no valid id."""
     read = understood(row) if isinstance(row, dict) else {}
     statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
@@ -189,7 +187,7 @@ def _problem_of(row: Any) -> Problem | str:
     form = canonical(answer, "math")
     if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
         return "multiple choice"
-    # The reader of core/grading takes thousands of times as long, and is asked if an answer is used.
+    # A cheap check. core/grading takes thousands of times as long, so it parses only the answers of chosen problems.
     if form.lower() in ("", "n/a") or (WORDS.fullmatch(form) and form not in NOTHING):
         return "no answer"
     judged = (form, "integer") if is_aime(form) and read.get("answer_type") != "math" else (answer, "math")
@@ -199,5 +197,5 @@ def _problem_of(row: Any) -> Problem | str:
 
 
 def _text(cell: Any) -> str:
-    """Return a cell that is a text or a number as text; "" for others, which may nest too deep to be read."""
+    """Return a cell as text. Return "" for a list or an object, because it may be nested too deeply to print."""
     return "" if isinstance(cell, (list, Mapping)) else text_of(cell)

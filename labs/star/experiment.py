@@ -1,4 +1,4 @@
-"""Run a STaR experiment as a command: check its input, run its rounds, print the table of all runs."""
+"""Run a STaR experiment as a command: check the input, run the rounds and print the tables of all runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,13 +30,13 @@ from labs.star.statements import GRAM
 from labs.training import process, served
 from labs.training.served import Weights
 
-TAKEN = "Use DATA=… to train on and EVAL=… to evaluate on"  # instead of PROBLEMS
-HINT = 50  # tokens, roughly, that the form and the shown answer add to a prompt
+TAKEN = "Use DATA=… for training and EVAL=… for evaluation"  # the remedy if PROBLEMS is set
+HINT = 50  # tokens (estimate) that the required form and the answer add to a prompt
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
-    the process as core.session.run.run does."""
+    """Run a STaR experiment as core.session.run.run does. `namespace` contains the globals of the experiment's file.
+    NAME=value on the command line overrides the file's constants."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         label = f"seed{config.SEED}"
         with beginning(name, {label: config}, stop) as begun:
@@ -46,7 +46,7 @@ def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """The weights, the problems and the session that all rounds share. Results are written to `folder`."""
+    """The weights, problems and session that all runs of an experiment share. Results are written to `folder`."""
 
     folder: Path
     start: Weights
@@ -58,8 +58,8 @@ class Beginning:
         print(f"results {self.folder}")
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
-        """Run STaR, or the rest of it, and record it under `label`. `tokens`: as in Loop."""
-        # Each round has its own number of tokens: with more ROUNDS it is still the same run.
+        """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop)."""
+        # The identity ignores the numbers in `tokens`, because more ROUNDS add numbers.
         run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.opened.name,
@@ -85,8 +85,8 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label), which share DATA and EVAL. Raises UserError for bad input before
-    anything is asked or trained: weights, a server in the way, problems, or a missing requirement of training."""
+    """Open the session of `runs` (constants by label), which share DATA and EVAL. Before any request, raises
+    UserError for bad weights or problems, a used port, too little memory or disk, or a missing training package."""
     config = next(iter(runs.values()))
     start = served.first()
     served.check(start)
@@ -98,8 +98,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     for label, of in runs.items():
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
-                f"the model {start.path} is inside the folder of {label}, which this run replaces. Set another SEED or "
-                "RESULTS_DIR, or copy the model elsewhere"
+                f"the model {start.path} is inside the folder of {label}, which this run would replace. Set another "
+                "SEED or RESULTS_DIR, or copy the model to another folder"
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
     process.python_of()
@@ -110,14 +110,16 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     ]
     if split.near:
         near = f"{len(split.near):,} training problems, such as {', '.join(split.near[:3])}"
-        rows.append(("note", f"{near}, share {GRAM} words in a row with a held-out one. They are kept (docs/star.md)"))
+        rows.append(
+            ("note", f"{near}, share {GRAM} words in a row with a held-out problem. They are kept (docs/star.md)")
+        )
     with session.open(name, config, stop, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, split, opened)
 
 
 def untrained(own: Path, rounds: int) -> int:
-    """Count the models that the run in `own` has yet to train."""
+    """Return how many of the `rounds` rounds the run in the folder `own` has not trained yet."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
 
 
@@ -125,7 +127,7 @@ def untrained(own: Path, rounds: int) -> int:
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Return the work of one run if no round ends early. Raises UserError if it can't be run."""
+    """Estimate the work of one run that uses all its ROUNDS and TRIES. Raises UserError if the run is impossible."""
     served.check_is_here()
     held_out, name = _held_out(config, card)
     each = config.in_a_round
@@ -135,20 +137,20 @@ def work(config: StarConstants, card: Card) -> Work:
     prompt = float(PROMPT_TOKENS + HINT)
     requests = (
         Requests("samples to collect", collects * each * config.TRIES, prompt, config.MAX_TOKENS),
-        Requests("with a hint", collects * each * config.RATIONALISE, prompt, config.MAX_TOKENS),
-        Requests("evaluated at temperature 0", evaluated, prompt, config.MAX_TOKENS),
-        Requests("evaluated with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
+        Requests("samples with a hint", collects * each * config.RATIONALISE, prompt, config.MAX_TOKENS),
+        Requests("evaluation at temperature 0", evaluated, prompt, config.MAX_TOKENS),
+        Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
-    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} of {name}"
-    # A round trains on one trace a problem of all rounds so far, EPOCHS times.
+    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"
+    # A round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
-    starts = ("servers", f"{config.ROUNDS + 1} starts of a server, whose time is not planned")
+    starts = ("servers", f"{config.ROUNDS + 1} server starts, whose time is not estimated")
     return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return the number of problems that each round is evaluated on, and their set's name, without fetching it."""
+    """Return the number of problems to evaluate on in each round, and the set's name. Fetches nothing."""
     name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
     if not name:
         return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"

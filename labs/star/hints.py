@@ -1,8 +1,8 @@
-"""Check traces that were sampled with the right answer in the prompt: does one begin with it, or state another?
+"""Check rationalised traces, which were sampled with the right answer in the prompt.
 
-A trace must read as if the answer had been found. There is no end of words for a confession, so words are not searched.
-One thing is checked: whether a trace states the answer before any step has it. docs/star.md says how much that
-finds and misses."""
+Such a trace must read as if the model had found the answer itself. A model can mention the hint in countless words, so
+no words are searched. The check is whether the trace states the answer before a step computes it, or states another
+answer. See docs/star.md for what this check finds and misses."""
 
 import re
 
@@ -11,22 +11,22 @@ from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # answers in one trace that are compared; a trace with more counts as stating another
+MAX_STATED = 20  # maximum number of answers to compare. A trace with more answers counts as stating another answer
 
-# Before an answer that a step has: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives ", "6*7: ";
-# not "the answer = ", "Step 1: ".
+# The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or "6*7: ",
+# but not "the answer = " or "Step 1: ".
 _STEP = re.compile(
     r"(?:(?:[0-9)\]}!%](?:[ /]?[a-z]+){0,3}|(?<!\w)\w)(?:=|≈|≡|\\approx|\\equiv)"
     r"|[0-9)\]}!%] ?(?:gives|is(?: equal to)?|equals|leaves|makes|→)|[-+*/]\(?[0-9.]+[)\]}]*:)"
     r" ?(?:\\boxed|\\fbox)?[({\[ *]*\Z"
 )
-_REACH = 60  # characters of a step that are looked at
+_REACH = 60  # characters to search before the answer
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Return whether a well-formed `text` states its `answer` before a step has it (after an equals sign or a word for
-    it). The last line, which must state it, does not count. False if the answer is a number of the `statement`, for
-    then a step may begin with it. Takes time linear in `text`."""
+    """Return whether a well-formed `text` states `answer` before a step computes it (after "=" or a word such as
+    "gives"). The last line, which must state the answer, is not searched. Return False if the `statement` contains the
+    answer, because a step may then begin with it. The time is linear in the length of `text`."""
     value = normalised(answer)
     if not value:
         return False
@@ -40,9 +40,9 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 
 def states_another(text: str, problem: Problem) -> bool:
-    """Return whether `text` (thinking and answer) states another final value, in a box or a `Final:` line, than the
-    problem's. Spellings of one answer are the same; a value that can't be compared in time is another. False for a
-    problem without an answer. For "math" this may block, as core.grading.answers.judge does."""
+    """Return whether a box or a `Final:` line in `text` (thinking and reply) differs from the problem's answer.
+    Equal values in other spellings do not differ. A value that can't be compared in time counts as different. Return
+    False if the problem has no answer. For "math" answers, this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False
     kind, found = problem.answer_type, dict.fromkeys(stated(text, problem.answer_type))

@@ -1,7 +1,7 @@
-"""The rounds of STaR: serve the newest weights, evaluate them, collect with them; stop the server, merge, train.
+"""Run the rounds of STaR: serve the newest weights, evaluate them, collect traces, stop the server, merge and train.
 
-Each stage follows from the ones before it: samples from weights, problems and SEED, training from traces, weights and
-SEED. So a killed run resumes in the stage that it was in, and the journal has the requests of that stage."""
+With equal constants, samples depend only on weights, problems and SEED, and a training only on weights, traces and
+SEED. So a killed run resumes in the stage in which it was killed. The journal has the replies of that stage so far."""
 
 import shutil
 from collections import Counter
@@ -40,14 +40,14 @@ from labs.training.outcome import Options
 from labs.training.served import Weights, served
 from labs.training.starts import ADAPTER
 
-COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and merged with earlier ones, to train on
-TIMED_OUT = ("no answer within", "silent for")  # how the generator's errors begin for requests that took too long
+COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and the merged traces of all rounds
+TIMED_OUT = ("no answer within", "silent for")  # how the errors of requests that took too long begin
 
 
 @dataclass
 class Loop:
-    """A run of STaR from the weights `start` on a `split`, recorded in `record`. `tokens`: the tokens that each round
-    trains on, from round 1, instead of EPOCHS."""
+    """A run of STaR that begins with the weights `start`, uses the problems of `split` and writes `record`.
+    If set, `tokens` replaces EPOCHS. It has the number of tokens to train on in each round, from round 1."""
 
     session: Session[StarConstants]
     split: Split
@@ -60,7 +60,7 @@ class Loop:
         return self.session.config
 
     def run(self) -> Record:
-        """Run or resume to the end. Raises UserError; ends the process if it is stopped."""
+        """Run all rounds, or resume them. Raises UserError. A stop signal ends the process."""
         for number in range(self.config.ROUNDS + 1):
             weights = self._trained(number) if number else self.start
             with ExitStack() as running:
@@ -92,7 +92,7 @@ class Loop:
         return bool(known) and all(self._results(known[name]).exists() for name in ("greedy", "sampled") if known[name])
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
-        """Evaluate round `number` on the held-out problems: greedily, and with SEEDS if TEMPERATURE is not 0."""
+        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS."""
         shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
@@ -122,18 +122,18 @@ class Loop:
         self.record.done("evaluated", outcome | spent, number)
         text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
         if gain := outcome["gain"]:
-            text += f", {shift(gain['difference'], gain['low'], gain['high'])} points on round 0"
+            text += f", {shift(gain['difference'], gain['low'], gain['high'])} points since round 0"
         say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if sampled else ""))
 
     def _gain(self, kind: str, result: compare.Result) -> dict[str, Any]:
-        """Return the change in accuracy from round 0 ("greedy" or "sampled"), paired by problem."""
+        """Return the change in accuracy since round 0, paired by problem. `kind` is "greedy" or "sampled"."""
         first = _read(self._results(self.record.rounds[0]["evaluated"][kind]))
         return dict(vars(compare.pair(first, result, anyway=True).metrics[compare.METRICS[0]]))
 
     def _asked(
         self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
     ) -> tuple[compare.Result, dict[str, list[Completion]], dict[str, Any]]:
-        """Return the results of the held-out problems, their completions by problem, and tokens and seconds spent."""
+        """Sample solutions of the held-out problems. Return results, completions by problem id, tokens and seconds."""
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):
@@ -142,7 +142,7 @@ class Loop:
         return _read(runs.path), answering.completions, _spent(runs.document)
 
     def _form(self, completion: Completion) -> tuple[str, int]:
-        """Return the reason why a completion would not pass the format guard ("" if it does), and its steps."""
+        """Return the reason for which the format guard would drop a completion, or "", and the number of its steps."""
         cut = ended(completion, self.config)
         checked = formed(cut, self.config)
         return incomplete(cut) or checked.reason, checked.steps
@@ -150,7 +150,7 @@ class Loop:
     # Ending
 
     def _best(self) -> dict[str, Any]:
-        """Return the round with the highest accuracy at temperature 0, the first of equal ones."""
+        """Return the round with the highest accuracy at temperature 0. In a tie the earliest round wins."""
         accuracies = self._accuracies(self.record.head["last"])
         number = accuracies.index(max(accuracies))
         weights = self.record.rounds[number].get("trained", {}).get("weights")
@@ -160,15 +160,15 @@ class Loop:
         return [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: last + 1]]
 
     def _is_over(self, number: int) -> bool:
-        """Return whether ROUNDS or PATIENCE ends the run with round `number`. The same run with a larger ROUNDS or
-        PATIENCE may have recorded later rounds, which do not count."""
+        """Return whether ROUNDS or PATIENCE ends the run after round `number`. Later rounds in the record are ignored:
+        the same run may have written them with a larger ROUNDS or PATIENCE."""
         self.record.head |= {"last": number, "ended_by": "ROUNDS"}
         if number == self.config.ROUNDS:
             return True
         accuracies = self._accuracies(number)
         without = number - accuracies.index(max(accuracies))
         if self.config.PATIENCE and without >= self.config.PATIENCE:
-            say(f"{without} rounds without a gain (PATIENCE={self.config.PATIENCE}): the last is round {number}")
+            say(f"no gain in {without} rounds (PATIENCE={self.config.PATIENCE}), so the run ends after round {number}")
             self.record.head["ended_by"] = "PATIENCE"
             return True
         return False
@@ -188,7 +188,7 @@ class Loop:
         return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect the traces of round `number`, and merge them with the ones of earlier rounds."""
+        """Collect the traces of round `number`, and merge them with the traces of earlier rounds."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
@@ -206,16 +206,16 @@ class Loop:
             outcome |= counted(samples) | _spent(experiment.document)
             kept = outcome["kept"]
             say(
-                f"round {number}: {len(samples)} samples of {len(chosen.problems)} problems gave {sum(kept.values())} "
-                f"traces, {kept[RATIONALISED]} of them rationalised"
+                f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
+                f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
         malformed = rounds.malformed(outcome)
         if not rows:
             dropped = sum((Counter(of) for of in outcome.get("dropped", {}).values()), Counter[str]())
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
-                f"round {number} kept no trace of {outcome['problems']} problems, so there is nothing to train on: "
-                f"{reasons}. {malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
+                f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
+                f"{malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
             )
         if malformed:
             say(f"round {number}: {malformed}")
@@ -235,7 +235,7 @@ class Loop:
     # Training
 
     def _trained(self, number: int) -> Weights:
-        """Return the weights of round `number`, and train them first unless the same training was recorded."""
+        """Return the weights of round `number`. Train them first, unless the record contains the same training."""
         folder = self._file(number, "trained")
         tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage("trained", number):
@@ -244,8 +244,8 @@ class Loop:
                 expected = self._identity(number, weights, tokens)
                 if all(known.get(name) == value for name, value in expected.items()):
                     return weights
-            say(f"round {number}: its trained weights are gone or changed, and are trained again")
-        # It exists if a run was killed before this was recorded, or if it was trained on other traces.
+            say(f"round {number}: the trained weights are missing or changed. Training again")
+        # The folder exists if a run was killed before it recorded the training, or if the traces have changed.
         shutil.rmtree(folder, ignore_errors=True)
         before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)
         if number > 1 and self.config.START == "last":
@@ -263,13 +263,13 @@ class Loop:
         return weights
 
     def _identity(self, number: int, weights: Weights, tokens: int | None) -> dict[str, Any]:
-        """Identify a training by its stored weights, its adapter and the number of tokens to train on."""
+        """Identify a training by the digests of its weights and adapter, and by the number of tokens to train on."""
         adapter = sha256(self._file(number, "trained") / "adapter" / ADAPTER)
         return {"digest": weights.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
 
 def counted(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Count a round's samples: kept and dropped, right but dropped for their form, kept with a false equation."""
+    """Count a round's samples: kept, dropped, right but `malformed`, and kept with a false equation (`unsound`)."""
     kept = [sample for sample in samples if not sample.dropped]
     dropped: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
     for sample in samples:
@@ -291,7 +291,7 @@ def _by_way(samples: Sequence[Sample]) -> dict[str, int]:
 
 
 def _broken(completions: Sequence[Completion]) -> dict[str, int]:
-    """Count the completions that are not whole."""
+    """Count the completions that were truncated, failed or timed out."""
     return {
         "truncated": sum(each.truncated for each in completions),
         "failed": sum(each.error is not None for each in completions),
@@ -304,11 +304,11 @@ def _read(path: Path) -> compare.Result:
 
 
 def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
-    """Return the mean accuracy (0) or vote accuracy (1) over the problems, with its interval."""
+    """Return the mean over the problems and its confidence interval. `metric`: 0 for mean accuracy, 1 for the vote."""
     return mean_by_problem([values[metric] for values in result.final.values()]).to_json()
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return completion tokens (None: the server counts none) and seconds of one run or several."""
+    """Return the completion tokens and the seconds of a results file. Tokens are None if the server counts none."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

@@ -1,8 +1,8 @@
-"""Build the prompts that ask for a solution, with or without a hint. Ours, after the idea of STaR (arXiv 2203.14465).
+"""Build the prompts that ask for a solution, with or without a hint. The wording is not from the STaR paper.
 
-FEWSHOT=none is the project's own prompt, which asks for a box. format asks for short steps and a last line of its own.
-math shows worked examples before that, while samples are collected. A trace is trained on with the prompt of `asked`,
-never with examples or a hint."""
+FEWSHOT=none is the project's usual prompt, which asks for a box. FEWSHOT=format asks for short steps and a `Final:`
+line. FEWSHOT=math adds worked examples to this prompt, but only for collecting. Training uses the prompt of `asked`,
+which never contains examples or a hint."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ FORMAT = """{problem}
 Write the solution in {least} to {most} short steps, one line each, with the calculation in it. End with one more \
 line, "Final:" and the answer alone."""
 
-# For the rationalised way: the only prompt with the answer. With FEWSHOT=format and math it precedes the demand for
-# form, which a model must read last; with none it follows, as the embedded model was measured.
+# The prompt of rationalisation, the only one with the answer. With FEWSHOT=format or math, the required form follows
+# the hint, so that the model reads the form last. With FEWSHOT=none the hint comes last, as in our measurements.
 HINT = """{asked}
 
 For your own check: the right answer is {answer}. Find the steps that lead to it from the problem alone, and write \
@@ -44,14 +44,14 @@ EXAMPLES = (
 
 
 def asked(problem: Problem, config: StarConstants) -> list[Message]:
-    """Return the messages that ask for a solution: one user message."""
+    """Return the messages that ask for a solution to `problem`: one user message."""
     if config.FEWSHOT == "none":
         return prompts.solve(problem)
     return prompts.request(FORMAT, problem, least=config.MIN_STEPS, most=config.MAX_STEPS)
 
 
 def collecting(problem: Problem, config: StarConstants, hint: str | None = None) -> list[Message]:
-    """Return the messages for collecting: with worked examples for "math", and with the answer if `hint` is one."""
+    """Return the messages for collecting. FEWSHOT=math adds worked examples. `hint` is the answer to show, or None."""
     shown: list[Message] = []
     for statement, solution in EXAMPLES if config.FEWSHOT == "math" else ():
         shown += [*asked(Problem("", statement, None), config), {"role": "assistant", "content": solution}]

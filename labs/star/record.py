@@ -1,5 +1,5 @@
-"""The record of a run in rounds (STaR): one file in the run's folder with its constants, and the stages of each round.
-A stage is recorded once its files are whole. Paths are relative to the folder of the experiment."""
+"""Read and write the record of a STaR run. It is a file with the run's constants and the stages of each round.
+A stage is recorded after all its files are written. Paths are relative to the experiment's folder."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -14,15 +14,15 @@ from core.results.stages import NAME
 from core.results.write import now
 
 SCHEMA = 1
-# How a trace was sampled; the last way shows the answer.
+# How a sample was drawn. Only the prompt of "rationalised" contains the answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
-FIX = "Move its folder away and run the command again; the requests are in the journal"
+FIX = "Move its folder away and run the command again. The journal still has the replies"
 
 
 class Record(stages.Record):
-    """The record of a run in rounds. Its folder, named by its label, is in an experiment's. Round 0 is only
-    evaluated."""
+    """The record of a STaR run. The run's folder is named after its label and is inside the experiment's folder.
+    Round 0 only evaluates the first weights."""
 
     STAGES = ("collected", "trained", "evaluated")
     PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
@@ -34,30 +34,30 @@ class Record(stages.Record):
 
     @property
     def folder(self) -> Path:
-        """The folder of the experiment."""
+        """The experiment's folder."""
         return self.own.parent
 
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
-        """Begin or resume the run that `head` describes. Another run under the label is put aside. Raises UserError."""
+        """Begin or resume the run that `head` describes. Another run with this label is renamed. Raises UserError."""
         whole = {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head
         return cls.begin(folder / label, whole, read, head, "data", folder.glob(f"{label}-round*"))
 
 
 def read(path: Path) -> Record:
-    """Read the record in `path`; its values are kept unchanged. Raises UserError if it does not fit the model."""
+    """Read the record in `path`, with its values unchanged. Raises UserError if a field is missing or invalid."""
     found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
     label = fitted(found, _File, wrong, FIX).label
     if path.parent.name.partition(".")[0] != label:
-        raise UserError(f"{wrong} (the label is {label!r}). {FIX}")
+        raise UserError(f"{wrong}, because its label is {label!r}. {FIX}")
     rounds = found.pop("rounds")
     return Record(path.parent, found, rounds)
 
 
 def paths(folder: Path) -> list[Path]:
-    """List the records of all runs in the `folder` of an experiment, except those put aside."""
+    """List the records of all runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
     if folder.name == "lean":
-        return []  # proof searches have records of their own (labs/lean/record.py)
+        return []  # proof searches have another kind of record (labs/lean/record.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
 
 
@@ -67,13 +67,13 @@ def records(folder: Path) -> list[Record]:
 
 
 def results(record: Record) -> list[Path]:
-    """List the existing results of a run by round: first collected, then evaluated at temperature 0."""
+    """List a run's existing results files by round: the collected samples, then the evaluation at temperature 0."""
     shown = (("collected", "results"), ("evaluated", "greedy"))
     names = [each[stage][what] for each in record.rounds for stage, what in shown if stage in each]
     return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]
 
 
-# The model of a record, which is untrusted: the fields that are shown, used as a path or resumed from.
+# The model of a record. A record is untrusted, so the model has every field that is shown, used as a path or resumed.
 
 
 class _Rate(Struct):
@@ -96,7 +96,7 @@ class _Ways(Struct, forbid_unknown_fields=True):
 
 
 class _Repeated(Struct, tag_field="repeats", tag=1):
-    """A round that trains on the first round's traces."""
+    """A round that trains again on round 1's traces (REPEAT=1)."""
 
     rows: Count
     traces_sha256: Sha256
@@ -153,12 +153,12 @@ class _Round(Struct):
     evaluated: _Evaluated | UnsetType = UNSET
 
     def check(self, number: int, label: str, is_last: bool) -> None:
-        """Raise ValueError unless this is round `number` with its stages (the last may lack some) and their names."""
+        """Raise ValueError if the number, the stages or the names are wrong. Only the last round may lack stages."""
         if self.round != number:
-            raise ValueError(f"round {self.round} is the number {number}")
+            raise ValueError(f"round {number} has the number {self.round}")
         stages, every = [name for name in Record.STAGES if getattr(self, name)], Record.STAGES[0 if number else -1 :]
         if stages != list(every[: len(stages)]) or (len(stages) < len(every) and not is_last):
-            raise ValueError(f"round {number} has the stages {', '.join(stages) or 'none'}")
+            raise ValueError(f"round {number} has the wrong stages: {', '.join(stages) or 'none'}")
         name, folder = f"{label}-round{number}", f"{label}/round{number}/trained"
         allowed: dict[tuple[str, str], tuple[str | None, ...]] = {
             ("collected", "results"): (None, f"{name}-collected"),
@@ -168,7 +168,7 @@ class _Round(Struct):
         }
         for (stage, what), names in allowed.items():
             if stage in stages and (found := getattr(getattr(self, stage), what)) not in names:
-                raise ValueError(f"{stage}.{what} of round {number} is {found!r:.60}")
+                raise ValueError(f"{stage}.{what} of round {number} has the wrong value {found!r:.60}")
 
 
 class _Start(Struct):
@@ -202,4 +202,4 @@ class _File(Struct):
         for number, each in enumerate(self.rounds):
             each.check(number, self.label, number == len(self.rounds) - 1)
         if self.last is not None and not any(each.evaluated for each in self.rounds[self.last : self.last + 1]):
-            raise ValueError(f"the last round is {self.last}")
+            raise ValueError(f"the last round ({self.last}) has no evaluation")

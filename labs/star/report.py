@@ -1,4 +1,4 @@
-"""The report on runs in rounds (STaR), from their records: tables for terminal, Markdown and page, and a curve."""
+"""Report on STaR runs: print or export their tables, and draw the curve of accuracy over rounds."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -23,23 +23,23 @@ from labs.star import record as record
 from labs.star.record import WAYS, Record
 
 WEB = Path(__file__).resolve().parent / "web"
-Round = dict[str, Any]  # a round of a record
+Round = dict[str, Any]  # the outcomes of one round's stages, by stage
 
 records = record.paths
 
 
 def is_folder(folder: Path) -> bool:
-    """Return whether `folder` belongs to an experiment in rounds."""
+    """Return whether `folder` contains the records of STaR runs."""
     return bool(records(folder))
 
 
 def results(folder: Path) -> list[Path]:
-    """List the results of all runs in `folder`, round by round."""
+    """List the results files of all runs in `folder`: run by run, then round by round."""
     return [path for run in record.records(folder) for path in record.results(run)]
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print the tables of experiments in rounds for a document, if `--markdown` asks for them."""
+    """Print Markdown tables if `--markdown` is set and all arguments are STaR runs. Return True if it did."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
     folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]
@@ -50,7 +50,7 @@ def answers(args: Namespace, folder: Path) -> bool:
 
 
 def tables(runs: Sequence[Record]) -> list[Table]:
-    """Return a table of all runs, if there are several, and the tables of each: rounds, samples, dropped samples."""
+    """Return the tables of each run (rounds, samples, dropped samples). For several runs, a summary comes first."""
     shown = [_summary(runs)] if len(runs) > 1 else []
     for run in runs:
         if done(run):
@@ -59,8 +59,8 @@ def tables(runs: Sequence[Record]) -> list[Table]:
 
 
 def show(folder: Path) -> str:
-    """Write the tables and the curve of `folder`; return the text for the terminal: of several runs the summary
-    alone."""
+    """Write table.txt and rounds.png into `folder`, and return the text for the terminal.
+    If the terminal's width is known and there are several runs, the text contains only the summary table."""
     runs, width = _evaluated(folder), columns()
     shown, notes, path = tables(runs), _notes(runs, folder), folder / "table.txt"
     every = [table.text() for table in shown]
@@ -74,19 +74,19 @@ def show(folder: Path) -> str:
 
 
 def markdown(folder: Path) -> str:
-    """Return the tables for a document."""
+    """Return the tables and notes of `folder` in Markdown. Raises UserError if no round is evaluated yet."""
     runs = _evaluated(folder)
     return "\n\n".join([*(table.markdown() for table in tables(runs)), _notes(runs, folder)])
 
 
 def page(folder: Path, runs: Sequence[Run]) -> View:
-    """Return the view of the rounds in `folder`, whose results are `runs`. Raises UserError, as `show` does."""
+    """Return the view that draws the rounds of `folder`. `runs` are the folder's results. Raises UserError."""
     shown = data(folder, [run.name for run in runs])
     return View(shown, _between_rounds(runs, shown), (WEB / "rounds.js",), (WEB / "star.css",))
 
 
 def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Return the page's data about the runs in `folder`. `names`: of the results on the page, in order."""
+    """Return the page's data about the runs in `folder`. `names` lists the results on the page, in order."""
     runs = _evaluated(folder)
     numbers = {name: number for number, name in enumerate(names)}
     return {
@@ -101,7 +101,7 @@ def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
-    """Return the page's data about a run, with the `numbers` of its results on the page."""
+    """Return the page's data about a run. `numbers` maps the name of a results file to its number on the page."""
     start, data = run.head["start"], run.head["data"]
     about = (
         f"from {one_line(start['name'], 60)} ({start['digest'][:12]}), trained on problems of "
@@ -131,8 +131,9 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any] | None:
-    """Compare each evaluation at temperature 0 with that run's round 0; None if there is no pair. The weights differ on
-    purpose, and the vote over one sample is the sample. `groups`: the numbers of the results of a run."""
+    """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
+    Only mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the numbers of
+    each run's results on the page."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
     names, metric = labels_of(runs), compare.METRICS[0]
@@ -158,10 +159,10 @@ def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any
 
 
 def _evaluated(folder: Path) -> list[Record]:
-    """Return the runs in `folder` with an evaluated round. Raises UserError if there is none."""
+    """Return the runs in `folder` that have an evaluated round. Raises UserError if there is no such run."""
     runs = [run for run in record.records(folder) if done(run)]
     if not runs:
-        raise UserError(f"no round of {folder.name} is evaluated yet. Wait for it; {CONTINUES}")
+        raise UserError(f"{folder.name} has no evaluated round yet. Wait for the first round ({CONTINUES})")
     return runs
 
 
@@ -170,19 +171,19 @@ def _notes(runs: Sequence[Record], folder: Path) -> str:
 
 
 def done(run: Record, stage: str = "evaluated") -> list[Round]:
-    """Return the rounds with this stage, up to the last; later ones belong to a run with more ROUNDS or PATIENCE."""
+    """Return the rounds that have `stage`, up to the run's last round. A longer run may have recorded later rounds."""
     last = run.head.get("last") if run.head["complete"] else None
     return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
 
 def _best(run: Record) -> int:
-    """Return the round with the highest accuracy at temperature 0, the first of equal ones."""
+    """Return the number of the round with the highest accuracy at temperature 0. In a tie the earliest round wins."""
     best: Round = max(done(run), key=lambda each: (each["evaluated"]["accuracy"]["value"], -each["round"]))
     return int(best["round"])
 
 
 def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
-    warnings = [f"{run.label} is not complete; {CONTINUES}" for run in runs if not run.head["complete"]]
+    warnings = [f"{run.label} is not complete ({CONTINUES})" for run in runs if not run.head["complete"]]
     for run in runs:
         newest = [
             f"round {each['round']}: {words}"
@@ -208,33 +209,33 @@ def _rounds(run: Record) -> Table:
     about = one_line(run.head["data"]["held_out_name"], 60)
     n = rounds[0]["evaluated"]["accuracy"]["n"]
     so_far = "last" if run.head["complete"] else "last so far"
-    title = f"{run.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
+    title = f"{run.label}: evaluated on {n} problems of {about} (best: round {best}, {so_far}: round {last})"
     opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
     return Table(title, filled((*ACCURACIES, *REPLIES), rounds, run), opens, marks, ABOUT)
 
 
 def _collections(run: Record) -> Table:
     rounds = done(run, "collected")
-    title = f"{run.label}: samples kept by way, tokens of sampling and of training"
+    title = f"{run.label}: samples and training in each round"
     return Table(title, filled(COLLECTIONS, rounds), [_samples(each) for each in rounds])
 
 
 def _samples(each: Round) -> dict[str, str]:
-    """Return the link to a round's samples, if it collected any."""
+    """Return the link to a round's samples, or {} if the round collected none."""
     return {"samples": name} if (name := each.get("collected", {}).get("results")) else {}
 
 
-# The constant that would keep a right solution, by the reason for which it was dropped (labs/star/check.py).
+# For each reason to drop a right solution (labs/star/check.py): the constant that would keep the solution.
 KEEPS = {
     "too few steps": "lower MIN_STEPS",
     "too many steps": "raise MAX_STEPS",
-    "no final line": "FEWSHOT=math shows one, FEWSHOT=none takes a box",
-    "text after it": "FEWSHOT=format cuts it off",
+    "no final line": "FEWSHOT=math shows an example, and FEWSHOT=none accepts a box",
+    "text after it": "FEWSHOT=format cuts this text off",
 }
 
 
 def malformed(collected: dict[str, Any]) -> str:
-    """Count the right samples of a round that were dropped for their form, and name the remedy; "" if there is none."""
+    """Count the right samples that a round dropped for their form, and name the remedy. Return "" if there are none."""
     words = []
     for why, count in collected.get("malformed", {}).items():
         words.append(f"{count} {one_line(why, 60)}" + (f" ({KEEPS[why]})" if why in KEEPS else ""))
@@ -255,11 +256,11 @@ def _dropped(run: Record) -> list[Table]:
     for place, each in enumerate(rounds):
         shown.append(Column(f"round {each['round']}", [str(counts[row][place]) for row in rows], rank=1))
     shown.append(Column("in all", [str(sum(counts[row])) for row in rows]))
-    return [Table(f"{run.label}: samples dropped, by way and reason", shown)]
+    return [Table(f"{run.label}: dropped samples, by try and reason", shown)]
 
 
 def arm(label: str) -> str:
-    """Return the name of a run without its seed."""
+    """Return the label of a run without its seed, or "star" if nothing is left."""
     return label.rpartition("seed")[0].rstrip("-") or "star"
 
 
@@ -277,7 +278,7 @@ def _summary(runs: Sequence[Record]) -> Table:
         Metric("s", "", _seconds, rank=6),
     )
     opens = [{"last": done(run)[-1]["evaluated"]["greedy"]} for run in runs]
-    return Table("all runs, at temperature 0, after their last round", filled(metrics, runs), opens, about=LEGEND[0])
+    return Table("all runs at temperature 0, after their last round", filled(metrics, runs), opens, about=LEGEND[0])
 
 
 def _collected(run: Record) -> list[dict[str, Any]]:
@@ -300,14 +301,14 @@ def _seconds(run: Record) -> str:
 
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
-    """Draw accuracy at temperature 0 over the rounds, a line for each run; for one run also its sampled accuracy."""
+    """Draw each run's accuracy at temperature 0 over the rounds. For a single run, also draw its sampled accuracy."""
     lines = [(run.label, [(each["round"], each["evaluated"]["accuracy"]) for each in done(run)]) for run in runs]
     if len(runs) == 1 and _has_samples(runs[0]):
         rates = [(each["round"], each["evaluated"]["sampled_accuracy"]) for each in done(runs[0])]
         sampled = [(number, rate) for number, rate in rates if rate]
         lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
     if not (head := _first(runs, folder)):
-        raise UserError(f"the results of {folder.name} are gone, so there is nothing to draw. Run it again")
+        raise UserError(f"{folder.name} lacks its results files, so nothing can be drawn. Run the experiment again")
     complete = all(run.head["complete"] for run in runs)
     document = head.document | {"experiment": folder.name, "config": {}, "complete": complete}
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
@@ -315,7 +316,7 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
 
 
 def figures(folder: Path, to: Path) -> list[Path]:
-    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG."""
+    """Draw the curve of the runs in `folder` into the folder `to`, as PNG and SVG. Return their paths."""
     runs, paths = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
     for path in paths:
         curves(runs, folder, path)
@@ -343,11 +344,11 @@ def _has_samples(run: Record, votes: int = 1) -> bool:
     return is_sampled and run.head["config"]["VOTES"] >= votes
 
 
-# The columns of the tables of a run. A row is a round of its record.
+# The columns of a run's tables. Each row is a round.
 
 
 def _cell(stage: str, head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    """Return a column of one stage, empty if a round lacks the stage or repeats the first round's traces."""
+    """Return a column about one stage. A cell is empty if the round lacks the stage or repeats round 1's traces."""
 
     def cell(each: Round) -> str:
         outcome = each.get(stage)
@@ -360,7 +361,7 @@ _evaluation, _collection, _training = (partial(_cell, stage) for stage in ("eval
 
 
 def _way(way: str) -> Metric:
-    meaning = "traces of the round by way (first try, retry, rationalised: shown the answer while sampling)"
+    meaning = "samples kept from the first try, a retry, or rationalisation (with the answer in the prompt)"
     return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
 
 
@@ -368,22 +369,24 @@ LOSSES = "{first_loss:.4f} to {last_loss:.4f}"
 ACCURACIES = (
     Metric("round", "", lambda of: str(of["round"])),
     _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
-    _evaluation("minus round 0", "paired by problem", lambda of: _gain(of["gain"])),
+    _evaluation("minus round 0", "change since round 0, paired by problem", lambda of: _gain(of["gain"])),
 )
 REPLIES = (
     _evaluation(
-        "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
+        "sampled", "mean accuracy over SEEDS", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
     ),
-    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2),
     _evaluation(
-        "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
+        "vote", "majority of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2
+    ),
+    _evaluation(
+        "format", "% of replies in the form that is trained on", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
     _evaluation(
         "steps", "lines before the answer", lambda of: NONE if of["steps"] is None else f"{of['steps']:.1f}", rank=4
     ),
-    _evaluation("truncated", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
+    _evaluation("truncated", "replies cut off at MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
     _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
-    _evaluation("timed out", "no answer within TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
+    _evaluation("timed out", "requests that exceeded TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
     _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
     _evaluation("s", "", lambda of: f"{of['seconds']:,.0f}", rank=6),
 )
@@ -392,19 +395,20 @@ COLLECTIONS = (
     _collection("samples", "", lambda of: str(of["samples"])),
     *map(_way, WAYS),
     _collection("dropped", "", lambda of: str(sum(sum(reasons.values()) for reasons in of["dropped"].values()))),
-    _collection("malformed", "right, but dropped for its form", lambda of: _sum(of.get("malformed", {})), rank=1),
-    _collection("unsound", "kept though an equation in them is false", lambda of: _sum(of["unsound"]), rank=2),
+    _collection("malformed", "right samples with a wrong form", lambda of: _sum(of.get("malformed", {})), rank=1),
+    _collection("unsound", "samples kept with a false equation", lambda of: _sum(of["unsound"]), rank=2),
     _collection("tokens", "", lambda of: _tokens(of["tokens"]), rank=3),
     _collection("s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    Metric("rows", "trained on, one a problem, of all rounds so far", lambda of: str(of["collected"]["rows"]), rank=1),
+    Metric("rows", "traces to train on, one for each problem", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    _training("loss", "mean of the first and of the last tenth", LOSSES.format_map, rank=4),
+    _training("loss", "mean over the first tenth of the steps, and over the last tenth", LOSSES.format_map, rank=4),
 )
-ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
+ABOUT = "accuracies in % of the held-out problems, with 95% confidence intervals"
 LEGEND = (
     f"{ABOUT}{BETWEEN}{legend(ACCURACIES)}",
     legend(REPLIES),
     legend(COLLECTIONS),
-    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
+    "the best round was chosen on the held-out problems, so its accuracy is slightly too high. This does not apply to "
+    "the last round",
 )

@@ -1,5 +1,5 @@
-"""Find false equations of two numbers in a trace (`7*46=282`): `a op b = c` with whole numbers or decimals, unless it
-may belong to a longer calculation, or may be meant to be false."""
+"""Find false equations in a trace, such as `7*46=282`: two whole numbers or decimals, an operator and a result.
+Equations that may be part of a longer calculation, or may be false on purpose, are skipped."""
 
 import re
 from fractions import Fraction
@@ -12,12 +12,12 @@ _EQUATION = re.compile(
 )
 _BULLET = re.compile(r"\A\s*[-*•] ")
 _SIGNS = {"−": "-", "×": "*", "·": "*", "÷": "/", r"\times": "*", r"\cdot": "*"}
-_MODULAR = re.compile(r"≡|\\equiv|mod|congruent|\bbase\b", re.IGNORECASE)  # there 7*3 = 1 may be true
+_MODULAR = re.compile(r"≡|\\equiv|mod|congruent|\bbase\b", re.IGNORECASE)  # modulo 10, 7*3 = 1 is true
 _MEANT = re.compile(r"\b(?:if|suppos|assum|whether|wrong|incorrect|contradict|not)|\?", re.IGNORECASE)
 
 
 def false_equations(text: str) -> list[str]:
-    """List the false equations in `text`, in order. A rounded result counts as true."""
+    """List the false equations in `text`, in order. Correctly rounded results count as true."""
     if _MODULAR.search(text):
         return []
     lines = [_BULLET.sub("", line, count=1) for line in text.split("\n") if not _MEANT.search(line)]

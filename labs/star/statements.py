@@ -1,16 +1,16 @@
-"""Decide whether two statements are the same, by the hash of their text without labels and type-setting.
+"""Decide whether two statements are the same, by the hash of their text without labels and typesetting.
 
-These make no difference: case, blanks, full-width letters, invisible characters, kinds of dashes and quotes, dollar
-signs, LaTeX's spacing and sizes, braces around one character, punctuation at the ends, a label ("12. ", "Problem 12:")
-and points ("(5 points)"). A rewording, a translation or another formula is another statement. `near` counts some of
-those."""
+The hash ignores case, white space, full-width letters, invisible characters, dollar signs, kinds of dashes and quotes.
+It also ignores LaTeX's spacing and sizes, braces around one character, punctuation at the ends, labels ("12. ",
+"Problem 12:") and points ("(5 points)"). A rewording, a translation or another formula has another hash. `near` finds
+some of these variants."""
 
 import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
 
-GRAM = 8  # words in a row that two statements rarely share by chance
+GRAM = 8  # different statements rarely share so many words in a row
 
 _CHARACTERS = str.maketrans(dict.fromkeys("−–—―‐‑‒", "-") | dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’‚`´", "'"))
 _SPACING = re.compile(
@@ -18,7 +18,7 @@ _SPACING = re.compile(
     r"|\\?[$~]"
 )
 _POINTS = r"[(\[]\s*[0-9]{1,3}\s*(?:points?|pts?\.?|marks?)\s*[)\]]"
-# Problem 12:, Question:, Q3., 12., 12), (a), with points or without; (5 points), but not [5 points] of a circle
+# Problem 12:, Question:, Q3., 12., 12) or (a), with or without points, or only (5 points), but not only [5 points]
 _LABEL = re.compile(
     r"(?:[\s#*>]*(?:(?:problem|question|exercise|example|task|[pq])\s*(?:[0-9]+[.:)]+|:)"
     rf"|\(?(?:[0-9]+(?:\.[0-9]+)*|[a-z])[.)](?=\s))[\s*]*(?:{_POINTS})?|\s*(?=\(){_POINTS})"
@@ -26,16 +26,16 @@ _LABEL = re.compile(
 _WORTH = re.compile(rf"{_POINTS}[\s.]*\Z")
 _BRACES = re.compile(r"(?<=[\^_])\{(\w)\}")
 _SPACE = re.compile(r" (?!\w)|(?<!\w) ")  # not between two words
-_ENDS = " .,:;?¿¡\"'*_#•。、"  # never part of a formula: no minus, no factorial, no bracket
+_ENDS = " .,:;?¿¡\"'*_#•。、"  # stripped from both ends. Minus, factorial and brackets may belong to a formula
 
 
 def hash_of(statement: str) -> str:
-    """Return the sha256 of `statement`, normalised, in hex."""
+    """Return the sha256 of the normalised `statement`, in hex."""
     return hashlib.sha256(normalised(statement).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def normalised(statement: str) -> str:
-    """Strip `statement` of everything that makes no difference (see above)."""
+    """Remove everything from `statement` that its hash ignores (see above)."""
     text = unicodedata.normalize("NFKC", statement)
     if not text.isascii():
         text = "".join(each for each in text if each.isspace() or unicodedata.category(each)[0] != "C")
@@ -46,8 +46,8 @@ def normalised(statement: str) -> str:
 
 
 def near(named: Iterable[tuple[str, str]], others: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the statements in `named` (name, statement) that share GRAM words in a row with one of
-    `others`. Numbers and the letters of formulas are words too."""
+    """Return the names of the statements in `named` that share GRAM words in a row with a statement in `others`.
+    `named` has pairs of a name and a statement. Numbers and letters in formulas count as words."""
     known = {gram for other in others for gram in _grams(other)}
     return tuple(name for name, statement in named if not known.isdisjoint(_grams(statement)))
 

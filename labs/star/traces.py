@@ -1,4 +1,4 @@
-"""Store and merge the traces that a round trains on: right solutions, as JSON lines in Alpaca's columns."""
+"""Store and merge traces, the solutions that a round trains on. A file has JSON lines with Alpaca's columns."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -13,34 +13,33 @@ from core.base.files import parse_json, read_lines, storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
 
 WHAT = "the file of traces"
-REMEDY = "Remove it, and the round writes it again"
+REMEDY = "Remove the file. The same command writes it again"
 
 
 class Trace(Struct, frozen=True):
-    """A solution to train on. `problem`: its id; `round`: from 1; `way`: one of WAYS; `key`: of its completion in the
-    journal; `instruction`: the prompt; `output`: the text to learn."""
+    """A solution to train on."""
 
-    problem: Filled
-    round: Positive
+    problem: Filled  # the problem's id
+    round: Positive  # from 1
     way: Way
-    key: Filled
-    instruction: Filled
-    output: Filled
+    key: Filled  # of the completion in the journal
+    instruction: Filled  # the prompt
+    output: Filled  # the text to learn
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
-    """Keep a trace a problem, sorted by id: the newest that was not shown the answer, else the newest of all."""
+    """Keep a trace for each problem, sorted by id: the newest without a hint, or else the newest rationalised trace."""
     best = {trace.problem: trace for trace in sorted(chain.from_iterable(rounds), key=_worth)}
     return [best[problem] for problem in sorted(best)]
 
 
 def _worth(trace: Trace) -> tuple[Any, ...]:
-    """Return the rank of a trace, of which the highest is kept. Fields after way and round only settle ties."""
+    """Return the sort key of a trace. The trace with the highest key is kept. The last three fields only break ties."""
     return (trace.way != RATIONALISED, trace.round, -WAYS.index(trace.way), trace.key, trace.output, trace.instruction)
 
 
 def write(path: Path, traces: Iterable[Trace]) -> None:
-    """Write the traces, a line each, whole or not at all; half a character becomes �. Raises UserError."""
+    """Write the traces to `path`, one on each line, or nothing on an error. Surrogates become �. Raises UserError."""
     write_atomically(path, (_line(trace) for trace in traces))
 
 
@@ -51,10 +50,10 @@ def _line(trace: Trace) -> bytes:
 
 
 def read(path: Path) -> list[Trace]:
-    """Read the traces of a file; other columns are ignored. Raises UserError, with the line, for a bad trace."""
+    """Read the traces in `path`. Other columns are ignored. Raises UserError, with the line number, for a bad trace."""
     lines = ((f"{WHAT} {path}, line {number}", line) for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1))
     return [
-        fitted(parse_json(line, where, REMEDY), Trace, f"{where} is no trace", REMEDY)
+        fitted(parse_json(line, where, REMEDY), Trace, f"{where} is not a trace", REMEDY)
         for where, line in lines
         if line.strip()
     ]

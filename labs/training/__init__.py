@@ -1,1 +1,1 @@
-"""Train models, and convert them between Hugging Face's layout and GGUF. Only the modules that train import torch."""
+"""Train models, and convert them to GGUF and back. Only the modules loop, network and sft import torch."""

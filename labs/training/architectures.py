@@ -1,4 +1,4 @@
-"""Dense Llama, Qwen2 and Qwen3: the names, shapes and order of their tensors in both layouts, and tokenizer rules."""
+"""Describe dense Llama, Qwen2 and Qwen3 models: tensors in GGUF and in Hugging Face's layout, and tokenizer rules."""
 
 import json
 import struct
@@ -15,11 +15,11 @@ from core.base.files import read_json
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 
-# Qwen2's splitting rule: every digit is a token of its own.
+# Qwen2's rule to split text before BPE. Each digit is a separate token.
 QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# Splitting rules of byte-level BPE by llama.cpp's names, as tokenizer.json writes them.
+# Rules to split text before byte-level BPE. The keys are llama.cpp's names, the values are parts of tokenizer.json.
 _LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 SPLITS: dict[str, list[dict[str, Any]]] = {
     "qwen2": [
@@ -32,14 +32,13 @@ SPLITS: dict[str, list[dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """An architecture by llama.cpp's `name`. Queries and keys may have `biases` (as values do) and `norms`.
-    `is_paired`: llama.cpp stores the rows of queries and keys in another order (see `reordered`)."""
+    """A model architecture that can be converted."""
 
-    name: str
-    table: gguf.MODEL_ARCH
-    biases: bool
-    norms: bool
-    is_paired: bool = False
+    name: str  # in llama.cpp
+    table: gguf.MODEL_ARCH  # for the names of tensors
+    biases: bool  # queries, keys and values have biases
+    norms: bool  # queries and keys have norms
+    is_paired: bool = False  # llama.cpp stores the rows of queries and keys in another order (see `reordered`)
 
 
 QWEN3 = Architecture("qwen3", gguf.MODEL_ARCH.QWEN3, biases=False, norms=True)
@@ -48,52 +47,52 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": QWEN3,
     "LlamaForCausalLM": Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False, is_paired=True),
 }
-UNUSED = ".rotary_emb.inv_freq"  # ending of tensors in old Llamas: computed from config.json, not learned
+UNUSED = ".rotary_emb.inv_freq"  # the end of tensor names in old Llamas. These tensors are computed from config.json
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a model's folder. Raises UserError."""
-    value = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
+    """Read the JSON file `path` of a model. Raises UserError if the file is missing or contains no object."""
+    value = read_json(path, "the model's file", "Choose the folder of a complete Hugging Face model")
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold an object. Fetch it again")
+        raise UserError(f"{path} does not contain a JSON object. Fetch it again")
     return value
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:
-    """Open the GGUF file of a served architecture. Raises UserError."""
+    """Open the GGUF file `path`. Raises UserError if the file is damaged, or has an unsupported architecture."""
     Gguf.read(path)
     try:
         return gguf.GGUFReader(path)
     except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
-        raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+        raise UserError(f"{path} is incomplete or damaged ({error}). Fetch or convert it again") from None
 
 
 def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise UserError unless `found` in `where` has the names and shapes that are `wanted`."""
+    """Raise UserError if the names and shapes `found` in the file or folder `where` differ from `wanted`."""
     if odd := sorted({name for name, _ in found.items() ^ wanted.items()}):
         raise UserError(
-            f"the tensors in {where} do not fit its sizes: {odd[0]} is {found.get(odd[0], 'missing')}, expected "
-            f"{wanted.get(odd[0], 'none')}. Is it another model, or incomplete?"
+            f"{where} has wrong tensors: {odd[0]} is {found.get(odd[0], 'missing')}, but should be "
+            f"{wanted.get(odd[0], 'absent')}. Fetch or convert the model again"
         )
 
 
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """Look up the architecture that `config` of `folder` names. Raises UserError, with the `remedy`, for others."""
+    """Return the architecture that `config` names. Raises UserError with `folder` and `remedy` if it is unsupported."""
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and len(named) == 1 else None
     found = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if found is None or config.get("model_type", found.name) != found.name:
         raise UserError(
-            f"{folder / 'config.json'} names the architecture {named}, not {' or '.join(ARCHITECTURES)}. {remedy}"
+            f"{folder / 'config.json'} has the architecture {named}, not {' or '.join(ARCHITECTURES)}. {remedy}"
         )
     refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
     if asked := [name for name in refused if config.get(name)]:
-        raise UserError(f"{folder / 'config.json'} asks for {asked[0]}. {remedy}")
+        raise UserError(f"{folder / 'config.json'} sets {asked[0]}, which is not supported. {remedy}")
     return found
 
 
 def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a dense model's tensors by Hugging Face's names."""
+    """Return the shape of each tensor of a dense model. The keys are Hugging Face's names."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     rows = {"q": queries, "k": keys, "v": keys}
     layer: dict[str, tuple[int, ...]] = {"input_layernorm.weight": (shape.hidden,)}
@@ -119,7 +118,7 @@ def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str,
 
 
 def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
-    """Map Hugging Face's `names` of tensors to GGUF's."""
+    """Map the `names` of tensors in Hugging Face's layout to the names in GGUF."""
     table = gguf.get_tensor_name_map(architecture.table, layers)
     found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
     return {name: its for name, its in found.items() if its}
@@ -128,9 +127,10 @@ def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = Q
 def reordered(
     name: str, values: np.ndarray[Any, Any], shape: Shape, architecture: Architecture, to_gguf: bool
 ) -> np.ndarray[Any, Any]:
-    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back; other tensors are unchanged.
-    Positions rotate pairs of rows: row i and row i + head_dim/2 of a head in Hugging Face's layout, two neighbours in
-    GGUF."""
+    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back. Other tensors stay unchanged.
+
+    Rotary positions rotate pairs of rows. In Hugging Face's layout a head's rows i and i + head_dim/2 are a pair. In
+    GGUF a pair is two neighbouring rows."""
     if not architecture.is_paired or not name.endswith(("q_proj.weight", "k_proj.weight")):
         return values
     heads, half = shape.heads if "q_proj" in name else shape.kv_heads, shape.head_dim // 2
@@ -139,7 +139,7 @@ def reordered(
 
 
 def split_of(tokenizer: dict[str, Any]) -> str | None:
-    """Name the splitting rule of a tokenizer.json; None if it is not in SPLITS."""
+    """Return the key in SPLITS of a tokenizer.json's splitting rule, or None if SPLITS lacks the rule."""
     found = tokenizer.get("pre_tokenizer")
     parts = found.get("pretokenizers") if isinstance(found, dict) else None
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):

@@ -1,4 +1,4 @@
-"""Turn a row into prompt and reply by the chat template of a model in Hugging Face's layout."""
+"""Turn a row into the texts of its prompt and reply, with the chat template of a model in Hugging Face's layout."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ THINK, END_THINK = "<think>", "</think>"
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat template, the token that ends a turn (`end`), and the tokens that it may write as `bos` and `eos`."""
+    """A chat template, the token that ends a turn (`end`), and the template's variables bos_token and eos_token."""
 
     template: str
     end: str
@@ -27,7 +27,7 @@ class Chat:
 
     @classmethod
     def of(cls, folder: Path) -> "Chat":
-        """Read the chat template of the model in `folder`. Raises UserError if it can't be used."""
+        """Read the chat template of the model in `folder`. Raises UserError if the template can't be used."""
         template = weights.template(folder)
         if template is None:
             raise UserError(f"{folder} has no chat template. Is chat_template.jinja or tokenizer_config.json missing?")
@@ -40,17 +40,17 @@ class Chat:
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
         end = max((token for token in added if tail.lstrip().startswith(token)), key=len, default=eos)
         if not end:
-            raise UserError(f"{folder} names no token that ends a turn (eos_token). Is tokenizer_config.json whole?")
+            raise UserError(f"{folder} has no eos_token, which ends a turn. Is tokenizer_config.json complete?")
         return replace(chat, end=end)
 
     def rendered(self, messages: Sequence[Message], is_open: bool = True, **settings: Any) -> str | None:
-        """Render `messages` as servers do, with the opening of a reply if `is_open`. None if that fails."""
+        """Render `messages` as servers do. If `is_open`, append the opening of a reply. Return None on an error."""
         named = {"bos_token": self.bos, "eos_token": self.eos, "strftime_now": time.strftime}
         return chat_template.rendered(self.template, messages, is_open, **named, **settings)
 
     def texts(self, row: Row) -> tuple[str, str]:
-        """Return the prompt and the reply without the end of its turn. If the template opens thinking, the prompt has
-        the opening, and for a reply without thinking the end of thinking too."""
+        """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
+        prompt ends with <think>. If the reply then has no thinking, the prompt also closes it."""
         prompt, reply = self._prompt(row), row.reply.removeprefix(f"{THINK}\n")
         is_opened = _is_open(prompt)
         if row.reply.startswith(THINK) or END_THINK in row.reply:
@@ -61,13 +61,13 @@ class Chat:
 
     def _prompt(self, row: Row, **settings: Any) -> str:
         text = self.rendered([{"role": "user", "content": row.prompt}], **settings)
-        if text is None:  # another message was rendered
+        if text is None:  # unexpected, because `of` rendered another message
             raise UserError(f"the chat template can't render {row.prompt!r:.80}")
         return text
 
 
 def _control(folder: Path, name: str) -> str:
-    """Return the control token of this name in tokenizer_config.json, bare or with properties, or ""."""
+    """Return the control token `name` of tokenizer_config.json, or "". Its value is a string or an object."""
     named = read_object(folder / "tokenizer_config.json").get(name)
     text = named.get("content") if isinstance(named, dict) else named
     return text if isinstance(text, str) else ""

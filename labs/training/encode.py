@@ -1,4 +1,4 @@
-"""Encode rows as tokens. Needs tokenizers, which the harness does not install."""
+"""Encode rows as tokens. Needs the package tokenizers, which only the environments for training contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from labs.training.rows import Row
 
 @dataclass(frozen=True)
 class Encoded:
-    """The tokens of the prompt, and of the reply, which is trained on with the end of its turn."""
+    """The tokens of a prompt and of its reply, with the token that ends the turn. Only the reply is trained on."""
 
     prompt: list[int]
     reply: list[int]
@@ -22,20 +22,20 @@ class Encoded:
 
 
 def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
-    """Encode the rows of at most `longest` tokens, and count the longer ones: none is cut. A reply is plain text, even
-    if it looks like a control token. Raises UserError if no row is left."""
+    """Encode `rows`. Return the encoded rows of at most `longest` tokens, and the number of longer rows. No row is cut.
+    Control tokens in a reply are encoded as plain text. Raises UserError if all rows are too long."""
     end = tokenizer.token_to_id(chat.end)
     if end is None:
-        raise UserError(f"{chat.end!r:.40} ends a turn, but is no token of the model's tokenizer.json. Fetch it again")
+        raise UserError(f"{chat.end!r:.40} ends a turn, but tokenizer.json lacks this token. Fetch the model again")
     texts = []
     for row in rows:
         prompt, reply = chat.texts(row)
-        tokenizer.encode_special_tokens = False  # as servers read a prompt
+        tokenizer.encode_special_tokens = False  # as servers encode a prompt
         given = tokenizer.encode(prompt, add_special_tokens=False).ids
         tokenizer.encode_special_tokens = True  # control tokens become plain text
         texts.append(Encoded(given, [*tokenizer.encode(reply, add_special_tokens=False).ids, end]))
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))
-        raise UserError(f"each row is longer than {longest:,} tokens, the shortest {shortest:,}. Give shorter ones")
+        raise UserError(f"every row has over {longest:,} tokens (the shortest has {shortest:,}). Use shorter rows")
     return kept, len(texts) - len(kept)

@@ -1,6 +1,6 @@
-"""Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
-PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (dense Llama, Qwen2
-or Qwen3, with a byte-level tokenizer). FOLDER is written whole or not at all (docs/star.md#training)."""
+"""Train a model on JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
+PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's layout. A folder must contain a
+dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. FOLDER is complete or absent (docs/star.md#training)."""
 
 import json
 import math
@@ -24,26 +24,26 @@ from labs.training.rows import read
 
 def options_of(argv: Sequence[str] | None) -> Options:
     """Parse the command line. Raises UserError."""
-    parser = Parser(prog="finetune.sh", description="Train a model on rows of JSON: instruction, input and output.")
+    parser = Parser(prog="finetune.sh", description="Train a model on JSON lines with instruction, input and output.")
     default = Options(Path(), Path(), Path())
     parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
-    parser.add_argument("--data", type=Path, required=True, help="rows: instruction, input, output, an object a line")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--epochs", type=float, default=default.epochs, help="times that each row is trained on")
-    parser.add_argument("--tokens", type=int, help="train on so many tokens instead, prompts included")
-    parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate, AdamW's")
-    parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="0: all weights")
-    parser.add_argument("--adapter", type=Path, help="the folder of an adapter to continue from")
-    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output")
+    parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
+    parser.add_argument("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
+    parser.add_argument("--tokens", type=int, help="number of tokens to train on, with prompts, instead of --epochs")
+    parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
+    parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="LoRA rank, or 0 to train all weights")
+    parser.add_argument("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")
+    parser.add_argument("--seed", type=int, default=default.seed, help="seed of the training")
     options = Options(**vars(parser.parse_args(argv)))
     for name, value in (("epochs", options.epochs), ("rate", options.rate), ("tokens", options.tokens)):
         if value is not None and not 0 < value < math.inf:
-            raise UserError(f"--{name} {value} is not above 0")
+            raise UserError(f"--{name} is {value}, but must be above 0")
     return options
 
 
 def finetune(options: Options) -> None:
-    """Train, and write the folder `options.out`, whole or not at all. Raises UserError."""
+    """Train a model, and write the folder `options.out`, or nothing on an error. Raises UserError."""
     began = time.monotonic()
     rows = read(options.data)
     start = starts.start(options.model, options.lora_rank)
@@ -53,7 +53,7 @@ def finetune(options: Options) -> None:
         folder.mkdir()
         progress = Progress()
         if start.is_gguf:
-            from labs.training import loop  # imports torch, after the cheap checks
+            from labs.training import loop  # imports torch, so it follows the cheap checks
 
             outcome = loop.finetune(options, rows, folder, progress)
         else:
@@ -73,7 +73,7 @@ def finetune(options: Options) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    # One GPU, and nothing from a hub.
+    # Use one GPU, and download nothing.
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

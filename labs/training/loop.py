@@ -1,5 +1,5 @@
-"""Train a small model from a GGUF file, all its weights, on one CPU thread (scripts/embedded: or on a GPU).
-On a CPU equal data, seed and start give equal weights, bit by bit. Imports torch, so import it only to train."""
+"""Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also uses it on a GPU.
+On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this module imports torch."""
 
 import json
 import random
@@ -24,13 +24,13 @@ from labs.training.schedule import Schedule
 from labs.training.to_gguf import rewrite
 from labs.training.to_hf import WEIGHTS, convert
 
-THREADS = 1  # with more, sums differ from run to run
-POOL = 1024  # rows batched by length at a time
-BATCH = 3072  # tokens of a batch of `finetune`, padding included
-MUON_RATE = 0.02  # peaks, which a schedule scales
+THREADS = 1  # with more threads, sums differ from run to run
+POOL = 1024  # rows to sort by length and cut into batches at a time
+BATCH = 3072  # maximum tokens in a batch of `finetune`, with padding
+MUON_RATE = 0.02  # peak learning rates, which a schedule scales
 ADAM_RATE = 3e-3
-CLIP = 1.0  # norm of the gradient
-# The fields of Shape, by their names in config.json
+CLIP = 1.0  # maximum norm of the gradient
+# The fields of Shape, with their names in config.json
 SIZES = {
     **{"dim": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"},
     **{"kv_heads": "num_key_value_heads", "head_dim": "head_dim", "feed_forward": "intermediate_size"},
@@ -39,13 +39,13 @@ SIZES = {
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
-    """Load the model and the tokenizer of a checkpoint (with tokenizer.json in its folder), or of a GGUF file."""
+    """Load a model and its tokenizer from a GGUF file, or from a checkpoint with tokenizer.json in the same folder."""
     if path.suffix == ".gguf":
         with TemporaryDirectory() as folder:
             convert(path, Path(folder) / "model")
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
-    shape = Shape(vocab=len(weights["model.embed_tokens.weight"]))  # the embedded model's, for its checkpoints
+    shape = Shape(vocab=len(weights["model.embed_tokens.weight"]))  # the sizes of the embedded model
     if (config := path.with_name("config.json")).is_file():
         sizes = json.loads(config.read_text(encoding="utf-8"))
         shape = replace(shape, **{ours: sizes[name] for ours, name in SIZES.items()})
@@ -59,20 +59,20 @@ class Tokens:
     """A text to train on."""
 
     tokens: list[int]
-    weights: list[float]  # of the loss of each token; 0 in the prompt
-    digits: dict[int, list[float]] = field(default_factory=dict)  # by place of a drawn digit: chances of 0 to 9
+    weights: list[float]  # the weight of each token in the loss (0 in the prompt)
+    digits: dict[int, list[float]] = field(default_factory=dict)  # index of a drawn digit -> probabilities of 0 to 9
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of similar length, padded."""
+    """A batch of rows of similar length, padded to the longest row."""
 
     tokens: Tensor  # (rows, length)
-    places: Tensor  # (trained,) places of the trained tokens in the flattened `tokens[:, 1:]`
-    weights: Tensor  # (trained,) of their losses; they sum to 1
-    drawn: Tensor  # (drawn,) the trained tokens that are drawn digits
-    chances: Tensor  # (drawn, 10) of the digits that they were drawn from
-    size: int  # tokens without padding
+    places: Tensor  # (trained,) indices of the trained tokens in the flattened `tokens[:, 1:]`
+    weights: Tensor  # (trained,) weights of the trained tokens in the loss, which sum to 1
+    drawn: Tensor  # (drawn,) indices in `places` of the tokens that are drawn digits
+    chances: Tensor  # (drawn, 10) the probabilities from which these digits were drawn
+    size: int  # number of tokens, without padding
 
     @classmethod
     def of(cls, rows: Sequence[Tokens]) -> "Batch":
@@ -98,7 +98,7 @@ class Batch:
 
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
-    """Cut `rows` into batches of similar length, longest first, of at most `tokens` tokens with padding."""
+    """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
     left = sorted(rows, key=lambda row: len(row.tokens), reverse=True)
     batches = []
     while left:
@@ -109,8 +109,8 @@ def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
 
 
 def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
-    """Return the weighted mean cross-entropy of the trained tokens. For a drawn digit it is against the chances that it
-    was drawn from, of which one draw is a poor estimate. `digits`: the tokens of 0 to 9."""
+    """Return the weighted mean cross-entropy of the trained tokens. The target of a drawn digit is the distribution
+    from which it was drawn, because a single draw is a noisy target. `digits` has the tokens of 0 to 9."""
     with torch.autocast(batch.tokens.device.type, torch.bfloat16):
         logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
     scores = logits.float().log_softmax(-1)
@@ -129,7 +129,8 @@ def train(
     device: torch.device,
     digits: Tensor | None = None,
 ) -> int:
-    """Train until the schedule's tokens or the batches end; return the steps. `report` gets step, tokens and loss."""
+    """Train until the schedule's tokens or the batches end. Return the number of steps.
+    After each step, `report` gets the step's number, the tokens so far and the loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))
@@ -151,7 +152,7 @@ def train(
 
 
 def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
-    """Train the model in a GGUF file on `rows` and write `out`/model.gguf in float32. Raises UserError."""
+    """Train the model of a GGUF file on `rows`, and write `out`/model.gguf in float32. Raises UserError."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
     with TemporaryDirectory(dir=out) as folder:
@@ -175,7 +176,7 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progres
 
 
 def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:
-    """Yield the batches of each pass in random order. A batch never holds a row twice."""
+    """Yield the batches of each pass in random order. No batch contains a row twice."""
     rng = random.Random(seed)
     for order in orders:
         for begin in range(0, len(order), POOL):

@@ -1,30 +1,30 @@
-"""Estimate the memory of a training before it begins, erring on the safe side. Checked against train.json's
-peak_memory."""
+"""Estimate the memory of a training before the training begins. The estimate tends to be too high.
+It was checked against the field peak_memory of train.json."""
 
 from core.engines.shape import RUNTIME_BYTES, Shape
 
-PROGRAM = 2**30  # bytes of torch, transformers, trl and peft, imported
-STEP_ROWS = 16  # rows between two updates
-AT_ONCE = {"cpu": 2048, "cuda": 8192}  # tokens of a forward pass, padding included
-LONGEST = 16_384  # tokens of a row, if the model's context is longer
-LOGITS = 3 * 512  # tokens whose probabilities trl computes at a time, with the memory for that
-ADAM = 12  # more bytes a trained parameter: gradient and two averages, in float32
+PROGRAM = 2**30  # bytes that importing torch, transformers, trl and peft takes
+STEP_ROWS = 16  # rows in each update of the weights
+AT_ONCE = {"cpu": 2048, "cuda": 8192}  # maximum tokens in a forward pass, with padding
+LONGEST = 16_384  # maximum tokens in a row, even if the model's context is longer
+LOGITS = 3 * 512  # trl computes the logits of 512 tokens at a time, and needs 3 times their memory
+ADAM = 12  # bytes for each trained parameter: the gradient and two averages, in float32
 
 
 def adapted(shape: Shape, rank: int) -> int:
-    """Count the parameters of LoRA of this rank on all linear layers: `rank` times the inputs and outputs of each."""
+    """Count LoRA's parameters on all linear layers: `rank` times the number of inputs and outputs of each layer."""
     wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     attention = 2 * (shape.hidden + wide) + 2 * (shape.hidden + narrow)
     return shape.layers * rank * (attention + 3 * (shape.hidden + shape.intermediate))
 
 
 def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
-    """Estimate the bytes of memory (of the GPU on "cuda") to train LoRA of `rank` (0: all weights), `tokens` at once.
+    """Estimate the bytes of memory to train LoRA of `rank` (0: all weights), with `tokens` tokens in a forward pass.
 
-    On a GPU the weights are bf16, and trained ones float32 too; on a CPU all are float32. Layers keep their inputs,
-    and one at a time is computed again. docs/benchmarks.md has the measurements. A CPU gives back little of the freed
-    memory: 0.3 to 0.45 of the elements of all layers were measured."""
-    # For each token a layer keeps 6 elements of the stream's width, 4 of the heads' and 5 of the MLP's.
+    `device` is "cuda" or "cpu". A GPU stores bf16 weights, and trained weights also in float32. A CPU stores float32.
+    Each layer stores its input, and computes the rest again in the backward pass. docs/benchmarks.md has measurements.
+    A CPU does not reuse all freed memory. In our measurements it held 0.3 to 0.45 of the elements of all layers."""
+    # Elements in a layer for each token: 6 times the hidden size, 4 times the heads' width, 5 times the MLP's width
     layer = 6 * shape.hidden + 4 * shape.heads * shape.head_dim + 5 * shape.intermediate
     trained = adapted(shape, rank) if rank else shape.parameters
     logits = 4 * LOGITS * shape.vocab
@@ -38,5 +38,5 @@ def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
 
 
 def rows_at_once(longest: int, device: str) -> int:
-    """Count the rows of up to `longest` tokens in one forward pass: 1 to STEP_ROWS, a power of two."""
+    """Return the number of rows of up to `longest` tokens in a forward pass: a power of two, at most STEP_ROWS."""
     return 1 << max(1, min(STEP_ROWS, AT_ONCE[device] // longest)).bit_length() - 1

@@ -1,4 +1,4 @@
-"""The embedded model's network: Qwen3's architecture, small, in plain PyTorch, with Hugging Face's names."""
+"""Define the embedded model's network: a small Qwen3 in plain PyTorch, with Hugging Face's parameter names."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from torch.optim.adamw import adamw
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of the network; the defaults are the embedded model's (scripts/embedded/train.py)."""
+    """The sizes of a network. The defaults are the embedded model's sizes (scripts/embedded/train.py)."""
 
     vocab: int
     dim: int = 128
@@ -30,7 +30,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class RMSNorm(nn.RMSNorm):
-    """A norm in the dtype of its input, which under autocast differs from the weight's."""
+    """RMSNorm that computes in the dtype of its input. Under autocast, its weight has another dtype."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
@@ -55,7 +55,7 @@ class Attention(nn.Module):
         k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(per_head).transpose(1, 2)
         grouped = self.shape.kv_heads != self.shape.heads
-        on_cpu = x.device.type == "cpu"  # bf16 attention is slow there
+        on_cpu = x.device.type == "cpu"  # bf16 attention is slow on a CPU
         with torch.autocast(x.device.type, torch.bfloat16, enabled=not on_cpu):
             q, k, v = (t.float() if on_cpu else t.to(v.dtype) for t in (q, k, v))
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
@@ -95,7 +95,7 @@ class Decoder(nn.Module):
 
 
 class Qwen3(nn.Module):
-    """A decoder with tied embeddings."""
+    """A decoder-only language model with tied embeddings."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -103,17 +103,17 @@ class Qwen3(nn.Module):
         self.model = Decoder(shape)
         steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
         angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
-        angles = torch.cat((angles, angles), dim=-1)  # (context, head_dim), both halves equal
+        angles = torch.cat((angles, angles), dim=-1)  # (context, head_dim), with two equal halves
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
-                # Outputs of the residual branches start small, so that depth does not scale up the stream.
+                # Small outputs of the residual branches, so that the residual stream does not grow with depth
                 branch_end = name.endswith(("o_proj.weight", "down_proj.weight"))
                 nn.init.normal_(weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02)
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Return the final hidden states (batch, length, dim) of tokens (batch, length)."""
+        """Return the final hidden states, of shape (batch, length, dim), for `tokens` of shape (batch, length)."""
         length = tokens.shape[1]
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
@@ -125,7 +125,7 @@ class Qwen3(nn.Module):
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximate the nearest semi-orthogonal matrices (count, rows, columns) by Muon's Newton-Schulz."""
+    """Approximate the nearest semi-orthogonal matrices, of shape (count, rows, columns), by Newton-Schulz iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if tall else matrices).bfloat16()
@@ -137,10 +137,10 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon:
-    """Orthogonalised momentum, for matrices only: https://kellerjordan.github.io/posts/muon/ ."""
+    """The optimizer Muon, orthogonalised momentum for matrices: https://kellerjordan.github.io/posts/muon/ ."""
 
     def __init__(self, weights: list[Tensor], momentum: float = 0.95) -> None:
-        alike: dict[torch.Size, list[Tensor]] = {}  # matrices of one shape are stacked
+        alike: dict[torch.Size, list[Tensor]] = {}  # matrices of equal shape are updated together
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
         self.momentum = momentum
@@ -158,7 +158,7 @@ class Muon:
 
 
 class AdamW:
-    """AdamW without decay, by torch.optim's function: its class imports torch's compiler, a second of each start."""
+    """AdamW without weight decay. It calls torch's function, because torch's class takes a second to import."""
 
     def __init__(self, weights: list[Tensor]) -> None:
         self.weights = weights

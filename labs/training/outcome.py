@@ -1,4 +1,4 @@
-"""The options of a training, its progress while it runs, and its outcome."""
+"""Define the options of a training, its progress report and its outcome."""
 
 import math
 import resource
@@ -10,51 +10,51 @@ from typing import SupportsFloat
 
 from core.base.errors import UserError
 
-TELL_SECONDS = 3.0  # between lines of progress
-RECORD = "train.json"  # the outcome, in the folder of a training
-LINE = "training: "  # beginning of a line of progress
+TELL_SECONDS = 3.0  # between progress lines
+RECORD = "train.json"  # the file of the outcome, in the folder `out`
+LINE = "training: "  # how a progress line begins
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a training. `rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: replace `epochs`."""
+    """The options of a training."""
 
     model: Path
     data: Path
     out: Path
     epochs: float = 3.0
-    rate: float = 2e-4
-    lora_rank: int = 16
+    rate: float = 2e-4  # AdamW's peak learning rate
+    lora_rank: int = 16  # 0: train all weights
     seed: int = 0
-    adapter: Path | None = None
-    tokens: int | None = None
+    adapter: Path | None = None  # continue from the matrices in this folder
+    tokens: int | None = None  # the number of tokens to train on, instead of `epochs`
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a training. `left_out`: rows that were too long; `tokens`: of prompts and replies;
-    `trained_tokens`: of replies; `peak_memory`: bytes."""
+    """The outcome of a training."""
 
     rows: int
-    left_out: int
-    tokens: int
-    trained_tokens: int
+    left_out: int  # rows that were too long
+    tokens: int  # in prompts and replies, counted in every pass
+    trained_tokens: int  # in replies
     device: str
-    peak_memory: int
+    peak_memory: int  # bytes
     versions: dict[str, str]
 
 
 def peak_memory() -> int:
-    """Return this process's peak memory in bytes. On Linux, rusage would include the parent's peak."""
+    """Return this process's peak memory in bytes."""
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On Linux, rusage would include the parent's peak.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 @dataclass
 class Progress:
-    """The losses so far, and a line of progress every few seconds."""
+    """The progress of a training. It stores the loss of each step, and prints a line every few seconds."""
 
     losses: list[tuple[int, float]] = field(default_factory=list)
     _steps: int = 0
@@ -66,9 +66,9 @@ class Progress:
         self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
 
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
-        """Record a step: its number, the tokens so far, its loss. Raises UserError if the loss is not finite."""
+        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
-            raise UserError(f"the training diverged: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
+            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower the learning rate (RATE)")
         self.losses.append((seen, loss))
         now = time.monotonic()
         if now - self._printed < TELL_SECONDS and step < self._steps:

@@ -1,4 +1,4 @@
-"""Run a training in a process of its own (scripts/finetune.py, in .venv-train), after checks that need no torch."""
+"""Run a training in a separate process (scripts/finetune.py, in .venv-train), after checks that need no torch."""
 
 import shutil
 import subprocess
@@ -17,30 +17,30 @@ from labs.training import memory, starts
 from labs.training.outcome import LINE, RECORD, Options
 from labs.training.starts import Start
 
-MODULES = ("torch", "trl", "peft")  # what marks an environment that trains
-POLL = 0.1  # seconds between looks at its progress
+MODULES = ("torch", "trl", "peft")  # the modules that an environment for training must have
+POLL = 0.1  # seconds between two checks of the progress
 GB = 1e9
 
 
 def python_of() -> str:
-    """Return the interpreter for training: TRAIN_PYTHON, or the one of .venv-train, which setup.sh keeps up to date.
-    Raises UserError (or setup.sh's SystemExit)."""
+    """Return the path of the Python for training: TRAIN_PYTHON, or else .venv-train's, which setup.sh updates first.
+    Raises UserError if TRAIN_PYTHON lacks a module, and SystemExit if setup.sh fails."""
     if not (named := environment.python("train")):
         set_up("train")
         return str(ROOT / ".venv-train" / "bin" / "python")
-    # An import of the modules would take ten seconds.
+    # Only find the modules. Importing them would take ten seconds.
     program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
     try:
         subprocess.run([named, "-c", program], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        why = f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
+        why = f"TRAIN_PYTHON={named} can't import {', '.join(MODULES)}. Install them there, or unset TRAIN_PYTHON"
         raise UserError(why) from None
     return named
 
 
 def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
-    """Raise UserError unless the model at `weights` can be trained by LoRA of this `rank` (0: all weights) in so many
-    `rounds`. Memory must suffice for samples of `max_tokens`, and the disk of `folder` for the models of all rounds."""
+    """Raise UserError if the model `weights` can't be trained by LoRA of `rank` (0: all weights) for `rounds` rounds.
+    Memory must suffice for samples of `max_tokens` tokens, and the disk of `folder` for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
@@ -48,13 +48,13 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, and {there} has "
-            f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
+            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, but {there} has only "
+            f"{in_words(free)} free. Free some space, train fewer times, or set RESULTS_DIR to a larger disk"
         )
 
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
-    """Compare the estimate of labs/training/memory.py, for the longest possible rows, with the memory."""
+    """Raise UserError if training on the longest possible rows needs more memory than the device has."""
     device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
     room = gpus.memory() if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
@@ -63,22 +63,22 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
         how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
             f"training {start.path.name} ({how}, rows of up to {longest:,} tokens) needs about {need / GB:.1f} GB of "
-            f"{'GPU memory' if device == 'cuda' else 'memory'}, and there are {room / GB:.1f}. Lower MAX_TOKENS, use a "
-            "smaller model" + ("" if start.is_gguf else f", or {instead}")
+            f"{'GPU memory' if device == 'cuda' else 'memory'}, but this machine has {room / GB:.1f} GB. Lower "
+            "MAX_TOKENS, or use a smaller model" + ("" if start.is_gguf else f" or {instead}")
         )
 
 
 def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Train a model; return its train.json. The folder `out` is written whole or not at all, with the log as its
-    neighbour. `say` gets lines of progress. The training ends with this process, however that ends. Raises UserError
-    with the last error and the log."""
+    """Train a model, and return the content of its train.json. The folder `options.out` is written completely, or not
+    at all. The log is next to that folder. `say` gets progress lines. If this process ends, the training ends too.
+    Raises UserError with the training's last error and the path of the log."""
     given = {name: value for name, value in vars(options).items() if name != "out" and value is not None}
     args = [arg for name, value in given.items() for arg in (f"--{name.replace('_', '-')}", str(value))]
     return supervised("finetune.py", args, options.out, RECORD, say)
 
 
 def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run a script of training with these arguments and `--out`, as `train` does; return its `record`."""
+    """Run the training `script` with `args` and `--out`, as `train` does. Return the content of its file `record`."""
     args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, last = out.with_name(f"{out.name}.log"), ""
     make_folder(out.parent)
@@ -90,8 +90,8 @@ def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Ca
                 say(line.rstrip())
             last = line
     if status:
-        killed = "it was killed, most often because the machine's memory ran out" if status == 128 + 9 else ""
-        why = killed or last_words(list(process.tail)).removeprefix("error: ") or "it printed nothing"
+        killed = "it was killed, probably because the machine ran out of memory" if status == 128 + 9 else ""
+        why = killed or last_words(list(process.tail)).removeprefix("error: ") or "it printed no error"
         raise UserError(f"training ended with status {status}: {why}. Its log is {log}")
     found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
     return found

@@ -1,4 +1,4 @@
-"""Read rows to train on, JSON lines in Alpaca's columns, and choose their number and order. Needs no torch."""
+"""Read the rows to train on (JSON lines with Alpaca's columns), and choose their number and order. Needs no torch."""
 
 import random
 from collections.abc import Sequence
@@ -14,41 +14,41 @@ FORM = 'A row is a line such as {"instruction": "â€¦", "input": "", "output": "â
 
 @dataclass(frozen=True)
 class Row:
-    """The user's turn, and the assistant's with its thinking, if any, up to </think>."""
+    """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>."""
 
     prompt: str
     reply: str
 
 
 def read(path: Path) -> list[Row]:
-    """Read the rows of a file. Raises UserError, with the line, for one that can't be trained on."""
+    """Read the rows in `path`. Raises UserError, with the line number, if a row is invalid."""
     rows = []
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
             rows.append(_row(parse_json(line, f"{path} line {number}", FORM), f"{path} line {number}"))
     if not rows:
-        raise UserError(f"{path} holds no rows. {FORM}")
+        raise UserError(f"{path} contains no rows. {FORM}")
     return rows
 
 
 def _row(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
-        raise UserError(f"{where} does not hold an object. {FORM}")
+        raise UserError(f"{where} is not a JSON object. {FORM}")
     texts = [row.get(name, "") for name in ("instruction", "input", "output")]
     for name, text in zip(("instruction", "input", "output"), texts, strict=True):
         if not isinstance(text, str):
-            raise UserError(f"{where}: {name} is no text. {FORM}")
+            raise UserError(f"{where}: {name} is not a string. {FORM}")
         if not text.strip() and name != "input":
             raise UserError(f"{where} has no {name}. {FORM}")
         if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-            raise UserError(f"{where}: {name} holds half a character (\\ud800 to \\udfff), which no tokenizer takes")
+            raise UserError(f"{where}: {name} contains a surrogate (\\ud800 to \\udfff), which tokenizers reject")
     prompt, more, reply = texts
     return Row("\n\n".join(filter(None, (prompt, more))), reply)
 
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
-    """Return the rows to train on (`lengths`: their tokens), in passes over all of them, each in a random order:
-    `epochs` passes, the last one perhaps partial, at least one row; or as many rows as it takes to reach `tokens`."""
+    """Return the indices of the rows to train on, pass by pass, each pass in random order. `lengths` has the tokens of
+    each row. `epochs` is the number of passes (the last may be partial). If `tokens` is set, it replaces `epochs`."""
     rng, count = random.Random(seed), len(lengths)
     left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
     orders: list[list[int]] = []

@@ -1,5 +1,5 @@
-"""Serve weights that are trained, until the next training. Both can't share a GPU's memory, so a run that trains starts
-its own servers: llama.cpp for a GGUF file and without a GPU, else SGLang or vLLM."""
+"""Serve trained weights until the next training. A server and a training do not fit into one GPU, so a run that trains
+starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +17,11 @@ from labs.training.architectures import architecture_of, read_object
 
 @dataclass(frozen=True)
 class Weights:
-    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: of a GGUF file unlike the embedded
-    one."""
+    """The weights of a model: a .gguf file, or a folder in Hugging Face's layout."""
 
     path: Path
-    name: str = ""
-    about: str = ""
+    name: str = ""  # the model's name, if a GGUF file is not the embedded model
+    about: str = ""  # a note about such a model
 
     @property
     def is_gguf(self) -> bool:
@@ -30,22 +29,22 @@ class Weights:
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of the weights."""
+        """The sha256 of the weights, in hex."""
         return weights.sha256(self.path) if self.is_gguf else weights.digest(self.path)
 
 
 def check_is_here() -> None:
-    """Raise UserError if the model is served elsewhere, so its weights can't be changed."""
+    """Raise UserError if the model is on a remote server, whose weights can't be changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this run trains the weights that it serves, and can't change the server at {url}. Unset "
-            f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and name a model here: MODEL=FOLDER"
+            f"this run trains its model, and can't change the weights of the server at {url}. Unset "
+            f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and set MODEL to a folder on this machine"
         )
 
 
 def first() -> Weights:
-    """Return the weights to start from: MODEL, else the embedded model, or QED-Nano on a GPU. Raises UserError if the
-    weights are not on this machine, or another server is in the way."""
+    """Return the weights to start from: MODEL, or else QED-Nano if there is a GPU, or else the embedded model.
+    Raises UserError if the weights are not on this machine, or BASE_URL names a remote server."""
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
@@ -54,50 +53,50 @@ def first() -> Weights:
     environment.check_is_served(environment.card(), engine)
     if named.endswith(".gguf"):
         if not Path(named).is_file():
-            raise UserError(f"MODEL={named} is not there. Give the path of a .gguf file, or a model's folder")
+            raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
         return Weights(Path(named).resolve())
     if named and not Path(named).is_dir() and named != weights.REPO:
         raise UserError(
-            f"MODEL={named} is neither a model's folder nor a .gguf file here. "
+            f"MODEL={named} is neither a folder nor a .gguf file on this machine. "
             f"{weights.how_to_fetch(named) or 'Only models on this machine can be trained'}"
         )
     return Weights(weights.Model.at(named).folder)
 
 
 def is_on_gpu(model: Weights) -> bool:
-    """Return whether a GPU's engine serves the weights."""
+    """Return whether SGLang or vLLM serves `model` on a GPU. Otherwise llama.cpp serves `model`."""
     return not model.is_gguf and gpus.has_gpu()
 
 
 def check(model: Weights) -> None:
-    """Raise UserError if the weights can't be served here: not convertible without a GPU, or the GPU's port is
-    taken."""
+    """Raise UserError if `model` can't be served here. Without a GPU it must be convertible to GGUF. With a GPU the
+    port must be free."""
     if model.is_gguf:
-        return  # ours takes any free port
+        return  # llama.cpp uses any free port
     if not gpus.has_gpu():
-        from labs.training import to_gguf  # takes a while to load
+        from labs.training import to_gguf  # slow to import
 
         config = read_object(model.path / "config.json")
-        architecture_of(config, model.path, "Others are not trained here")
+        architecture_of(config, model.path, "Other models can't be trained here")
         if why := to_gguf.why_not(model.path, config):
             raise UserError(
-                f"{model.path} is a {config['architectures'][0]}, which can be trained here but not served. Without a "
-                f"GPU, llama.cpp serves a converted folder, and {why}. Run this on a GPU, or name another model"
+                f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves it as a GGUF file, "
+                f"but it can't be converted: {why}. Use a GPU, or another model"
             )
         return
     start.gpu_engine().check_model(model.path)
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
-            f"a server answers on port {environment.port()}, whose weights can't be changed from here, and which fills "
-            "the GPU. Stop it: a run that trains starts its own"
+            f"a server already uses port {environment.port()} and the GPU. Stop that server, because a run that "
+            "trains starts its own"
         )
 
 
 @contextmanager
 def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
-    """Serve `model` for the `need` of requests until the block ends; log and converted file are written to `folder`.
-    Raises UserError if the server does not start."""
+    """Serve `model` until the block ends. `need` describes the requests. The log and the converted GGUF file are
+    written to `folder`. Raises UserError if the server does not start."""
     why = "a run that trains serves its own weights"
     if model.is_gguf:
         card = replace(embedded_card(), model=model.name, about=model.about, note=model.about) if model.name else None
@@ -115,8 +114,8 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
 
 
 def converted(model: Weights, folder: Path) -> Path:
-    """Return the GGUF file of a folder's weights, in 16 bits; files of other weights are deleted."""
-    from labs.training import to_gguf  # takes a while to load
+    """Convert a folder's weights to a 16-bit GGUF file, and return its path. Delete the files of earlier weights."""
+    from labs.training import to_gguf  # slow to import
 
     path = folder / f"served-{model.digest[:12]}.gguf"
     if not path.is_file():

@@ -1,5 +1,5 @@
-"""Fine-tune a folder in Hugging Face's layout by trl's SFTTrainer, with peft's LoRA or all weights.
-In bf16 on a GPU, in float32 on a CPU, where equal data, seed and start give equal weights. Imports torch."""
+"""Fine-tune a model in Hugging Face's layout with trl's SFTTrainer. Train all weights, or only peft's LoRA matrices.
+A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start give equal weights. Imports torch."""
 
 import gc
 import json
@@ -35,20 +35,20 @@ from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
 from labs.training.starts import ADAPTER, Start, lora_names, write_base
 
-ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
-CLIP = 1.0  # norm of the gradient
-# Files to copy with the weights; others may be wrong for new weights.
+ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
+CLIP = 1.0  # maximum norm of the gradient
+# Files to copy to the new model. Other files may be wrong for the new weights.
 COPIED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
 )
-SEEDS = 2**32  # as many as numpy takes
+SEEDS = 2**32  # numpy accepts seeds below this
 IGNORED = -100  # the label of a token without loss
 
 
 def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
-    """Train the model `start` on `rows` and write `out`/model, and `out`/adapter if by LoRA. Raises UserError."""
-    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
+    """Train the model `start` on `rows`. Write `out`/model and, for LoRA, `out`/adapter. Raises UserError."""
+    warnings.filterwarnings("ignore", category=FutureWarning)  # trl's warnings about transformers
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
@@ -79,21 +79,21 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         raise UserError(
-            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory is too small for rows of up to {longest:,} "
-            "tokens. Lower MAX_TOKENS, for shorter rows, or LORA_RANK, or end other programs"
-            + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
+            f"the {'GPU' if device == 'cuda' else 'machine'} has too little memory for rows of up to {longest:,} "
+            "tokens. Lower MAX_TOKENS (for shorter rows) or LORA_RANK, or end other programs"
+            + (" on the GPU (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
     del model, trained
-    gc.collect()  # the trainer holds itself, and the model with it
+    gc.collect()  # the trainer has a reference cycle, which would keep the model in memory
     try:
         _write_model(start, weights, lora, tokenizer.token_to_id(chat.end), out / "model")
         if lora:
             (out / "adapter").mkdir()
-            lora.target_modules = sorted(lora.target_modules)  # a set: in another order each time
+            lora.target_modules = sorted(lora.target_modules)  # a set has a random order
             lora.save_pretrained(str(out / "adapter"))
             save_file(weights, out / "adapter" / ADAPTER, metadata={"format": "pt"})
             write_base(out / "adapter", start.path, options.lora_rank)
-    except SafetensorError as error:  # of a full disk too
+    except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
     trained_tokens = sum(len(text.reply) for text in drawn)
@@ -102,8 +102,8 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
 
 
 def _model(start: Start, options: Options, device: str) -> Any:
-    """Load the model, ready to train; for LoRA with new matrices, or the matrices of the adapter to continue from."""
-    # All weights in float32: in bf16 small steps would be rounded away.
+    """Load the model to train. For LoRA, add new matrices, or load the matrices of `options.adapter`."""
+    # If all weights are trained, they are float32, because bf16 would round small steps away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
         start.path,
@@ -123,7 +123,7 @@ def _model(start: Start, options: Options, device: str) -> Any:
 
 
 class Steps(TrainerCallback):
-    """A callback that reports each step's loss. `tokens`: of each step."""
+    """A callback that reports each step's loss. `tokens` has the number of tokens of each step."""
 
     def __init__(self, progress: Progress, tokens: Sequence[int]) -> None:
         self.progress, self.tokens, self.seen = progress, tokens, 0
@@ -137,7 +137,7 @@ class Steps(TrainerCallback):
 def _train(
     model: Any, end: str, tokenizer: Tokenizer, rows: Sequence[Encoded], options: Options, device: str, steps: Steps
 ) -> None:
-    """Train on `rows`, which are in their order. `end`: the token that ends a turn."""
+    """Train on `rows`, in the given order. `end` is the token that ends a turn."""
     at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
         {
@@ -145,10 +145,10 @@ def _train(
             "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
         }
     )
-    with TemporaryDirectory() as folder:  # nothing is kept there
+    with TemporaryDirectory() as folder:  # the trainer needs a folder, but saves nothing
         config = SFTConfig(
             output_dir=folder,
-            dataset_kwargs={"skip_prepare_dataset": True},  # rows are tokens already, in the order of training
+            dataset_kwargs={"skip_prepare_dataset": True},  # the rows are already tokens, in training order
             train_sampling_strategy="sequential",
             max_length=None,
             num_train_epochs=1,
@@ -176,9 +176,9 @@ def _train(
 
 
 def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
-    """Return AdamW and its schedule. `tokens`: of each step."""
+    """Return AdamW and its learning-rate schedule. `tokens` has the number of tokens of each step."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    # Fused on a GPU: else a step takes the weights' memory once more, and all of QED-Nano's don't fit in 80 GB.
+    # Fused on a GPU. Otherwise a step needs a copy of all weights, and training QED-Nano would not fit into 80 GB.
     optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
     schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
     scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
@@ -186,8 +186,8 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, end: int, folder: Path) -> None:
-    """Write the model with new weights (or `lora` added to the old ones), in the files and types of the old one.
-    generation_config.json gets the token that ends a turn, `end`, among the ends of a completion."""
+    """Write the trained model to `folder`, with the file names and tensor types of `start`. `weights` has all new
+    weights, or LoRA's matrices if `lora` is set. Adds `end`, the token that ends a turn, to generation_config.json."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():
@@ -202,7 +202,7 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
         if name.endswith(UNUSED):
             return old
         if not lora:
-            return weights[name if name in weights else "model.embed_tokens.weight"]  # where the two are one
+            return weights[name if name in weights else "model.embed_tokens.weight"]  # tied weights are stored once
         if lora_names(name)[0] not in weights:
             return old
         first, second = (weights[part].float() for part in lora_names(name))

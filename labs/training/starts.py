@@ -1,4 +1,4 @@
-"""Check, before torch is imported, the model to train: a small GGUF file, or a folder with its adapter, if any."""
+"""Check the model to train before torch is imported: a small GGUF file, or a folder with or without an adapter."""
 
 import json
 from dataclasses import dataclass
@@ -15,30 +15,30 @@ from labs.training.architectures import architecture_of, open_gguf, read_object,
 from labs.training.chat import Chat
 from labs.training.to_gguf import CONTEXT, read_tensors
 
-LARGEST_GGUF = 100_000_000  # parameters: a larger one would take one thread days
-TRAINABLE = ("F32", "F16")  # types of tensors of a GGUF file: fewer bits can't store small changes
-ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # an adapter's matrices, and its base
+LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread days
+TRAINABLE = ("F32", "F16")  # allowed types of tensors. Fewer bits can't store small changes
+ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # the matrices of an adapter, and its base model
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A model to train. `longest`: tokens of context; `bytes`: of its weights on the disk."""
+    """A model to train."""
 
     path: Path
     shape: Shape
-    longest: int
-    bytes: int
+    longest: int  # tokens of context
+    bytes: int  # of the weights on the disk
     is_gguf: bool = False
 
 
 def start(model: Path, lora_rank: int) -> Start:
-    """Read the model to train. Raises UserError if it can't be trained, or not with this rank."""
+    """Read the model to train. Raises UserError if the model can't be trained with this `lora_rank`."""
     if model.is_dir():
         return _folder(model)
     if lora_rank:
         raise UserError(
-            f"{model} is a GGUF file, of which all weights are trained: LoRA rank 0, not {lora_rank}. {INSTEAD}"
+            f"{model} is a GGUF file, which needs LoRA rank 0 (all weights are trained), not {lora_rank}. {INSTEAD}"
         )
     about, reader = Gguf.read(model), open_gguf(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
@@ -47,8 +47,8 @@ def start(model: Path, lora_rank: int) -> Start:
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
         has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(
-            f"{model} is {has}, of {shape.parameters / 1e6:,.0f} million parameters. Of GGUF files only a qwen3 in "
-            f"{' or '.join(TRAINABLE)} with tied embeddings and at most {LARGEST_GGUF / 1e6:.0f} million is trained. "
+            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. A GGUF file can be trained if "
+            f"it is qwen3, {' or '.join(TRAINABLE)}, tied, with at most {LARGEST_GGUF / 1e6:.0f} million parameters. "
             f"{INSTEAD}"
         )
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
@@ -56,42 +56,42 @@ def start(model: Path, lora_rank: int) -> Start:
 
 def _folder(folder: Path) -> Start:
     config = read_object(folder / "config.json")
-    architecture = architecture_of(config, folder, "Others are not trained here")
+    architecture = architecture_of(config, folder, "Other models can't be trained here")
     shape = Shape.from_config(folder / "config.json")
     stored = read_tensors(folder, tensor_shapes(shape, architecture))
     _check_tokenizer(folder / "tokenizer.json")
-    Chat.of(folder)  # its template can be used
+    Chat.of(folder)  # raises UserError if the chat template can't be used
     longest = int(config.get("max_position_embeddings", CONTEXT))
     return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()))
 
 
 def _check_tokenizer(path: Path) -> None:
-    """Raise UserError if a text alone has other tokens than after a prompt, for rows are put together from two texts.
-    Byte-level tokenizers have the same; SentencePiece puts a space before a text."""
+    """Raise UserError if the tokens of a reply may depend on its prompt, because the two are encoded separately.
+    With a byte-level tokenizer, the prompt does not change them. SentencePiece, however, puts a space before a text."""
     found = read_object(path).get("pre_tokenizer")
     parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
     level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)
     if level is None or level.get("add_prefix_space", True):
-        raise UserError(f"the tokenizer {path} is not byte-level, or adds spaces. Others are not trained here")
+        raise UserError(f"the tokenizer {path} is not byte-level, or adds spaces. Such models can't be trained here")
 
 
 def check_adapter(adapter: Path, base: Path, rank: int) -> None:
-    """Raise UserError unless finetune.sh wrote the `adapter` for this base and rank."""
+    """Raise UserError if finetune.sh did not write the `adapter` for this base and rank."""
     if read_object(adapter / BASE) != _about(base, rank) or not (adapter / ADAPTER).is_file():
         raise UserError(
             f"the adapter {adapter} does not fit the base {base} and rank {rank} ({BASE} or {ADAPTER} differs or is "
-            "missing). Name one that finetune.sh wrote for them; pickled weights are never read"
+            "missing). Use an adapter that finetune.sh wrote for them. Pickled weights are never read"
         )
 
 
 def lora_names(name: str) -> tuple[str, str]:
-    """Return peft's names of the two matrices that adapt the matrix `name` of the base."""
+    """Return the names that peft gives to the two LoRA matrices of the base's matrix `name`."""
     stem = f"base_model.model.{name.removesuffix('.weight')}"
     return f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
 
 
 def write_base(adapter: Path, base: Path, rank: int) -> None:
-    """Write the digest of an adapter's base, and its rank, into its folder."""
+    """Write the digest of the model `base`, and the rank, into the folder `adapter`."""
     (adapter / BASE).write_text(json.dumps(_about(base, rank)) + "\n", encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
 """Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf.
-No installable package has llama.cpp's own converter, which needs torch. This one works a tensor at a time."""
+llama.cpp's own converter needs torch, and no package contains it. This converter loads one tensor at a time."""
 
 import logging
 import math
@@ -21,19 +21,19 @@ from labs.training import architectures as layout
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
-CONTEXT = 32768  # tokens, if config.json does not say
+CONTEXT = 32768  # tokens, if config.json does not name the length
 INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to `out`, whole or not at all: matrices in `type`, norms float32. Raises
-    UserError."""
+    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, norms float32.
+    Raises UserError."""
     config = layout.read_object(folder / "config.json")
     architecture = layout.architecture_of(config, folder, INSTEAD)
     if why := why_not(folder, config):
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
-        raise UserError(f"{out} must be named .gguf")
+        raise UserError(f"the name {out} must end in .gguf")
     shape = Shape.from_config(folder / "config.json")
     tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
@@ -52,7 +52,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch them again") from None
+        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch it again") from None
     names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
@@ -71,55 +71,55 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
 
 
 def why_not(folder: Path, config: dict[str, Any]) -> str:
-    """Return why a model of a known architecture can't be converted, or "". Raises UserError for damaged files."""
+    """Return why a model of a known architecture can't be converted, or "". Raises UserError if a file is damaged."""
     rope = _rope(config)
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
-        return f"config.json asks for {kind} scaling of positions"
+        return f"config.json sets {kind} scaling of positions"
     path = folder / "tokenizer.json"
     is_known = layout.split_of(layout.read_object(path))
-    return "" if is_known else f"{path} splits text by no rule of {' or '.join(layout.SPLITS)}"
+    return "" if is_known else f"{path} does not split text by the rule {' or '.join(layout.SPLITS)}"
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the scaling of positions. transformers 5 keeps the base among its parameters, older releases do not."""
+    """Return the parameters of rotary positions. Since transformers 5, they include the base."""
     found = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return found if isinstance(found, dict) else {}
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
-    """Open the tensors of all safetensors files in `folder`, unread, in the order of `wanted`. Raises UserError if
-    their names and shapes differ from `wanted`."""
+    """Return the tensors of all safetensors files in `folder`, in the order of `wanted`. Their values are not read yet.
+    Raises UserError if a file is damaged, or the names and shapes differ from `wanted`."""
     found: dict[str, LocalTensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
             tensors = SafetensorsLocal(file).tensors
             end = max((t.data_range.offset + t.data_range.size for t in tensors.values()), default=0)
         except OSError as error:
-            raise UserError(f"{file} can't be read ({error.strerror}). Check its permissions") from None
+            raise UserError(f"{file} can't be read ({error.strerror}). Check the file's permissions") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise UserError(f"{file} is no safetensors file ({error}). Fetch it again") from None
+            raise UserError(f"{file} is not a safetensors file ({error}). Fetch it again") from None
         if file.stat().st_size < end:
-            raise UserError(f"{file} is cut off: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
+            raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
         found |= tensors
     if not found:
-        raise UserError(f"{folder} holds no safetensors, and pickled weights are never read. Fetch or convert it again")
+        raise UserError(f"{folder} has no safetensors files (pickled weights are never read). Fetch it again")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
     layout.check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
     if odd := next((name for name, tensor in found.items() if tensor.dtype not in READ), None):
-        raise UserError(f"{odd} in {folder} is {found[odd].dtype}; only {', '.join(READ)} are read. {INSTEAD}")
+        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, but must have {' or '.join(READ)}. {INSTEAD}")
     return {name: found[name] for name in wanted}
 
 
 def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
-    """Return the type to write a tensor of `shape` in: norms stay exact, rows that are not whole blocks get 16 bits."""
+    """Return the type of a written tensor: `type`, but F32 for norms, and F16 if rows do not divide into blocks."""
     kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
     return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
 
 
 def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
-    """Add a dense model's sizes. `context`: tokens; `eps`: of its norms; `base`: of its rotations."""
+    """Add a dense model's sizes to `writer`: its shape, context in tokens, the norms' epsilon and the rotary base."""
     writer.add_context_length(context)
     writer.add_embedding_length(shape.hidden)
     writer.add_block_count(shape.layers)
@@ -134,13 +134,13 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, b
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
-    """Add byte-level BPE from tokenizer.json, and special tokens and the chat template from their own files."""
+    """Add the byte-level BPE of tokenizer.json. Other files provide the special tokens and the chat template."""
     tokenizer = layout.read_object(folder / "tokenizer.json")
     tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
     tokens |= {i: token["content"] for i, token in added.items()}
     if max(tokens) >= vocab:
-        raise ValueError(f"token {max(tokens)} of a vocab_size of {vocab}")
+        raise ValueError(f"token {max(tokens)} exceeds vocab_size {vocab}")
     special = gguf.SpecialVocab(folder, load_merges=True, n_vocab=vocab)
     if not (special.merges and special.chat_template and "eos" in special.special_token_ids):
         raise UserError(f"{folder} lacks merges, an eos_token or a chat template. Is tokenizer_config.json missing?")
@@ -152,8 +152,8 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
 
 
 def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
-    """Return the type of a token. Control tokens are never shown; user-defined ones (<think>) are. <|…|> is control,
-    whatever its file says."""
+    """Return the type of a token. Replies show user-defined tokens such as <think>, but no control tokens.
+    A token like <|…|> is always a control token, even if tokenizer.json does not mark it as special."""
     if not known:
         return gguf.TokenType.UNUSED
     if added is None:
@@ -163,7 +163,7 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
 
 
 def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write the GGUF file of a Qwen3 at `path` to `out` with other `weights` (by Hugging Face's names), in float32."""
+    """Copy the GGUF file `path` of a Qwen3 to `out` with new `weights` (by Hugging Face's names), in float32."""
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(out, layout.QWEN3.name)
     layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=layout.QWEN3.name)].contents()
@@ -183,10 +183,10 @@ def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF, for llama.cpp.")
-    parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
+    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.")
+    parser.add_argument("folder", type=Path, help="the model: config.json, *.safetensors, tokenizer.json")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
-    parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")
+    parser.add_argument("--type", choices=TYPES, default="q8_0", help="type of the matrices (default: q8_0)")
     signals.Stop()
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():

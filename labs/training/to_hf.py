@@ -1,5 +1,5 @@
 """Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER.
-It works a tensor at a time, without torch. All weights become float32; quantized ones stay as coarse."""
+It loads one tensor at a time, without torch. All weights become float32, but quantized weights gain no precision."""
 
 import json
 import math
@@ -20,14 +20,14 @@ from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training import architectures as layout
 
-INSTEAD = "Fetch the folder that it was made of, in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
+INSTEAD = "Fetch the original model in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
-# Defaults of requests: transformers would decode greedily, or from the 50 likeliest tokens.
+# Sampling defaults. Without them, transformers decodes greedily or samples only the 50 likeliest tokens.
 SAMPLING = {"do_sample": True, "top_k": 0}
 
 
 def convert(path: Path, out: Path) -> None:
-    """Write the model in the GGUF file `path` to the folder `out`, whole or not at all. Raises UserError."""
+    """Write the model of the GGUF file `path` to the folder `out`, or nothing on an error. Raises UserError."""
     reader = layout.open_gguf(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -49,7 +49,7 @@ def convert(path: Path, out: Path) -> None:
         }
         template = about[Keys.Tokenizer.CHAT_TEMPLATE]
     except LookupError as error:
-        raise UserError(f"{path} does not hold {error}. Fetch or convert it again") from None
+        raise UserError(f"{path} lacks the field {error}. Fetch or convert it again") from None
     with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
@@ -59,12 +59,12 @@ def convert(path: Path, out: Path) -> None:
 
 
 def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
-    """Build config.json. Raises UserError for a feature that is not converted, LookupError for a missing field."""
+    """Build config.json. Raises UserError for an unsupported feature, and LookupError for a missing field."""
     for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(layout.SPLITS))):
         if about.get(key) not in known:
-            raise UserError(f"{path} has {key} {about.get(key)}; only {' or '.join(known)} is converted. {INSTEAD}")
+            raise UserError(f"{path} has {key}={about.get(key)}, but must have {' or '.join(known)}. {INSTEAD}")
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
-        raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted. {INSTEAD}")
+        raise UserError(f"{path} sets {scaling} scaling of positions, which can't be converted. {INSTEAD}")
     eos = about[Keys.Tokenizer.EOS_ID]
     return {
         "architectures": [named],
@@ -92,12 +92,12 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
 
 
 def _shortest(value: float) -> float:
-    """Return the shortest decimal of this float32: 1e-06, not 9.999999974752427e-07."""
+    """Return the shortest decimal number that equals `value` in float32, such as 1e-06 for 9.999999974752427e-07."""
     return float(str(np.float32(value)))
 
 
 def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Build tokenizer.json: byte-level BPE, digits split one by one."""
+    """Build tokenizer.json: byte-level BPE in which each digit is a token."""
     tokens, types = about[Keys.Tokenizer.LIST], about[Keys.Tokenizer.TOKEN_TYPE]
     merges = [str(merge).split(" ") for merge in about[Keys.Tokenizer.MERGES]]
     literal = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -132,7 +132,7 @@ def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> di
 
 
 def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: layout.Architecture) -> None:
-    """Write `tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
+    """Write `tensors` as float32 to a safetensors file: the header's length, the header in JSON, and the values."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors.items():

@@ -1,10 +1,10 @@
-// Runs in rounds (STaR): the curve over rounds, the tables of the record, and what a round collected, trace by trace.
+// Draw STaR runs: the curve over the rounds, the tables, and the samples of a round.
 
-const DROPPED = "dropped: ", TRACES = 200; // rows at once; the rest on demand
+const DROPPED = "dropped: ", TRACES = 200; // rows to show at once
 const COLORS = ["right", "wrong", "third", "fourth", "fifth", "sixth"], DASHES = [null, "6 4", "2 3"];
-/** Whether a result holds what a round collected: its members are kept for training, or dropped. */
+/** Return whether a result has the samples of a round. Each sample was kept for training, or dropped. */
 const isCollected = (run) => data.lab.runs.some((of) => Object.values(of.collected).includes(run.number));
-/** Why a sample was dropped; null where it was kept. */
+/** Return the reason why a sample was dropped, or null if it was kept. */
 const droppedFor = (one) => one.notes?.find((note) => note.startsWith(DROPPED))?.slice(DROPPED.length) ?? null;
 const isDropped = (one) => droppedFor(one) != null;
 const fateOf = (one) => (isDropped(one) ? `✗ dropped: ${droppedFor(one)}` : "✓ kept");
@@ -13,7 +13,7 @@ function roundsFigure({ name, runs }) {
   const points = (run, of, words) => run.rounds.filter((each) => each[of]).map((each) => asPoint(each.round, each[of], `${words}, round ${each.round}`));
   const arms = [...new Set(runs.map((run) => run.arm))], several = runs.length > COLORS.length;
   const series = runs.length > 1
-    ? runs.map((run) => { // an arm has its colour and shape, a seed its dashes
+    ? runs.map((run) => { // an arm determines colour and shape, a seed the dashes
       const arm = arms.length > 1 ? arms.indexOf(run.arm) : runs.indexOf(run);
       const seed = arms.length > 1 ? runs.filter((other) => other.arm === run.arm).indexOf(run) : 0;
       return { name: run.label, color: color(COLORS[arm % COLORS.length]), shape: SHAPE_NAMES[(arm + Math.floor(arm / COLORS.length)) % SHAPE_NAMES.length],
@@ -21,18 +21,18 @@ function roundsFigure({ name, runs }) {
     })
     : [{ name: "at temperature 0", color: color("right"), shape: "circle", points: points(runs[0], "accuracy", "at temperature 0") },
       { name: "sampled", color: color("wrong"), shape: "square", dash: "6 4", points: points(runs[0], "sampled", "sampled") }].filter((one) => one.points.length);
-  return figure({ title: `Accuracy over rounds${several ? " at temperature 0; intervals are in the tables" : ", with 95% bands"}`, xLabel: "round", yLabel: "right, %", whole: true, series }, `${name}-rounds`);
+  return figure({ title: `Accuracy over rounds${several ? " at temperature 0 (the tables have the intervals)" : ", with 95% bands"}`, xLabel: "round", yLabel: "right, %", whole: true, series }, `${name}-rounds`);
 }
 
-/** What one run came to, in cards that open its results. */
+/** Return cards with the results of a run: round 0, the best round and the last round. Links open the evaluations. */
 function roundCards(run) {
   const at = (number) => run.rounds.find((each) => each.round === number);
   const card = (name, each, more) => h("div", { class: "card" }, h("span", {}, name), h("strong", {}, percent(each.accuracy.value) + " %"),
     h("span", {}, `[${percent(each.accuracy.low)}, ${percent(each.accuracy.high)}]`, more && ` · ${more}`),
     each.results != null && h("a", { href: opened(each.results) }, `evaluation of round ${each.round}`));
   const first = run.rounds[0], best = at(run.best), last = run.rounds.at(-1);
-  return h("div", { class: "cards" }, card("round 0: before training", first), best !== first && card(`best: round ${best.round}`, best, `${best.gain} on round 0`),
-    last !== first && card(`last${run.complete ? "" : " so far"}: round ${last.round}`, last, `${last.gain} on round 0`));
+  return h("div", { class: "cards" }, card("round 0: before training", first), best !== first && card(`best: round ${best.round}`, best, `${best.gain} since round 0`),
+    last !== first && card(`last${run.complete ? "" : " so far"}: round ${last.round}`, last, `${last.gain} since round 0`));
 }
 
 function roundsView({ lab: rounds }) {
@@ -51,7 +51,7 @@ function roundsView({ lab: rounds }) {
 
 const tracesState = { fate: "all", way: "all" };
 
-/** All that a round collected: a row for each sample, with what became of it. */
+/** Return the table of a round's samples. Each row shows whether the sample was kept. */
 function tracesView(run) {
   const rows = run.problems.flatMap((problem) => problem.steps.flatMap((step, t) => step.members.map((one, i) => ({ problem, step, t, i, one }))));
   const kinds = (of) => rows.reduce((counts, row) => counts.set(of(row), (counts.get(of(row)) || 0) + 1), new Map([["all", rows.length]]));
@@ -73,19 +73,19 @@ function tracesView(run) {
   draw(TRACES);
   return [
     h("h2", {}, `Samples of ${run.name}`),
-    h("p", { class: "quiet" }, "What the round sampled, try by try, and what came of it: kept to train on, or dropped and why. Each opens its text, thinking and prompt."),
+    h("p", { class: "quiet" }, "All samples of the round. Each sample was kept for training, or dropped for a reason. A link opens its text, thinking and prompt."),
     run.head.warnings.map((warning) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), warning)),
     h("div", { class: "bar" }, choice("show", "fate", fates), choice("try", "way", ways), shown),
     scroll("Samples", h("table", { class: "traces" }, h("thead", {}, h("tr", {}, ["problem", "try", "outcome", "answer", "reference", "tokens"].map((name) => h("th", { scope: "col" }, name)))), body)),
     h("p", {}, more),
-    h("h3", {}, "What ran"), facts(run),
+    h("h3", {}, "Configuration"), facts(run),
   ];
 }
 
-/** The problems of a run in rounds, round by round; of several runs, each where it is asked for. */
+/** Return the problems of a run, with a column for each round. If several runs are shown, a click draws the table. */
 function byRounds(runs, isOpen) {
-  const name = `Problems of ${runs[0].name} and the rounds behind it`;
-  const table = () => problemTable(runs, name, "Right at temperature 0, round by round; the problems on which rounds differ come first.");
+  const name = `Problems of ${runs[0].name} in each round`;
+  const table = () => problemTable(runs, name, "Results at temperature 0 in each round. Problems whose results differ come first.");
   if (isOpen) return table();
   const details = h("details", {}, h("summary", {}, name));
   details.addEventListener("toggle", () => details.childElementCount === 1 && details.append(table()));

@@ -170,7 +170,7 @@ def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and
     measured = [{"problem": "WHAT is 3+3", "answer": 6}, {"problem": "What is $4 + 4$?", "answer": 8}]
     (tmp_path / "eval.json").write_text(json.dumps(measured))
     message = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
-    assert "DATA=mine" in message and "EVAL=eval" in message and " 3," in message and "mine.jsonl, line 3." in message
+    assert message.startswith("3 rows of DATA=mine") and "EVAL=eval" in message and "mine.jsonl, line 3" in message
     apart = of(tmp_path, [row for row in rows(30) if row["id"] not in ("p3", "p4")], EVAL=str(tmp_path / "eval.json"))
     assert len(apart.train) == 28 and len(apart.held_out.problems) == 2
 

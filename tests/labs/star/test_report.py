@@ -43,7 +43,7 @@ def test_a_terminal_has_what_fits_and_the_file_has_all(
 ) -> None:
     main(["21_star"])
     whole = capsys.readouterr().out
-    assert "best: round 2; last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
+    assert "best: round 2, last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
     monkeypatch.setenv("COLUMNS", "80")
     main(["21_star"])
     narrow = capsys.readouterr().out
@@ -68,7 +68,7 @@ def test_of_several_runs_a_terminal_has_what_each_came_to(
 def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["21_star", "--markdown"])
     out = capsys.readouterr().out
-    assert "| round | right at t=0 | minus round 0 |" in out and "**seed0: samples dropped, by way and reason**" in out
+    assert "| round | right at t=0 | minus round 0 |" in out and "**seed0: dropped samples" in out
     main(["21_star", "--figures"])
     drawn = [results / "figures" / f"rounds.{ending}" for ending in ("png", "svg")]
     assert capsys.readouterr().out == "".join(f"figure  {path}\n" for path in drawn)
@@ -214,7 +214,7 @@ def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> No
     tables = shown.locator("main table")
     assert tables.count() == 3 and shown.locator("svg.chart polyline").count() == 2
     assert "2best, last" in tables.first.inner_text().replace(" ", "", 1).replace("\n", "")
-    assert "the best round is chosen on these very problems" in shown.inner_text("main")
+    assert "the best round was chosen on the held-out problems" in shown.inner_text("main")
     with shown.expect_download() as saved:
         shown.get_by_role("button", name="SVG of 21_star-rounds").click()
     assert "<polyline" in saved.value.path().read_text()
