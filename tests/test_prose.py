@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.
 PROMPTS = re.compile(
-    r"core/scaffolds/|labs/proofs/(rubric|defence|curate/)|labs/star/(prompts|hints)|scripts/(embedded|lean)/"
+    r"core/scaffolds/|labs/proofs/(rubric|defence|schemes|curate/)|labs/star/(prompts|hints)|scripts/(embedded|lean)/"
 )
 NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}
 WORDS = (
@@ -26,7 +26,8 @@ BEGINNINGS = re.compile(
     r"(What|Those|That|Of|Where|Whether|Why|How|Its|Their|The same|Which|Who|Whose|When|As|By|From)\b"
 )
 VERBS = (ROOT / "tests" / "cases" / "verbs.txt").read_text(encoding="utf-8").split()  # begin docstrings of functions
-LONGEST = 30  # words of a sentence
+LONGEST = 25  # words of a sentence
+SEMICOLON = re.compile(r"\w \w+[a-z)]; [a-z]+ \w")  # in prose, not in CSS
 
 Offence = tuple[str, str]  # the place, and the offence
 
@@ -44,10 +45,10 @@ def files() -> list[Path]:
 def sentences(text: str) -> list[str]:
     """Split text into sentences, without code in backticks, doctests, links and tables."""
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    text = re.sub(r"^\s*(>>>|\.\.\.|\||<).*$", "\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*(>>>|\.\.\.|\||<).*$|^ {4}.* = .*$", "\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"`[^`\n]*`", "x", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
-    parts = re.split(r"(?<=[.!?:])\s+|\n\s*\n|\n\s*[-*#\d]+\.?\s|\n\s*\w+: ", text)
+    parts = re.split(r"(?<=[.!?:])\*{0,2}\s+|\n\s*\n|\n\s*[-*#\d]+\.?\s|\n\s*\w+: ", text)
     return [" ".join(part.split()) for part in parts if part and part.strip()]
 
 
@@ -117,9 +118,11 @@ def found(source: str, path: Path) -> list[Offence]:
         if len(re.findall(r"\bwhat\b", text, re.IGNORECASE)) > 1:
             found.append((f"{where}:{line}", f"more than one 'what': {first}"))
         found += [(f"{where}:{line}", f"long: {part}") for part in sentences(text) if len(part.split()) > LONGEST]
+        found += [(f"{where}:{line}", f"semicolon: {first}")] * bool(SEMICOLON.search(text))
     for line, text in [*messages(tree), *comments(source)]:
         if not PROMPTS.search(where):
             found += [(f"{where}:{line}", f"'{word}' in: {text}") for word in private(text)]
+            found += [(f"{where}:{line}", f"semicolon: {text}")] * bool(SEMICOLON.search(text))
     found += [(f"{where}:{line}", f"name: {name}") for line, name in names(tree) if name in NAMES]
     return found
 
@@ -140,6 +143,7 @@ def test_new_text_of_the_old_kind_is_found() -> None:
         "Those of all problems.",
         "The name of a run, as it stands.",
         f"Return a value {'and more words ' * 12}.",
+        "Return the name of a run; it is short.",
     )
     for text in old:
         assert found(f'def f(told):\n    """{text}"""\n', path), text

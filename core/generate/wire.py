@@ -144,8 +144,8 @@ class Wire:
         return words[:-end] + shown if (end := next(ends, 0)) else words
 
     def is_at_work(self, since: float) -> bool:
-        """Return whether the server is working: it has sent the beginning of a reply that is still unfinished, or holds
-        a request that was sent before `since` (in the event loop's time)."""
+        """Return whether the server is working: it has begun and not ended a reply, or it holds a request that was sent
+        before `since` (in the event loop's time)."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     @property

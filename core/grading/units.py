@@ -8,12 +8,12 @@ from itertools import takewhile
 UNITS = {
     word: names.split()[0]
     for names in (
-        "mm millimeter millimetre; cm centimeter centimetre; dm decimeter decimetre; m meter metre; km kilometer"
-        " kilometre; in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram; kg kilogram; pound lb;"
-        " oz ounce; t ton tonne; ms millisecond; s sec second; min minute; h hr hour; d day; week; month; yr year;"
-        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar USD; cent; euro; yen; rupee; mi/h mph;"
-        " km/h kph kmph; N newton; J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
-    ).split(";")
+        "mm millimeter millimetre|cm centimeter centimetre|dm decimeter decimetre|m meter metre|km kilometer"
+        " kilometre|in inch inches|ft foot feet|yd yard|mi mile|mg milligram|g gram|kg kilogram|pound lb|"
+        " oz ounce|t ton tonne|ms millisecond|s sec second|min minute|h hr hour|d day|week|month|yr year|"
+        " mL ml milliliter millilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen|rupee|mi/h mph|"
+        " km/h kph kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
+    ).split("|")
     for word in names.split()
 }
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}

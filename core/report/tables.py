@@ -351,7 +351,7 @@ def _verification(checked: dict[str, Any]) -> str:
     text = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
     if (within := checked["auc_within"])["n"]:
         spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
-        text += f"; within a problem {spread} (n={within['n']})"
+        text += f". Within a problem: {spread} (n={within['n']})"
     return text
 
 

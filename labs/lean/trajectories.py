@@ -1,7 +1,7 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-A node off the path has no row if its tactic failed, if another node represents its state, or if it ends a proof that
-was not accepted.
+A node off the path has no row if its tactic failed, or if another node represents its state. Nor does the end of a
+proof that was not accepted.
 """
 
 import asyncio

@@ -109,10 +109,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
         ("evaluation", f"{split.held_out.name}, n={len(split.held_out.problems)}"),
     ]
     if split.near:
-        near = (
-            f"{len(split.near):,} training problems (such as {', '.join(split.near[:3])}) share {GRAM} words in a row"
-        )
-        rows.append(("note", f"{near} with a held-out problem. They are kept (docs/star.md)"))
+        near = f"{len(split.near):,} training problems, such as {', '.join(split.near[:3])}, have {GRAM} words in a row"
+        rows.append(("note", f"{near} of a held-out problem. They are kept (docs/star.md)"))
     with session.open(name, config, stop, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, split, opened)

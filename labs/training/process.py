@@ -29,7 +29,7 @@ def python_of() -> str:
         set_up("train")
         return str(ROOT / ".venv-train" / "bin" / "python")
     # Only find the modules. Importing them would take ten seconds.
-    program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
+    program = f"import importlib.util, sys\nsys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
     try:
         subprocess.run([named, "-c", program], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):

@@ -122,13 +122,14 @@ LINES = st.lists(
 
 @given(LINES, TYPES, st.booleans())
 @example("ANSWER\n>", "integer", False)
+@example("answer:7\n", "integer", True)
 def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -> None:
     found = extract(text, kind, truncated)
     lines = final_lines(text)
     assert found.doubt is None or found.doubt in DOUBTS
     assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
-    # A sentence or a heading states what no line does; in a problem of integers its value may be none.
-    is_sentence = found.doubt == "unboxed" or (found.doubt == "not an integer" and not lines and "box" not in text)
+    # A sentence or a heading states what no line does. Other doubts come before "unboxed".
+    is_sentence = found.doubt == "unboxed" or (found.doubt is not None and not lines and "box" not in text)
     if "box" not in text and not is_sentence:
         stating = [
             line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))

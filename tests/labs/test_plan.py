@@ -67,7 +67,7 @@ def test_controls_count_all_arms() -> None:
 def test_a_search_sends_no_more_than_its_nodes() -> None:
     search, _ = work("23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none")
     assert search.requests == (Requests("tactics", 3 * 8 * 4, 200, 64, 16),)
-    assert search.rows[0][1].startswith("24 tactics")
+    assert search.rows[0][1].startswith("at most 24 tactics")
 
 
 def test_graders_and_the_endpoint_are_planned(
