@@ -32,33 +32,16 @@ collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models th
 
 # The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
 LONGEST = (
-    "golden/test_core.py",
-    "labs/test_golden.py",
-    "labs/training/test_convert.py",
-    "labs/lean/test_faults.py",
-    "labs/star/test_star.py",
-    "labs/proofs/curate/test_tools.py",
-    "labs/lean/test_iterate.py",
-    "labs/star/test_faults.py",
-    "labs/star/test_swap.py",
-    "engines/test_fleet.py",
-    "base/test_output.py",
-    "labs/proofs/grade/test_lines.py",
-    "labs/lean/test_baseline.py",
-    "report/test_cli.py",
-    "session/test_run.py",
-    "labs/training/test_loop.py",
-    "report/test_page.py",
-    "labs/training/test_sft.py",
-    "labs/proofs/grade/test_trial.py",
-    "scaffolds/test_resume.py",
-    "engines/test_llamacpp.py",
-    "generate/test_retry.py",
-    "labs/proofs/grade/test_stored.py",
-    "scaffolds/test_proofs.py",
-    "faults/test_wire.py",
-    "engines/test_identity.py",
-)
+    "labs/test_golden.py", "golden/test_core.py", "labs/training/test_convert.py", "labs/star/test_star.py",
+    "engines/test_fleet.py", "engines/test_server.py", "report/test_page.py", "generate/test_retry.py",
+    "labs/lean/test_faults.py", "generate/test_generator.py", "faults/test_wire.py", "labs/star/test_report.py",
+    "labs/proofs/grade/test_slurm.py", "plan/test_plan.py", "grading/test_answers.py", "report/test_cli.py",
+    "labs/endpoint/test_app.py", "labs/star/test_swap.py", "test_wall.py", "scaffolds/test_resume.py",
+    "engines/test_process.py", "labs/lean/test_report.py", "labs/lean/test_session.py", "base/test_output.py",
+    "results/test_results.py", "labs/training/test_loop.py", "labs/proofs/grade/test_lines.py",
+    "engines/test_identity.py", "labs/training/test_process.py", "session/test_run.py", "faults/test_crash.py",
+    "scaffolds/test_bound.py", "problems/test_hub.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

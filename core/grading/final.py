@@ -93,7 +93,7 @@ def says_nothing(value: str) -> bool:
     if inner[:1] + inner[-1:] in _BRACKETS:
         is_slot = inner[0] == "<" and _WORDS.fullmatch(inner[1:-1].strip(_DRESS))
         inner = "" if is_slot else inner[1:-1].strip(_DRESS)
-    return not inner or _SLOT.fullmatch(inner) is not None
+    return not inner.strip("<>=") or _SLOT.fullmatch(inner) is not None
 
 
 def _value(line: "re.Match[str]") -> str:

@@ -29,7 +29,7 @@ def test_a_stored_journal_answers_every_request(case: Case, tmp_path: Path, requ
     check_resumed(case, tmp_path, records=False)
 
 
-@pytest.mark.parametrize("case", parameters(RECORDED, needed))
+@pytest.mark.parametrize("case", resumed(RECORDED, needed))
 def test_stored_records_are_continued(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs_lean(case, request)
     check_resumed(case, tmp_path, records=True)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.grading.boxed import extract
@@ -89,6 +89,7 @@ TEXTS = st.lists(st.sampled_from([*PIECES, " ", "\n", "\n", "\r\n", "\r", "\u202
     st.integers(0, 3),
     st.integers(3, 9),
 )
+@example("$final answer:>", "\n> **Final: 649**\n", 0, 3)
 def test_what_is_kept_states_its_answer_once_and_last(before: str, end: str, least: int, most: int) -> None:
     text = before + end
     checked = check(text, least, most)
