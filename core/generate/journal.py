@@ -11,7 +11,7 @@ a line is incomplete or has a wrong checksum, its request is sent again. The che
 before it, so checking a line needs no parsing. Only the records' keys and offsets are kept in memory.
 
 If prices are known, lines may have a field "paid", in dollars (core/generate/budget.py). Before a request, a line
-without a record reserves its highest possible cost. The completion's line, or another, gives back the rest (negative)."""
+without a record reserves its highest possible cost. The completion's line, or another, gives back the rest as < 0."""
 
 import fcntl
 import hashlib

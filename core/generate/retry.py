@@ -83,7 +83,7 @@ class Asker:
         if self._away is not None:
             return f"server unreachable for {time.monotonic() - self._away:.0f} s (run ends at {AWAY_SECONDS:.0f} s)"
         if self._rates.waiting:
-            return f"rate limit: {self._rates.waiting} requests wait, next in {math.ceil(self._rates.seconds_left)} s"
+            return f"rate limit: {self._rates.waiting} requests wait (pause of {math.ceil(self._rates.seconds_left)} s)"
         return f"retrying {len(self._again)} requests" if self._again else ""
 
     @property
