@@ -82,7 +82,7 @@ class Budget:
 
 class Hold:
     """The payments of one completion, as a context manager. `left` dollars are paid in advance and not used yet.
-    Requests are free without a `budget` or `prices`. If not `may_wait`, a request beyond the budget never waits."""
+    Requests are free without a `budget` or `prices`. If not `may_wait`, a lack of budget raises Spent at once."""
 
     def __init__(self, budget: Budget | None, prices: Prices | None, may_wait: bool = True) -> None:
         self._budget, self._prices, self._may_wait = budget, prices, may_wait

@@ -98,7 +98,7 @@ class Asker:
 
     async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
         """Send a request, retry it after temporary failures, and return the reply. `prompt` identifies its messages.
-        `hold` pays for it (see Hold.pay). Raises Failure if the request fails for good, or UserError to end the run."""
+        `hold` pays for the request. Raises Failure if it fails for good, or UserError to end the run."""
         mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
         since = asyncio.get_running_loop().time()
         try:

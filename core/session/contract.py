@@ -18,8 +18,8 @@ class Contract:
     def asking(self, names: tuple[str | int, ...], seed: int) -> None:
         if seed in self._seeds:
             self._breach(
-                f"asked twice with the names {names}, so both requests have the same seed. Give each request of a "
-                "problem different names"
+                f"asked with the names {names} for the seed of an earlier request. Give each request of a problem "
+                "different names"
             )
         self._seeds.add(seed)
 
@@ -39,7 +39,7 @@ class Contract:
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """Check that there is a population, and that members contain all completions (not checked if `was_cut`)."""
+        """Check that there is a population. Unless `was_cut`, also check that members contain all completions."""
         if not self._members:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:
