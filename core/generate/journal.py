@@ -11,7 +11,7 @@ a line is incomplete or has a wrong checksum, its request is sent again. The che
 before it, so checking a line needs no parsing. Only the records' keys and offsets are kept in memory.
 
 If prices are known, lines may have a field "paid", in dollars (core/generate/budget.py). Before a request, a line
-without a record reserves its highest possible cost. The completion's line, or another, gives back the rest as < 0."""
+without a record reserves its highest possible cost. A later line gives back the rest as a negative amount."""
 
 import fcntl
 import hashlib
@@ -231,7 +231,7 @@ class Journal(Records):
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
-            raise trouble(self.path, error, f"the {len(self)} completions in this folder are saved") from None
+            raise trouble(self.path, error, f"the {len(self)} records in the journals are saved") from None
         self._own.end += len(line)
         self._own.paid += paid
         self._dirty.set()

@@ -25,7 +25,7 @@ _UNPAID = re.compile(
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields that may hold an error's message
 _DEEPEST = 5  # nested levels of an error, or of a message's parts, that are searched
-LEAST_CUT = 200  # prompts that need fewer tokens are not checked, because servers hardly cut them
+LEAST_CUT = 200  # prompts that need fewer tokens are not checked, because servers rarely cut them
 _KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # a part's type -> field of its text
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
@@ -63,7 +63,7 @@ class Failure(Exception):
 
     @property
     def words(self) -> str:
-        """The kind and the reason of the failure. Completions store it, except for overflows and filtered prompts."""
+        """The failure's kind and reason. Completions store this text, except for overflows and filtered prompts."""
         return f"{self.what}{self}"
 
 

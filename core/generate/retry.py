@@ -30,7 +30,7 @@ LONGEST_WAIT = 600.0  # seconds. A longer Retry-After is shortened to this
 THROTTLED_SECONDS = 3600.0  # a rate limit that refuses all requests for longer ends the run
 IDLE_SECONDS = 60.0  # if no request began for longer, the next one first checks that the server is still the same
 # A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the first usable reply, it
-# ends the run if PROMPTS_NEVER different prompts have failed for good. A server that is at work on a reply is spared.
+# ends the run if PROMPTS_NEVER different prompts have failed for good. A server that is at work gets more time.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
 REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
@@ -186,7 +186,7 @@ class Asker:
 
     def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
         """Return the seconds before the next try. `is_silent` is true if no usable reply has come since the first try.
-        Raises UserError if the server was unreachable for too long, or if the last try found no connection."""
+        Raises UserError if the server was unreachable for too long, or was silent up to the last try."""
         wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # spreads the requests that failed at the same time
         if isinstance(failure, Refused):
             return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))
