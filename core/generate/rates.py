@@ -55,7 +55,7 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests, because one sent at `entered` was refused. `wait` is its Retry-After in seconds, or None."""
+        """Pause all requests after one sent at `entered` was refused. `wait` is its Retry-After in seconds, or None."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
         if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave
