@@ -28,7 +28,7 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         scaffold: A scaffold of core/scaffolds.
         namespace: The globals of the experiment's file. Its upper-case names are constants. Arguments NAME=value on
             the command line override them.
-        grader: The grading function. If it asks a model, it uses the run's model, or the model at GRADER_URL.
+        grader: The grading function. If it asks a model, this is GRADER_MODEL (at GRADER_URL) or else the run's model.
 
     Raises:
         SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was stopped.

@@ -1,7 +1,7 @@
 """Define the session of a command: its constants, server, problems, journal, budget and signal handler.
 
 `open` yields a session, and `open_on_problems` the session of a run on a problem set. `Session.each` asks the model
-about many items. The journal stores all completions, so the same command continues after a stop."""
+about many items. The journal stores finished completions, so the same command continues after a stop."""
 
 import asyncio
 import sys
