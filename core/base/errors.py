@@ -1,4 +1,4 @@
-"""Report errors that the user can fix in one line, with exit status 2 and no traceback. Bugs still raise."""
+"""Report errors that the user can fix: one line, exit status 2 or 1, and no traceback. Bugs still raise."""
 
 import atexit
 import gc
@@ -20,7 +20,7 @@ class UserError(Exception):
 
 
 class RunFailed(UserError):
-    """An error that ends a valid command, for example if every completion failed. The exit status is 1."""
+    """An error that ends a valid command, for example if every completion failed. Its exit status is 1."""
 
     status = 1
 
@@ -52,8 +52,8 @@ def foremost(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @contextmanager
 def command() -> Iterator[None]:
-    """Wrap the body of a command. A UserError becomes one line on standard error and exit status 2 (RunFailed: 1).
-    Ctrl-C ends the command with status 130. If its output can no longer be written, the command continues."""
+    """Wrap the body of a command. A UserError (or too many open files) becomes one line on standard error and status 2
+    (RunFailed: 1). Ctrl-C gives status 130. If output can't be written, the command continues (then see _unshown)."""
     atexit.register(gc.freeze)  # saves 0.25 s at exit, because Python then skips a search for reference cycles
     with output.kept() as shown:
         end: SystemExit | None = None
@@ -83,7 +83,7 @@ def _failed(message: str, status: int) -> SystemExit:
 
 
 def _unshown(why: OSError) -> SystemExit:
-    """Return the SystemExit of a command that lost output. Its status is 141 (SIGPIPE) for a closed pipe, else 1."""
+    """Return the SystemExit of a command that lost standard output. The status is 141 for a closed pipe, else 1."""
     if isinstance(why, BrokenPipeError):
         return SystemExit(128 + signal.SIGPIPE)
-    return _failed(f"cannot write standard output ({why.strerror or why}). All results are saved", 1)
+    return _failed(f"cannot write standard output ({why.strerror or why}). All files are saved", 1)

@@ -1,4 +1,4 @@
-"""Write files atomically, choose the results folder, and read text and JSON. Errors are reported in one line."""
+"""Write files atomically, choose the results folder, and read text and JSON. File errors become UserErrors."""
 
 import errno
 import hashlib
@@ -38,7 +38,7 @@ def results_dir() -> Path:
 
 
 def set_up(part: str) -> None:
-    """Run setup.sh to install a `part` of the environment if it is missing. Ends the process if setup.sh fails."""
+    """Run setup.sh, which installs a `part` of the environment if it is missing. If setup.sh fails, end the process."""
     import subprocess  # slow to import
 
     if subprocess.run(["bash", str(ROOT / "setup.sh"), part], check=False).returncode != 0:
@@ -51,8 +51,8 @@ def can_write(folder: Path) -> bool:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replace the file `path` by `content` (bytes, or parts to be joined). After a failure, crash or power cut, the old
-    file is unchanged. Only one process at a time may write a path. Raises UserError."""
+    """Replace the file `path` by `content` (bytes, or parts to be joined). A failure keeps the old file. After a crash
+    or power cut, the file is the old or the new one. Only one process at a time may write a path. Raises UserError."""
     draft = _draft(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # the folder may have been removed since the run began
@@ -78,7 +78,7 @@ def make_folder(path: Path) -> None:
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or removed if the
-    block fails. Raises UserError if `out` exists or the disk lacks the `size` bytes that `what` needs."""
+    block fails. Raises UserError if `out` exists or can't be written, or the disk lacks the `size` bytes of `what`."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():
@@ -119,7 +119,7 @@ def _flush(path: Path) -> None:
 
 
 def open_log(path: Path) -> TextIO:
-    """Open a log file for appending. Only its owner may read it, because servers may print keys. Raises UserError."""
+    """Open a log for appending. Only the owner can read a new log, because servers may print keys. Raises UserError."""
     try:
         return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8")
     except OSError as error:
@@ -137,7 +137,7 @@ def _draft(path: Path) -> Path:
 
 
 def trouble(path: Path, error: OSError, kept: str) -> UserError:
-    """Return the error for the user if `path` cannot be written. `kept` says which work is saved."""
+    """Return the error for the user if `path` cannot be written. `kept` says which work is kept or lost."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Fix that"
     return UserError(f"{path}: {why}, and run the same command again ({kept})")
@@ -150,7 +150,7 @@ def storable(text: str) -> str:
 
 
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a text file. Raises UserError, which names the kind of file (`what`) and the `remedy`."""
+    """Yield the lines of a UTF-8 file of the kind `what`. If it can't be read, raises UserError with the `remedy`."""
     with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:  # Windows editors write a BOM
         yield from file
 
@@ -187,7 +187,7 @@ def read_json(path: Path, what: str, remedy: str) -> Any:
 
 
 def parse_json(text: str, where: str, remedy: str) -> Any:
-    """Return the value of a JSON text. Raises UserError if it is invalid, or contains NaN or Infinity (not JSON)."""
+    """Return the value of a JSON text. Raises UserError if the text is not JSON, which excludes NaN and Infinity."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

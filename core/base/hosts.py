@@ -11,7 +11,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Names:
-    """The host names that a server accepts, as a protection against DNS rebinding. The server listens on `bound`.
+    """The host names that a server accepts, as a protection against DNS rebinding. The server listens on IP `bound`.
     On a loopback address, it accepts localhost, loopback addresses and the names `named`. On other addresses, it also
     accepts all IP addresses and this machine's name. Ports are ignored, because they may be forwarded."""
 

@@ -36,7 +36,7 @@ class Prices:
 
 
 def shown(dollars: float) -> str:
-    """Format dollars as "$12.30" or "$0.0412". Amounts below a cent have three significant digits ("$0.00123")."""
+    """Format dollars as "$12.30" or "$0.0412". Amounts below a cent have at most three significant digits."""
     if dollars == 0 or dollars >= 1:
         return f"${dollars:,.2f}"
     return f"${dollars:.4f}" if dollars >= 0.01 else f"${dollars:.3g}"

@@ -1,4 +1,4 @@
-"""Stop a command by signals. SIGTERM and SIGHUP act like Ctrl-C. Signals that are ignored (nohup) stay ignored."""
+"""Stop a command by signals. A first SIGTERM or SIGHUP acts like Ctrl-C. Ignored signals (nohup) stay ignored."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ def _interrupt() -> None:
 
 class Stop:
     """A signal handler. The first signal raises KeyboardInterrupt, or cancels the task that runs in `cancelling`.
-    A second Ctrl-C ends the process at once with status 130. The journal stays valid, and servers that we started end
-    too. Other second signals are ignored, because timeout, Slurm and terminals often send two signals for one stop."""
+    A later Ctrl-C ends the process at once with status 130. The journal stays valid, and servers that we started end
+    too. Other later signals are ignored, because timeout, Slurm and terminals often send two signals for one stop."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt
@@ -54,8 +54,8 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back signals until the block ends. Outside the main thread, this has no effect. A signal mask would not
-    suffice: another thread (numpy starts some) may receive a signal, and Python handles it in the main thread."""
+    """Hold back STOPS until the block ends, then raise the first one. Outside the main thread, this does nothing. A
+    signal mask would not suffice: another thread (numpy starts some) may receive a signal for the main thread."""
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread
     before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in STOPS if is_main}

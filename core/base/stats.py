@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEVEL = 0.05  # significance level of the tests. All intervals are 95% confidence intervals
-EXACT_UP_TO = 18  # problems. With more problems, DRAWS random sign patterns replace all 2**n patterns
+EXACT_UP_TO = 18  # problems (for p: that differ). With more, DRAWS random sign patterns replace all 2**n patterns
 DRAWS = 40_000
 RESAMPLES = 10_000  # bootstrap samples of the problems
 SEED = 2025
@@ -63,7 +63,7 @@ def mean_by_problem(values: Values) -> Estimate:
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
     Methodology 24). This number is n if each problem is all right or all wrong, and higher if problems are more alike.
     If all samples are right, the interval is one-sided, from 0.05**(1/n) to 1 (rule of three), and likewise if all are
-    wrong. A single problem gives 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
+    wrong. One problem or none gives 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
     means = _problem_means(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
@@ -82,8 +82,8 @@ def paired(a: Values, b: Values) -> Paired:
 
     The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
     as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
-    more differences, random patterns are drawn with a fixed seed. The observed pattern is added to them (Phipson and
-    Smyth 2010).
+    more, random patterns are drawn with a fixed seed, and the observed pattern is added to them (Phipson and Smyth
+    2010). For the interval, patterns are drawn if there are more than EXACT_UP_TO problems.
 
     The interval contains all shifts (assumed mean differences) that the test does not reject. To test a shift, we
     subtract it from the differences. A sign pattern splits the problems into two parts. The pattern is at least as
@@ -106,7 +106,7 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0. Amounts must be >= 0.
+    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0 or missing. Amounts: >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
     of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
@@ -127,7 +127,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
 
     `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with nan if undefined.
     The interval is the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, chapter 13), with RESAMPLES fixed draws. For few problems it is too narrow, and for one it is nan."""
+    Bootstrap, chapter 13), with RESAMPLES fixed draws. For few problems it is too narrow, and below two it is nan."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:
@@ -271,7 +271,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 def _t_quantile(df: int) -> float:
     """Return the 1 - LEVEL / 2 quantile of Student's t (Abramowitz and Stegun 26.7.5).
-    The relative error is at most 1% for df = 2, and otherwise at most 0.1%."""
+    The relative error is at most 1% for df = 2, and otherwise at most 0.2%."""
     if df == 1:
         return math.tan((1 - LEVEL) / 2 * math.pi)
     z = NormalDist().inv_cdf(1 - LEVEL / 2)

@@ -1,9 +1,9 @@
 """Limit the dollars that an experiment spends (MAX_DOLLARS). The journal adds up the payments.
 
-Before a request is sent, the journal stores its highest possible cost. It assumes one token per byte of the prompt, and
-all completion tokens that the request allows. The completion's record gives back the rest. So the payments include the
-requests in flight, even if the run is killed. A reply without usage counts at its highest cost, and so does a failed
-request that the provider may charge. A request that exceeds the budget waits until other requests give money back.
+Before a request is sent, the journal stores its highest possible cost: one token per byte of the prompt, the chat
+template, and all completion tokens that it allows. The completion gives back the rest. So the payments include requests
+in flight, even if the run is killed. A reply without usage counts at its highest cost, and so does a failed request
+that may be charged. A request that exceeds the budget waits for money from other requests, or ends the run.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from core.generate.journal import Journal
 from core.generate.reply import Failure, Reply
 from core.types import Message
 
-# Tokens that a chat template adds at most to a request (some templates add instructions) and to each message.
+# Tokens allowed for the chat template: for a request (some templates add instructions), and for each role or content.
 OF_A_REQUEST, OF_A_MESSAGE = 256, 16
 ROUNDING = 1e-9  # dollars
 
 
 def most_read(messages: Sequence[Message], context: int | None, more: int = 0) -> int:
-    """Return an upper bound on a prompt's tokens: one per byte of `messages`, plus `more`, but at most `context`."""
+    """Return a bound on a prompt's tokens: the bytes of `messages`, the template and `more`, but at most `context`."""
     texts = [text for message in messages for text in message.values()]
     tokens = OF_A_REQUEST + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts) + more
     return min(tokens, context) if context else tokens
@@ -38,7 +38,7 @@ class Budget:
 
     def __init__(self, journal: Journal, limit: float) -> None:
         self._journal, self._limit = journal, limit
-        self.open = 0  # completions that have paid in advance, or wait to pay
+        self.open = 0  # completions in progress, which may pay in advance and give money back
         self.waiting = 0  # requests that wait until other requests give money back
         self._changed = asyncio.Event()
         self._is_over = False
@@ -50,15 +50,15 @@ class Budget:
 
     async def take(self, amount: float, may_wait: bool) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other requests give money back.
-        Raises Spent if no request can give money back, or if not `may_wait`."""
+        Instead of waiting, raises Spent if no request can give money back, another raised Spent, or not `may_wait`."""
         while self._limit and self.spent + amount > self._limit + ROUNDING:
             if self._is_over or not may_wait or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True
                 self.wake()
                 raise Spent(
                     f"MAX_DOLLARS={self._limit:g} does not suffice for another request. {shown(self.spent)} is spent, "
-                    f"and the next request may cost {shown(amount)}. Run the same command with a higher MAX_DOLLARS: "
-                    "finished work is kept"
+                    f"and the next request may cost {shown(amount)} more. Run the same command with a higher "
+                    "MAX_DOLLARS: finished work is kept"
                 )
             self.waiting += 1
             try:
@@ -82,7 +82,7 @@ class Budget:
 
 class Hold:
     """The payments of one completion, as a context manager. `left` dollars are paid in advance and not used yet.
-    Requests are free without a `budget` or `prices`. If not `may_wait`, a request beyond the budget raises Spent."""
+    Requests are free without a `budget` or `prices`. If not `may_wait`, a lack of budget raises Spent at once."""
 
     def __init__(self, budget: Budget | None, prices: Prices | None, may_wait: bool = True) -> None:
         self._budget, self._prices, self._may_wait = budget, prices, may_wait
@@ -110,7 +110,7 @@ class Hold:
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0) -> Reply:
         """Call `send` and return its reply. The request may cost up to `most` dollars. `later` dollars are reserved for
-        a second request. Raises Spent if the budget does not suffice."""
+        a second request. Raises Spent as Budget.take does, and the errors of `send`."""
         if self._budget is None or self._prices is None:
             return await send()
         if (lacking := most + later - self.left) > ROUNDING:

@@ -1,7 +1,7 @@
 """Return the completion of a chat request from the journal, or else from the server.
 
-The Generator splits a reply into thinking and answer. If thinking hits the token limit, the Generator closes it and
-requests the answer. A "Wait" makes a model continue thinking. The Generator also decides how to store a failed request.
+The Generator splits a reply into thinking and answer. If thinking hits the token cap, the Generator can close it and
+request the answer. A "Wait" can make a model continue thinking. The Generator journals a failure only if it is final.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from core.generate.retry import Asker, Over
 from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, Completion, Message, Sampling
 
-STALL_SECONDS = 300.0  # by default, a request without any data for this long is ended
-TRY_TOKENS = 4096  # the token limit of the question that shows whether a server's model thinks before it answers
+STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
+TRY_TOKENS = 4096  # the highest token cap of the trial that shows whether the chat template opens thinking
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
-REASON = 100  # characters. The journal keeps a short reason for an answer that was not forced, and no thinking
+REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
 UNKNOWN = "it is unknown whether this server can continue a message (if it can, set continues = true in its card)"
 
@@ -36,8 +36,8 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     """Return the thinking and the answer of a message.
 
     `reasoning` is the server's reasoning field. A server that does not separate thinking leaves the tags in `content`.
-    Other servers may leak the end of the thinking into `content`. If `cut_while_thinking`, content without tags is
-    thinking, because the chat template opened the tag in the prompt and the token limit stopped the model."""
+    Other servers may leak the end of the thinking into `content`. If `cut_while_thinking` and there is no reasoning,
+    content without tags is thinking: the chat template opened the tag, and the token cap stopped the model."""
     thinking = reasoning or ""
     if "</think>" in content:
         head, content = content.split("</think>", 1)
@@ -55,9 +55,9 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
 class Generator:
     """A client of one server, with a journal. Use it as a context manager.
 
-    At most `limit` requests are in flight. A request fails after `timeout` seconds, or after `stall` seconds without
-    data. The generator calls `on_completion(completion, is_new)` for each completion when it arrives, and `say(line)`
-    for each warning. If the server's card has prices, the `budget` pays for the requests."""
+    At most `limit` requests are in flight. A try fails after `timeout` seconds, or after `stall` seconds without data
+    (see Asker). `on_completion(completion, is_new)` is called for each completion when it arrives, and `say(line)` for
+    each warning or note. If the server's card has prices, the `budget` (if given) pays for the requests."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class Generator:
 
     @property
     def trouble(self) -> str:
-        """The reason why the server does not answer requests now, in a few words, or "" if it answers."""
+        """The present trouble in a few words (the budget, or Asker.trouble), or "" if there is none."""
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
-        """Return a request's journal key. The key omits default values, so old keys survive a new field of Sampling."""
+        """Return a request's journal key, without unsent fields and default values. So old keys survive new fields."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         fields = [self.server.key_fields] if self.server.key_fields else []
@@ -117,14 +117,14 @@ class Generator:
         self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
     ) -> Completion:
         """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
-        first. Raises UserError if the server no longer answers or refuses all requests."""
+        first. Raises UserError to end the run, for example if the server no longer answers or the budget is used up."""
         key = self.key(messages, seed, sampling)
         if found := self._kept(key):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
             field = " (continues = false)" if why == CANNOT else ""
-            raise UserError(f"this request sends the beginning of the answer, but {why}{field}")
+            raise UserError(f"this request sends the beginning of the answer, but {why}{field}. Choose another server")
         try:
             async with self._slots.slot(priority):
                 try:
@@ -132,7 +132,7 @@ class Generator:
                         completion = await self._complete(messages, seed, sampling, hold)
                 except (Over, Spent):
                     if not self._slots.is_closed and (others := self._slots.held - 1):
-                        self._say(f"note: the run ends after {others} more replies. Press Ctrl-C to end it now")
+                        self._say(f"note: the run ends after {others} more completions. Press Ctrl-C to end it now")
                     self._slots.close()
                     raise
         except (Over, Spent):
@@ -169,7 +169,7 @@ class Generator:
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Return the completion, and whether to journal it. Temporary failures are not journaled."""
+        """Return the completion, and whether to journal it. Only final failures are journaled (Failure.is_final)."""
         began = time.monotonic()
         error, is_final = None, True
         cannot = self.server.cannot_continue
@@ -226,7 +226,7 @@ class Generator:
             thinking, answer = "", f"{sampling.opening}{rest}"
             if is_new_turn := rest is None:
                 thinking, answer = reply.reasoning or reply.content, ""
-        # A reply of one token for its probabilities is complete, although the token limit ended it.
+        # A reply of one token for its probabilities is complete, although the token cap ended it.
         finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
         return Completion(
             key,
@@ -244,7 +244,7 @@ class Generator:
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Return whether a truncated reply is thinking without tags, because the chat template contains the first tag.
+        """Return whether a truncated reply is thinking without tags, because the chat template opened the tag.
         The server's card, its chat template or a trial request decides this once, whatever the order of replies."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
         if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):
@@ -257,7 +257,7 @@ class Generator:
         return self._opens
 
     async def _is_seen_thinking(self) -> bool:
-        """Return whether the reply to an easy question closes thinking without opening it.
+        """Return whether the reply to an easy question closes thinking without opening it, or False after a failure.
         The journal stores the raw reply, so that a resumed run decides in the same way."""
         messages: list[Message] = [{"role": "user", "content": MARK}]
         sampling = Sampling(max_tokens=min(TRY_TOKENS, (self.server.context or 2 * TRY_TOKENS) // 2))
@@ -277,8 +277,8 @@ class Generator:
         return bool(closing) and "<think>" not in thinking
 
     async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
-        """Close the thinking that hit the token limit, and request the answer (budget forcing, s1, arXiv 2501.19393).
-        If all of the thinking does not fit the server's context, only its end is sent."""
+        """Close the thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393).
+        If not all of the thinking fits the server's context, only its end is sent. A failure leaves `cut` unforced."""
         thinking = cut.thinking
         if self.server.context:
             characters = sum(len(message["content"]) for message in messages)
@@ -303,8 +303,8 @@ class Generator:
     async def _wait(
         self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
-        """Continue the thinking of `before` with a "Wait". Return the new completion, and whether to journal it.
-        If `before` failed or has used up its token limit, it is returned unchanged."""
+        """Continue the thinking of `before` with a "Wait". Return the new completion, and whether to journal it. Return
+        `before` unchanged if it is at its token cap or may not wait (waits.py). A failed wait sets `not_waited`."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
         if sampling.opening or left < 1 or not may_wait(before):
             return before, False
@@ -347,7 +347,7 @@ class Generator:
         return replace(completion, seconds=round(before.seconds + time.monotonic() - began, 3)), True
 
     def _refusal(self, error: Refused) -> str:
-        """Return the error to record for a refused request. Raises UserError if every request would be refused."""
+        """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
         if error.status in (401, 403):
             raise UserError(f"the server at {self.server.base_url} refuses the key. {self.server.key.remedy}")
         if error.status == 404:
@@ -367,7 +367,7 @@ def _reason(failure: Failure) -> str:
 
 
 def _summed(completion: Completion, reply: Reply) -> Completion:
-    """Add the tokens of a `reply` that continues `completion`. If either count is unknown, the sums are 0."""
+    """Add the tokens of a `reply` that continues `completion`. If a prompt's count is unknown, all sums are 0."""
     is_counted = bool(completion.prompt_tokens and reply.prompt_tokens)
     return replace(
         completion,

@@ -6,12 +6,12 @@ So a stopped run continues, and a run with T=10 reuses the first 5 steps of a ru
 its folder, so RSA reuses the baseline's samples as step 0. If several journals contain a key, the run's own journal
 has priority, then the last file by name.
 
-A line is written when its completion arrives (it survives kill -9), and is on the disk within SYNC_SECONDS. If a line
-is incomplete or has a wrong checksum, its request is sent again. The checksum ends the line and covers all bytes before
-it, so checking a line needs no parsing. Only the offsets of the records are kept in memory.
+A line is written when its completion arrives, and then survives kill -9. It is on the disk about SYNC_SECONDS later. If
+a line is incomplete or has a wrong checksum, its request is sent again. The checksum ends the line and covers all bytes
+before it, so checking a line needs no parsing. Only the records' keys and offsets are kept in memory.
 
-If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). Before each request, a line with
-only this field stores the highest possible cost. The completion's record gives back the rest, as a negative amount."""
+If prices are known, lines may have a field "paid", in dollars (core/generate/budget.py). Before a request, a line
+without a record reserves its highest possible cost. A later line gives back the rest as a negative amount."""
 
 import fcntl
 import hashlib
@@ -68,7 +68,7 @@ class _File:
             raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix or move the file") from None
         self.places: dict[int, int] = {}  # key -> offset of its record
         self.end = 0  # the offset after the last complete line
-        self.damaged: list[int] = []  # numbers of unreadable lines
+        self.damaged: list[int] = []  # numbers of unreadable lines, counted from the beginning of a scan
         self.paid = 0.0  # dollars
         self.scan()
 
@@ -111,7 +111,7 @@ class Records:
         return None if found is None else found.completion
 
     def record(self, key: str) -> Record | None:
-        """Return the record with this `key`, or None if there is none or it is damaged."""
+        """Return the record with this `key`, or None if it is missing, damaged or no completion (see `doubted`)."""
         number = int(key, 16)
         for file in reversed(self._files):
             if (offset := file.places.get(number)) is not None:
@@ -158,8 +158,8 @@ class Archive(Records):
 
 
 class Journal(Records):
-    """The journal in the file `path`. Use it as a context manager. Only one process at a time may write to it.
-    If `is_private`, only the file's owner may read it."""
+    """The journal in the file `path`, which also looks up records in the folder's other journals. Use it as a context
+    manager. Only one process at a time may write to it. If `is_private`, only its owner may read a new file."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__()
@@ -205,18 +205,18 @@ class Journal(Records):
 
     def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
         """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
-        Raises UserError if the disk is full. Then the journal contains only the earlier records."""
+        Raises UserError if writing fails. Then the journal contains only the earlier records."""
         place = self._own.end
         self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
         self._own.places[int(key, 16)] = place
 
     def pay(self, amount: float) -> None:
-        """Append a payment in dollars. A negative payment gives money back. Raises UserError if the disk is full."""
+        """Append a payment in dollars. A negative payment gives money back. Raises UserError if writing fails."""
         self._append({}, amount)
 
     @property
     def paid(self) -> float:
-        """The sum of all payments in this journal, in dollars."""
+        """The sum of all payments in this journal's own file, in dollars."""
         return self._own.paid
 
     def _append(self, record: dict[str, Any], paid: float) -> None:
@@ -231,13 +231,13 @@ class Journal(Records):
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
-            raise trouble(self.path, error, f"the {len(self)} completions so far are saved") from None
+            raise trouble(self.path, error, f"the {len(self)} records in the journals are saved") from None
         self._own.end += len(line)
         self._own.paid += paid
         self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
-        """Return whether the record of `key` existed before this journal was opened."""
+        """Return whether the record of `key` is older than this session, or in another journal."""
         return self._own.places.get(int(key, 16), -1) < self._first
 
     def _put_back(self) -> None:

@@ -12,7 +12,7 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._free = limit  # while requests wait, this is 0
+        self._free = limit  # while requests wait and the queue is open, this is 0
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._turns = count()
         self.is_closed = False
@@ -38,7 +38,7 @@ class Slots:
             self._release()
 
     def _release(self) -> None:
-        """Hand the slot to the next waiter that was not cancelled, or count it as free."""
+        """Hand the slot to the next waiter that was not cancelled. Without one, or after `close`, count it as free."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():

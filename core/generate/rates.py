@@ -1,7 +1,7 @@
 """Pause all requests after a rate limit's refusal (status 429), and then keep fewer requests in flight.
 
-Each request calls `enter` before it is sent, and waits there. We measured aiolimiter and do not use it: it ignores
-refusals, and lets twice the limit through in the first minute.
+Each request calls `enter` before it is sent, and waits there if necessary. We measured aiolimiter and do not use it: it
+ignores refusals, and lets twice the limit through in the first minute.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ class Rates:
     """The rate limit of one server. `pause(round, wait)` returns the seconds to pause after a refusal. `wait` is the
     server's Retry-After (or None), and `round` counts the pauses since the last reply, from 0.
 
-    Each refusal lowers the limit of requests in flight by one, but one wave of refusals at most halves it. Each reply
-    raises this limit by one."""
+    A wave's first refusal lowers the limit to the requests in flight. Each refusal lowers it by one, but a wave at most
+    halves it, and it stays at least LEAST. Each reply raises the limit by one."""
 
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause
@@ -55,7 +55,7 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests. A request sent at time `entered` was refused with a Retry-After of `wait` seconds."""
+        """Pause all requests after one sent at `entered` was refused. `wait` is its Retry-After in seconds, or None."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
         if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave

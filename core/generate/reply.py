@@ -25,7 +25,7 @@ _UNPAID = re.compile(
 _FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # fields that may hold an error's message
 _DEEPEST = 5  # nested levels of an error, or of a message's parts, that are searched
-LEAST_CUT = 200  # tokens. No server cuts a shorter prompt
+LEAST_CUT = 200  # prompts that need fewer tokens are not checked, because servers rarely cut them
 _KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # a part's type -> field of its text
 _WORD = re.compile(r"[^\W\d_]+|\d+")
 
@@ -41,12 +41,12 @@ class Reply:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
-    logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
-    logprob: float | None = None  # the sum of all tokens' natural log-probabilities, or None if one is missing
+    logprobs: dict[str, float]  # alternative for the first token -> natural log-probability
+    logprob: float | None = None  # the sum of the tokens' natural log-probabilities, or None if unknown (see _logprob)
 
     @property
     def counted(self) -> Counted:
-        """The prompt, cached and completion tokens. A prompt or a text has tokens, so a count of 0 becomes None."""
+        """The prompt, cached and completion tokens. A 0 becomes None, except for cached tokens and an empty reply."""
         is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
         completion = self.completion_tokens if self.completion_tokens or is_silent else None
         return self.prompt_tokens or None, self.cached_tokens, completion
@@ -55,38 +55,38 @@ class Reply:
 class Failure(Exception):
     """A request without a usable reply. The error's text is the reason."""
 
-    is_free = False  # the provider can't charge for it: it was refused before any token, or never arrived
-    may_pass = True  # a retry may help
+    is_free = False  # True if the provider can't charge: the request was refused before any token, or never arrived
+    may_pass = True  # whether a retry may help
     tries = math.inf  # after so many failures of this kind, the request is given up
-    is_final = False  # this request can never succeed, so the journal stores its failure
+    is_final = False  # whether the request can never succeed, so that the journal stores its failure
     what = ""  # the beginning of `words`
 
     @property
     def words(self) -> str:
-        """The error message that the completion stores."""
+        """The failure's kind and reason. Completions store this text, except for overflows and filtered prompts."""
         return f"{self.what}{self}"
 
 
 class Lost(Failure):
-    """A connection that was refused, or that ended before the reply was complete."""
+    """A connection that could not be opened, or that ended before the reply was complete."""
 
     what = "no connection: "
 
 
 class Malformed(Failure):
-    """A response with status 200 that is not a complete chat completion."""
+    """A response without an error that is not a complete chat completion, or a redirect that can't be followed."""
 
     what = "the server's response is not a chat completion: "
 
 
 class Oversized(Failure):
-    """A reply with more bytes than its token limit allows. The rest was not read."""
+    """A reply with more bytes than its token cap allows. The rest was not read."""
 
     may_pass = False
 
 
 class Stalled(Failure):
-    """A request that received no data for too long. Each retry waits twice as long."""
+    """A request that received no data for too long. After each such failure, the next try waits twice as long."""
 
     tries = 3
 
@@ -98,8 +98,8 @@ class Overtime(Failure):
 
 
 class Refused(Failure):
-    """An error response. Its text is the server's message on one line. `wait` is its Retry-After in seconds.
-    `body` is text or JSON. `is_within` means that the error ended a reply whose tokens the provider may charge."""
+    """An error response. Its text is the server's message on one line. `wait` is its Retry-After in seconds, or None.
+    `body` is text or JSON. `is_within` means an error within a response of status 2xx, which may be charged."""
 
     def __init__(self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> None:
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
@@ -122,7 +122,7 @@ class Refused(Failure):
 
     @property
     def is_filtered(self) -> bool:
-        """True if the server's content filter refuses the prompt."""
+        """True if the error mentions a content filter, content policy or moderation."""
         return bool(_FILTERED.search(self._all))
 
 
@@ -132,7 +132,7 @@ class _Message:
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
-    tokens: list[Any] = field(default_factory=list)  # each with its probability
+    tokens: list[Any] = field(default_factory=list)  # each with its log-probability
     usage: Any = None
     model: Any = None
 
@@ -210,7 +210,7 @@ def _json(text: str) -> Any:
 
 
 def reply_from(found: dict[str, Any]) -> Reply:
-    """Return the reply in the JSON object of a chat completion. Raises Malformed if the object contains no reply."""
+    """Return the reply in the JSON object of a chat completion. Raises Malformed if it has no complete reply."""
     choices = found.get("choices")
     choice = _first(choices) or choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -244,8 +244,8 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server cut these `messages`. If it did, it counts fewer prompt tokens than 80% of the words,
-    or fewer than one per 256 characters. Tokens of common tokenizers are rarely longer."""
+    """Return whether the server seems to have cut these `messages`: it counts fewer prompt tokens than 80% of words,
+    or than one per 256 characters. Tokens of common tokenizers are rarely longer. Prompts below LEAST_CUT pass."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
@@ -317,11 +317,11 @@ def _logprobs(tokens: list[Any]) -> dict[str, float]:
 
 
 def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
-    """Return the sum of all log-probabilities, or None if fewer `tokens` are listed than the server `counted`.
+    """Return the sum of all log-probabilities, or None if `tokens` are unreadable or fewer than `counted` (0: unknown).
 
-    For a character of several tokens, llama.cpp lists only the last token's probability. It omits the token with the
-    stop text. So one token may be missing at the end if the listed tokens end like `text`. But the last listed token
-    must not be "", which ends a message. `counted` is 0 if unknown."""
+    For a character of several tokens, llama.cpp lists only the last token's probability. It also omits the token with
+    the stop text. So one token may be missing if `finish` is "stop" and the listed tokens end like `text`. But a last
+    token "" is the end of the message. Then the missing token is inside the message, and the result is None."""
     try:
         given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
         total = math.fsum(logprob for _, logprob in given)

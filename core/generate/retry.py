@@ -1,8 +1,8 @@
 """Retry failed requests, and end the run if the server no longer answers.
 
-A failed request is retried for about two minutes. The run ends if the server is unreachable for two minutes, or sends
-no usable reply for ten minutes. If the server has never sent a usable reply, the run ends sooner. If other prompts
-still succeed, a failed prompt does not end the run. A rate limit pauses all requests.
+A temporary failure is retried, usually for about two minutes. The run ends if the server is unreachable for that long.
+It also ends if a request fails for good after ten minutes without a usable reply, or sooner if there never was one. If
+other prompts still succeed, a failed prompt does not end the run. A rate limit pauses all requests.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Rep
 if TYPE_CHECKING:
     from core.generate.wire import Wire
 
-RETRIES = 8  # after pauses of 0.5, 1, 2 … 64 s
+RETRIES = 8  # after pauses of about 0.5, 1, 2 … 64 s, or longer if the server asks for it
 AWAY_SECONDS = 128.0  # a server that is unreachable for longer ends the run
 LONGEST_WAIT = 600.0  # seconds. A longer Retry-After is shortened to this
 THROTTLED_SECONDS = 3600.0  # a rate limit that refuses all requests for longer ends the run
-IDLE_SECONDS = 60.0  # after a pause this long, the next request first checks that the server is still the same
-# A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the first usable reply,
-# the run ends when PROMPTS_NEVER different prompts have failed for good.
+IDLE_SECONDS = 60.0  # if no request began for longer, the next one first checks that the server is still the same
+# A request that fails for good ends the run if no reply was usable for SECONDS_SINCE. Before the first usable reply, it
+# ends the run if PROMPTS_NEVER different prompts have failed for good. A server that is at work gets more time.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
-REASON = 60  # the progress bar shows so many characters of a failure
+REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
 
 
@@ -42,7 +42,7 @@ class Over(RunFailed):
 
 class Asker:
     """A client that retries requests, with at most `limit` in flight. Use it as a context manager. A try fails after
-    `timeout` seconds, or after `stall` seconds without data. `say` shows a line to the user."""
+    `timeout` seconds, or `stall` seconds without data (doubled after each stall). `say` shows a line to the user."""
 
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
@@ -53,7 +53,7 @@ class Asker:
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
         self._usable_at: float | None = None  # the time of the last usable reply
         self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
-        self._asked = time.monotonic()  # the time of the last request
+        self._asked = time.monotonic()  # the time of the last try of any request
         self._names: set[str] = set()  # names of the model in the server's replies
         self._doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
@@ -79,16 +79,16 @@ class Asker:
 
     @property
     def trouble(self) -> str:
-        """The reason why the server does not answer requests now, in a few words, or "" if it answers."""
+        """The present trouble in a few words (server unreachable, rate limit or retries), or "" if there is none."""
         if self._away is not None:
-            return f"server unreachable for {time.monotonic() - self._away:.0f} s (at most {AWAY_SECONDS:.0f} s)"
+            return f"server unreachable for {time.monotonic() - self._away:.0f} s (run ends at {AWAY_SECONDS:.0f} s)"
         if self._rates.waiting:
-            return f"rate limit: {self._rates.waiting} requests wait, next in {math.ceil(self._rates.seconds_left)} s"
+            return f"rate limit: {self._rates.waiting} requests wait (pause of {math.ceil(self._rates.seconds_left)} s)"
         return f"retrying {len(self._again)} requests" if self._again else ""
 
     @property
     def reason(self) -> str:
-        """The newest failure of the requests that are being retried, or "" if there are none."""
+        """The last failure of the request whose retries began last, or "" if no request is being retried."""
         return next(reversed(self._again.values())) if self._again else ""
 
     @property
@@ -97,8 +97,8 @@ class Asker:
         return self._usable_at is not None
 
     async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
-        """Send a request, retry it if it fails, and return the reply. `prompt` identifies its messages, and `hold` pays
-        for it (see Hold.pay). Raises Failure after the last try, and Over, RunFailed or UserError to end the run."""
+        """Send a request, retry it after temporary failures, and return the reply. `prompt` identifies its messages.
+        `hold` pays for the request. Raises Failure if it fails for good, or UserError to end the run."""
         mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
         since = asyncio.get_running_loop().time()
         try:
@@ -127,7 +127,7 @@ class Asker:
             self._again.pop(mine, None)
 
     async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
-        """Wait until the rate limit allows a request, then send it. Raises Failure."""
+        """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere for a redirect."""
         entered = await self._rates.enter()
         try:
             reply = await self._wire.exchange(body, patience, self._timeout)
@@ -141,7 +141,7 @@ class Asker:
         return reply
 
     async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
-        """Note a usable reply. If the reply names another model than earlier replies, check the server again."""
+        """Note a usable reply. Check the server if its reply names a new model. Warn once if it cuts prompts."""
         if reply.model not in self._names:
             if self._names:
                 self._doubted = True
@@ -152,13 +152,13 @@ class Asker:
         if not self._has_warned and is_cut(reply, body["messages"]):
             self._has_warned = True
             self._say(
-                f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a prompt "
-                "with more words. The server cuts long prompts, or does not count cached tokens. Start it with a "
+                f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a much "
+                "longer prompt. The server cuts long prompts, or does not count cached tokens. Start it with a "
                 "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
     def _heard(self, failure: Failure) -> None:
-        """Note a failure. Raises Over if quota is used up, and UserError if a server that we started has ended."""
+        """Note a failure. Raises Over if quota or credit is used up, and UserError if our own server has ended."""
         if isinstance(failure, Lost):
             self._doubted = True
             if why := self.server.failure():
@@ -186,7 +186,7 @@ class Asker:
 
     def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
         """Return the seconds before the next try. `is_silent` is true if no usable reply has come since the first try.
-        Raises UserError if the server was unreachable for too long."""
+        Raises UserError if the server was unreachable for too long, or was silent up to the last try."""
         wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # spreads the requests that failed at the same time
         if isinstance(failure, Refused):
             return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))
@@ -201,7 +201,7 @@ class Asker:
         return wait
 
     def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
-        """Note that a request has failed for good. Raises RunFailed if the server sends no usable replies."""
+        """Note that the request begun at `since` failed for good. Raises RunFailed to end the run (SECONDS_SINCE)."""
         self._failed.add(prompt)
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
@@ -214,8 +214,8 @@ class Asker:
             )
 
     async def _check(self) -> None:
-        """Check, after a lost connection or a pause, that the server is still the same as at the run's beginning.
-        Raises UserError if the server has another model now, and Lost if the server does not answer."""
+        """Check that the server has not changed, after a lost connection, a pause or a new name of the model.
+        Raises UserError for another engine, other weights or an unusable server, and Lost if nothing answers."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()
         if not self._doubted:
@@ -241,7 +241,7 @@ class Asker:
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Return the seconds to pause for a rate limit. The pause is at least `wait`, and grows with each `round`."""
+    """Return the seconds to pause: `wait`, or longer as `round` grows, but at most LONGEST_WAIT."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 

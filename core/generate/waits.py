@@ -1,7 +1,7 @@
-"""Make a model continue its thinking with a "Wait" (s1, arXiv 2501.19393), if its token limit is not used up.
+"""Make a model continue its thinking with a "Wait" (s1, arXiv 2501.19393), if its token cap is not used up.
 
 The authors suppress the token that ends thinking. A chat server shows the end of thinking only together with an answer.
-So this answer is stored as the answer before the wait, and a second request contains the thinking without its end.
+So this answer is stored as the answer before the wait, and a second request has the thinking without its closing tag.
 """
 
 from core.engines.server import untagged
@@ -19,7 +19,7 @@ def may_wait(completion: Completion) -> bool:
 
 
 def opened(thinking: str, word: str) -> str:
-    """Return the thinking so far, followed by the `word` in a new paragraph. The model continues after the word."""
+    """Return the thinking so far without tags, then the `word` as a new paragraph. The model continues after it."""
     return f"{untagged(thinking)}\n\n{word}"
 
 

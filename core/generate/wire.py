@@ -1,8 +1,8 @@
 """Send chat requests over HTTP, read the replies, and end requests that stall.
 
-This module uses aiohttp, because the openai client needs twice the CPU time (benchmarks/client_cost.py). Replies are
-streamed, because only a stream shows that the server works on a request. A watchdog ends requests that receive no data
-for too long. A request may wait in the server's queue, unless the server answers requests that were sent much later.
+This module uses aiohttp, because the openai client needs about three times the CPU time (benchmarks/client_cost.py).
+Replies are streamed if the card allows it, because only a stream shows that the server works on a request. A watchdog
+ends requests without data for too long. A request may wait longer in the queue, unless much later requests overtake it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overt
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (llama.cpp: after 5 s), so that no request is lost
-BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its limit, and ROOM bytes more
+BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
 REDIRECTS = 3
 SHORTEST_KEY = 8  # characters. A shorter key is not hidden in messages, because it may be an ordinary word
@@ -50,7 +50,7 @@ class _Flight:
 
 class Wire:
     """Up to `limit` connections to a server and its replicas. Use it as a context manager. Each request goes to the
-    least busy replica. Raises UserError if the system does not allow so many connections."""
+    least busy address. Raises UserError if the system does not allow so many connections."""
 
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
@@ -78,7 +78,7 @@ class Wire:
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
         """Send `body`, the JSON object of a chat request, and return the reply. The request fails after `limit`
-        seconds, or `patience` seconds without data. Raises Failure, and Elsewhere for a redirect to another server."""
+        seconds, or `patience` seconds without data (_is_silent). Raises Failure, or Elsewhere for another server."""
         content = json.dumps(body).encode()
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         most = ROOM + len(content) + BYTES * cap  # some servers repeat the request in the reply
@@ -106,7 +106,7 @@ class Wire:
 
     @asynccontextmanager
     async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, follow redirects to the same server, and yield the response. Raises Refused for an error."""
+        """Send a request, follow redirects to the same server, and yield the response. Raises as `exchange` does."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(REDIRECTS):
             async with self._session.post(url, data=content, allow_redirects=False) as response:
@@ -161,7 +161,7 @@ class Wire:
         """Yield the parts of a response's body, and note their times. Raises Oversized after `most` bytes."""
         async for part in response.content.iter_any():
             if (most := most - len(part)) < 0:
-                raise Oversized("the reply is larger than its token limit allows, and was cut off")
+                raise Oversized("the reply is larger than its token cap allows, and was cut off")
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")
@@ -208,7 +208,7 @@ def _proxy(address: str) -> str | None:
 
 
 def _why_lost(error: aiohttp.ClientError) -> str:
-    """Return the system's error message if there is one. aiohttp's own message mentions TLS even without TLS."""
+    """Return the system's error message, or else aiohttp's. Its message for a failed connection always mentions TLS."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(abs(error.os_error.errno)).lower()
     return one_line(str(error), LONGEST_WORDS) or type(error).__name__

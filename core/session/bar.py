@@ -1,6 +1,6 @@
 """Show the progress of a run: a bar on a terminal every second, or a line in a log file every ten seconds.
 
-A timer draws it, because an hour may pass without a completion, for example if the server is unreachable."""
+A timer draws it, because an hour may pass without a completion, for example because of a rate limit."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ class Bar:
         self._parts: Callable[[], Sequence[str]] = list
         self._drawn: Any = None  # the bar of tqdm, only on a terminal
         self._stage = ""
-        self._is_shown = False  # whether the log file shows the current state
+        self._is_shown = False  # whether the log file shows the latest completion
         self._is_over = False
 
     def __enter__(self) -> "Bar":
@@ -70,7 +70,7 @@ class Bar:
 
     @asynccontextmanager
     async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
-        """Draw the bar while the block runs, with the text `accuracy()` and the name of this `stage`."""
+        """Draw the bar while the block runs, with the text `accuracy()` and the name of this `stage`, if any."""
         self._parts, self._stage = lambda: self._so_far(generator, accuracy()), stage
         heart = asyncio.create_task(self._beat())
         try:

@@ -11,7 +11,8 @@ ROOM = 1024  # tokens of the context that are reserved for the prompt
 
 
 def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") -> None:
-    """Raise UserError if the experiment `name`, whose grader accepts `wanted`, can't use the `chosen` problems."""
+    """Raise UserError if the experiment `name` can't use the `chosen` problems. Its grader accepts the kind `wanted`.
+    Its scaffold accepts proofs if `instead` is "". Otherwise `instead` names a scaffold that does."""
     if chosen.asks_for_proofs and wanted == ANSWERS:
         raise UserError(
             f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs "
@@ -36,12 +37,12 @@ def check_prices(card: Card, model: str, config: Paid) -> None:
     where = f"the card {card.name} of {model} has no table [price]" if card.name else f"{model} has no card"
     raise UserError(
         f"MAX_DOLLARS={config.MAX_DOLLARS:g} needs the price of tokens, but {where}. Add the price to a card of this "
-        "model (see data/models/template.toml), or leave out MAX_DOLLARS"
+        "model (see data/models/template.toml), or set MAX_DOLLARS=0"
     )
 
 
 def check_context(server: Server, config: Asking) -> None:
-    """Raise UserError if the server would refuse requests with the constants `config`."""
+    """Raise UserError if the constants `config` do not fit the server, its card or its context."""
     card = server.card
     card.sampled(config)
     if isinstance(config, Paid):

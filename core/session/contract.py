@@ -1,4 +1,4 @@
-"""Check that a scaffold follows the rules in core/scaffolds/__init__.py. No other code detects these errors."""
+"""Check most rules for scaffolds in core/scaffolds/__init__.py. No other code of a run detects these errors."""
 
 from core.base.errors import UserError
 from core.types import Completion, Population
@@ -13,12 +13,12 @@ class Contract:
         self._seeds: set[int] = set()
         self._owed: set[str] = set()  # keys of completions that no member contains yet
         self._members = 0  # size of the newest population
-        self.total = 0  # number of completions
+        self.total = 0  # completions so far
 
     def asking(self, names: tuple[str | int, ...], seed: int) -> None:
         if seed in self._seeds:
             self._breach(
-                f"asked twice with the names {names}, so both completions are equal. Give each request of a problem "
+                f"asked with the names {names} for the seed of an earlier request. Give each request of a problem "
                 "different names"
             )
         self._seeds.add(seed)
@@ -34,12 +34,12 @@ class Contract:
             self._breach("yielded a population without members")
         for member in population:
             if any(not 0 <= place < self._members for place in member.parents):
-                self._breach(f"yielded parents={member.parents} after a population of {self._members} members")
+                self._breach(f"yielded parents={member.parents}, which must index the {self._members} previous members")
             self._owed.difference_update(each.key for each in (member.completion, *member.side_calls))
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """Check that there is a population, and that members contain all completions (not checked if `was_cut`)."""
+        """Check that there is a population. Unless `was_cut`, also check that members contain all completions."""
         if not self._members:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:

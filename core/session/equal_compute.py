@@ -1,9 +1,9 @@
 """Compare scaffolds at equal compute, on the same problems, with the same budgets per problem, and over several seeds.
 
 The first scaffold draws plain samples, and is the reference. A budget of n is the mean cost of n reference samples, in
-completion tokens or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed until the
-largest budget is used up. For a smaller budget, the last step that it pays for completely counts. So one run covers all
-budgets. The cost includes reviews, selections and plans. Proofs are graded afterwards (labs/proofs/grade/stored.py).
+completion tokens or in the unit BUDGET_IN (core/results/spending.py). All other scaffolds run once per seed until they
+end or exceed the largest budget. For each budget, the last step that it pays for completely counts, so one run covers
+all budgets. The cost includes reviews, selections and plans. Proofs are graded later (labs/proofs/grade/stored.py).
 Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
@@ -38,7 +38,7 @@ from core.session.experiment import Experiment, Part
 from core.session.session import Session
 from core.types import Ask, Population, Problem, Scaffold
 
-FEWEST = 8  # after so many completions without token counts, the run fails
+FEWEST = 8  # if no cost is known after so many completions, the run fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Estimate the highest number of completions per problem, over all entries and seeds. The estimate assumes
+        """Estimate the highest number of completions per problem, summed over entries and seeds. The estimate assumes
         completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
@@ -98,7 +98,7 @@ class Comparison:
         """Raise UserError for entries, budgets or seeds that can't be compared."""
         entries, budgets = self.entries, self.budgets
         if not entries or entries[0].roles:
-            raise UserError("the first entry is the reference, and must draw plain samples (a scaffold without roles)")
+            raise UserError("entries are missing, or the first has roles. Begin with an entry for plain samples")
         if len({entry.name for entry in entries}) < len(entries):
             raise UserError("two entries have the same name. Give one of them another `name`")
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
@@ -114,8 +114,8 @@ class Comparison:
 class Budgeted:
     """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
 
-    The run stops after the step that exceeds the budget or has an unknown cost. If a step uses up the budget exactly,
-    free steps may follow (such as the selection of one member). Raises UserError if the server reports no usage."""
+    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a step just uses it up,
+    the next step still runs, because it may be free (such as a selection). Raises UserError if no cost is known."""
 
     run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
     most: float
@@ -152,7 +152,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run each entry with each seed, and return the comparison. Leave out entries that the model or proofs exclude."""
+    """Run each entry with each seed, and return the comparison. Leave out some entries (see _why_not)."""
     name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
     for entry in comparison.entries:
         check_context(server, entry.config(common))

@@ -26,8 +26,8 @@ from core.session.contract import Contract
 from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
-SAVE_SECONDS = 30.0  # time between two saves of partial results
-AHEAD = 4  # the problems in progress together have AHEAD times as many requests as may be in flight
+SAVE_SECONDS = 30.0  # least time between two saves of partial results
+AHEAD = 4  # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Part:
 
 
 class Experiment(Generic[A]):
-    """The run of a scaffold in a session. Call `finish` or await `run`. Then `document` contains the results."""
+    """The run of a scaffold in a session. After `finish` or `run`, `document` has the results without the problems."""
 
     def __init__(
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
@@ -91,7 +91,7 @@ class Experiment(Generic[A]):
 
     async def run(self) -> Path:
         """Run the scaffold on all problems, grade and save the results, and return the path of their file.
-        If the run is stopped or fails, partial results are saved. Raises RunFailed if every completion failed."""
+        If the run is stopped or fails, partial results are saved. Raises UserError (RunFailed if all members fail)."""
         try:
             await self._ask_all()
             if self.figures.is_all_failed:
@@ -105,7 +105,7 @@ class Experiment(Generic[A]):
             if isinstance(error, UserError):
                 kind = RunFailed if isinstance(error, RunFailed) else UserError
                 raise kind(f"{error} ({so_far})") from None
-            error.add_note(so_far)  # a bug, for example of a new scaffold
+            error.add_note(so_far)  # a stop, or a bug (for example of a new scaffold)
             raise
 
     async def _ask_all(self) -> None:
@@ -178,7 +178,7 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """Format the mean accuracy of the newest populations. Return "" before the first population."""
+        """Format the mean accuracy (or grade) of the newest populations. Return "" if none is graded."""
         if (accuracy := self.figures.accuracy) is None:
             return ""
         steps = "-".join(map(str, self.figures.reached))
@@ -199,7 +199,7 @@ class Experiment(Generic[A]):
 
 
 def show(document: dict[str, Any], path: Path) -> None:
-    """Print the table of a finished run, or of merged runs, and save its plot. `path` is the file of the results."""
+    """Print the table of a finished run or of merged runs, and save its plot if graded. `path` is the results file."""
     figures = document["metrics"]
     is_graded = not warnings.is_ungraded(document)
     print(f"\n{tables.text(document)}\n")

@@ -1,7 +1,7 @@
 """Grade stored results again, without a server: `bash scripts/regrade.sh 02_rsa_basic`.
 
-The completions come from the journal, and do not change. All answers, grades and votes are computed again. The old
-file is kept under another name."""
+The completions come from the journal, and do not change. All answers, grades and votes are computed again. A complete
+old file is kept under another name, and a partial one is replaced."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ class Kept:
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
             count = len(whole.runs.seeds)
-            raise UserError(f"{path.name} contains {count} runs. Regrade each run, then merge them with merge.sh")
+            raise UserError(f"{path.name} contains {count} runs. Regrade each run, then merge them (scripts/merge.sh)")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
             self.problems = [
@@ -58,12 +58,12 @@ class Kept:
             ]
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
-        """Return the population of a `step`. Raises UserError if the journals lack one of its completions."""
+        """Return the population of a `step`. Raises UserError if the journals lack a valid record of a completion."""
         members = [_member(self.path, journals, m) for m in step["members"]]
         return Stage(step["stage"], members) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
-        """Compute new steps and metrics, save them under the same name, and keep the old file under another name.
+        """Compute new steps and metrics, and save them as write.save does, which keeps a complete old file.
         `remade(place, step)` returns the new step of the problem at index `place`. `more` adds fields to the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()
@@ -120,7 +120,7 @@ def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
 
 
 def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
-    """Return the completion of the record `cost` from the journals, or from the record itself if the request failed."""
+    """Return the completion of the record `cost` from the journals. If they lack a failure, use the record itself."""
     if kept := journals.record(cost["key"]):
         try:
             return from_record(cost["key"], kept.completion)

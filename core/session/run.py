@@ -28,10 +28,10 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         scaffold: A scaffold of core/scaffolds.
         namespace: The globals of the experiment's file. Its upper-case names are constants. Arguments NAME=value on
             the command line override them.
-        grader: The grading function. If it asks a model, it uses the run's model, or the model at GRADER_URL.
+        grader: The grading function. If it asks a model, this is GRADER_MODEL (at GRADER_URL) or else the run's model.
 
     Raises:
-        SystemExit: The status is 1 if every completion failed, 2 for a UserError, and 130 if the run was stopped.
+        SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was stopped.
 
     Example:
         >>> from core.scaffolds.rsa import RSA
@@ -62,8 +62,8 @@ async def solve(
 ) -> Results:
     """Run a scaffold on problems from Python. Use `solve_sync` in a script without an event loop.
 
-    The journal stores all completions, so a repeated call sends no requests. If the call is cancelled or fails, partial
-    results are saved.
+    The journal stores finished completions, so a repeated call sends only requests that failed. If a run is cancelled
+    or fails, partial results are saved.
 
     Args:
         scaffold: A scaffold of core/scaffolds, such as RSA.
@@ -71,7 +71,7 @@ async def solve(
             with "problem" and "answer".
         name: The name of the results (default: the name of the scaffold's function).
         grader: The grading function, as for `run`.
-        folder: The folder for the results (default: RESULTS_DIR).
+        folder: The folder for the results (default: see results_dir).
         model: The model for this call, instead of the environment variable MODEL.
         base_url: The server's address for this call, instead of the environment variable BASE_URL.
         **given: Constants of the scaffold, such as N=4.
@@ -81,7 +81,7 @@ async def solve(
 
     Raises:
         UserError: If an argument, a constant or the environment is wrong.
-        RunFailed: If every completion failed.
+        RunFailed: If a valid run fails, for example because every completion failed.
 
     Example:
         >>> from core.scaffolds.rsa import RSA
@@ -119,7 +119,7 @@ def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping
 
 
 def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Check dicts like the rows of a file, and convert them to Problem objects. A list of Problem objects is kept."""
+    """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are not checked."""
     if given and all(isinstance(each, Problem) for each in given):
         return tuple(each for each in given if isinstance(each, Problem))
     rows = [

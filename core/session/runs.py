@@ -18,7 +18,7 @@ class Runs(Generic[C]):
     merged results in `folder`."""
 
     def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
-        """Prepare the runs. `say` prints a line before and after a run. Raises UserError if a seed is out of range."""
+        """Prepare the runs. If there are several, `say` prints a line before and after each. Raises UserError."""
         self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()
@@ -26,7 +26,7 @@ class Runs(Generic[C]):
             make_folder(folder / name)
 
     def of(self, session: Session[Any]) -> Iterator[Session[C]]:
-        """Yield the session of each run. These sessions differ from `session` in name, constants and folder."""
+        """Yield the session of each run. These sessions have their own name, constants and folder."""
         if len(self._all) == 1:
             yield session.but(name=self._name, config=self._all[0], folder=self._folder)
             return

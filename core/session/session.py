@@ -1,7 +1,7 @@
 """Define the session of a command: its constants, server, problems, journal, budget and signal handler.
 
 `open` yields a session, and `open_on_problems` the session of a run on a problem set. `Session.each` asks the model
-about many items. The journal stores all completions, so the same command continues after a stop."""
+about many items. The journal stores finished completions, so the same command continues after a stop."""
 
 import asyncio
 import sys
@@ -54,7 +54,7 @@ class Session(Generic[A_co]):
     problems: ProblemSet = _NONE
     budget: Budget | None = None
     grades_at: Server | None = None
-    kept: int = 0  # completions in the journal at the beginning of the session
+    kept: int = 0  # completions in the folder's journals at the beginning of the session
 
     @property
     def limit(self) -> int:
@@ -155,7 +155,7 @@ def command(
 ) -> Iterator[tuple[str, A, Stop]]:
     """Wrap the body of an experiment that runs as a command. Yields the file's name, the constants and a Stop.
     `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
-    body fails, the process ends with status 1 (every completion failed), 2 (UserError) or 130 (stopped)."""
+    body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
     with errors.command():
         stop = Stop()
         config = constants.of_command(kind, namespace, instead_of_problems, more_help)
@@ -188,7 +188,7 @@ def open(
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
-    If the journal `is_private`, only its owner may read it. Raises UserError."""
+    If `is_private`, only its owner may read a new journal. Raises UserError."""
     if opening:
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
@@ -218,8 +218,8 @@ def open_on_problems(
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
-    The problems are `named` or the set PROBLEMS. `planned` is a scaffold or a comparison. The `grader` may have its own
-    server. Without a grader, problems of any kind are accepted. Raises UserError."""
+    The problems are the first LIMIT of `named` or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
+    `grader` may have its own server, and decides the kinds of problems (see taken_by). Raises UserError."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
     # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
@@ -248,7 +248,7 @@ def need_of(planned: Bounded, config: Constants) -> Need:
 
 
 def taken_by(grader: Grader | None) -> str:
-    """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER if the kind is unknown."""
+    """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER for another grader or None."""
     return ANSWERS if grader is by_answer else PROOFS if grader is ungraded else EITHER
 
 
@@ -259,7 +259,7 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
     with Journal(path, is_private) as journal:
         if journal.damaged:
             lines = f"{len(journal.damaged)} damaged lines (the first is line {journal.damaged[0]})"
-            terminal.say(f"note: {journal.path} has {lines}. Their completions are requested again", sys.stderr)
+            terminal.say(f"note: {journal.path} has {lines}. Lost replies are requested again if needed", sys.stderr)
         try:
             yield journal
         finally:
@@ -286,5 +286,5 @@ def _opening(
         ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
     ]
     if server.seeds is False:
-        rows.append(("seeds", "ignored by this server. SEED only determines which candidates a prompt shows"))
+        rows.append(("seeds", "ignored by this server. SEED still decides random choices (candidates, ties and so on)"))
     return rows

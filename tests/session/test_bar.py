@@ -57,7 +57,7 @@ def test_in_a_log_it_is_a_line_by_the_clock(
         lines[0],
     )
     away = Server()
-    away.trouble, away.reason = "server unreachable for 40 s (at most 124 s)", "no connection"
+    away.trouble, away.reason = "server unreachable for 40 s (run ends at 128 s)", "no connection"
     asyncio.run(beats(0.2, away))
     line = capsys.readouterr().err.splitlines()[0]
     assert f"00:00, {away.trouble}, failed 1, 3 in flight, no connection" in line and "left" not in line
