@@ -10,7 +10,7 @@ from core.engines.server import TAG, Dialect, Server
 
 
 class Other(Dialect):
-    """An unknown engine. Only its replies show whether it continues a message."""
+    """An unknown engine. Only its replies or a card show whether it continues a message."""
 
     is_known = False
     is_in_keys = False
@@ -22,7 +22,7 @@ class Other(Dialect):
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.
-        A new turn does not close the brace that `opening` leaves open. If no brace is open, a new turn thinks again."""
+        If `opening` leaves a brace open, a reply that does not close it counts as a new turn, else one that thinks."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text
