@@ -58,7 +58,7 @@ class SGLang(OnGpu):
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. SGLang tokenizes the text and the prompt separately. The prompt opens the tag.
+        """Return the fields of a request. SGLang tokenizes text and prompt separately. The prompt opens the tag.
         Without thinking, the template closes the tag if it can, so that two line breaks stay a single token."""
         if server.closes and not untagged(thinking):
             fields = ending(messages, opening)

@@ -57,7 +57,7 @@ class VLLM(OnGpu):
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
         So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
-        prompt. If vLLM reports no template, or no question is last, an assistant's message opens the tag."""
+        prompt. If vLLM reports no template or no question is last, an assistant's message opens the tag."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
@@ -80,7 +80,7 @@ class VLLM(OnGpu):
             )
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments of vLLM's interpreter. If vLLM is alone on a GPU, it uses its default share of memory."""
+        """Return the arguments of vLLM's interpreter. Alone on a GPU, vLLM takes its default share of memory."""
         return [
             *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
