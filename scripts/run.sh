@@ -44,7 +44,7 @@ list() {
 
 settings() {
   printf '\n%s\n' "Settings go before the command, such as MODEL=openai bash scripts/run.sh NAME
-  MODEL     model card (data/models), folder of weights, .gguf file or model's name
+  MODEL     a model card (data/models), a model's name, a folder or a .gguf file
   BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
   ENGINE    engine to start: sglang, vllm, llamacpp or embedded
   PORT      port of a running server, or of the server to start (30000)
