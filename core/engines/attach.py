@@ -1,6 +1,6 @@
 """Recognise the engine of a running server and read the server's properties from its endpoints.
 
-A server lists its models at BASE_URL/models. The engine's file in core/engines/dialects names its other endpoints."""
+A server lists its models at BASE_URL/models. The engine's file in core/engines/dialects names other endpoints."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -107,7 +107,7 @@ class Card:
             object.__setattr__(self, "base_url", url)
             object.__setattr__(self, "query", query | dict(self.query))
         if any(map(_SECRET.search, self.query)):
-            raise ValueError("[query] contains a field for a key, which would be printed")
+            raise ValueError("[query] contains a key or another secret, which would be printed")
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
             if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
@@ -153,7 +153,7 @@ class Card:
         return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
 
     def sampled(self, config: A) -> A:
-        """Return `config` with the sampling that SAMPLING selects. Raises UserError if SAMPLING=card finds nothing."""
+        """Return `config` with the sampling that SAMPLING selects. Raises UserError if SAMPLING=card finds none."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
@@ -235,7 +235,7 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """Split a URL into address (no trailing slash) and query. Raises ValueError, without secrets, for a bad URL."""
+    """Split a URL into address (no trailing slash) and query. Raises ValueError if it is invalid or has a secret."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,7 +1,7 @@
 """Read the settings of servers from environment variables. Only this module reads these variables.
 
 The settings are read at each use, not at import. Most values are stripped, because a key from a file often ends in a
-newline. MODEL may name a card (core/engines/cards.py), which supplies a model, and perhaps an address, key or engine.
+newline. MODEL may name a card (core/engines/cards.py), which may supply the model, address, key and engine.
 
 `python -m core.engines.environment CARD` prints the address of a grader's model, or the engine that serves it. On a
 cluster, an unknown card or a missing key is thus an error before any job is submitted."""

@@ -44,7 +44,7 @@ _TABLE = (
     Gpu("H200", 143771 * MIB, 4800e9, 989.4e12, True),
 )
 GPUS = {gpu.name: gpu for gpu in _TABLE}
-DEFAULT = GPUS["RTX 4090"]  # the GPU that plans assume on a machine without one
+DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 
 # Other names that drivers or people use.
 _ALSO = {

@@ -32,7 +32,7 @@ class Need:
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
-        """Read a need from NAME=value arguments. Return both it and the other arguments. Raises UserError."""
+        """Read a need from NAME=value arguments. Return the need and the other arguments. Raises UserError."""
         rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
         names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
         known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
@@ -63,7 +63,7 @@ class Settings:
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
-    """Return the settings for `need` on `gpu`. Raises UserError if one request may not fit, or for fp8 on other GPUs.
+    """Return the settings for `need` on `gpu`. Raises UserError if one request may not fit, or if `gpu` lacks fp8.
     `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that support it."""
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
@@ -116,5 +116,5 @@ def embedding_bytes(shape: Shape) -> float:
 
 
 def running(tokens: int, max_tokens: int) -> int:
-    """Return how many requests with caps of `max_tokens` a KV cache of `tokens` holds on average, 1 to MOST_RUNNING."""
+    """Return how many requests, capped at `max_tokens`, a KV cache of `tokens` holds on average, 1 to MOST_RUNNING."""
     return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))

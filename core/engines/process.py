@@ -53,7 +53,7 @@ FAILURES = (
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
         r"safetensorerror",
-        "the model's weights are missing or damaged. Fetch them again (QED-Nano: remove its folder, 'bash setup.sh')",
+        "the model's weights are missing or damaged. Fetch them again (QED-Nano: remove its folder and run setup.sh)",
     ),
 )
 

@@ -45,7 +45,7 @@ class Shape:
 
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
-        """Read a Hugging Face config.json. Raises UserError for other files, experts (MoE) and quantized models."""
+        """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and quantized models."""
         found = read_json(path, "the model's", "Fetch it again")
         of = fitted(found, Config, f"{path} is not the config.json of a transformer", "Fetch it again")
         if of.quantization_config or any("expert" in name for name in found):

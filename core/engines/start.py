@@ -48,7 +48,7 @@ def graders_server() -> Server | None:
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield a server that grades after a run: the server of the card `named`, else graders_server, else `serving`."""
+    """Yield the server that grades outside of runs: of the card `named`, else graders_server, else a run's server."""
     if not named and (found := graders_server()):
         yield found
         return

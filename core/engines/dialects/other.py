@@ -22,7 +22,7 @@ class Other(Dialect):
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.
-        If `opening` leaves a brace open, a reply that does not close it counts as a new turn, else one that thinks."""
+        A new turn is a reply that leaves the brace of `opening` open, or without such a brace, a reply that thinks."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text
