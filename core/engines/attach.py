@@ -60,8 +60,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL (or GRADER_URL) can't be used: {error}. Give an address like http://127.0.0.1:30000/v1, and the "
-            "key in API_KEY (or GRADER_KEY)"
+            f"BASE_URL or GRADER_URL: {error}. Give one like http://HOST:30000/v1, and keys in API_KEY or GRADER_KEY"
         ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
