@@ -257,7 +257,7 @@ def is_deterministic() -> bool:
 
 
 def python(engine: str) -> str | None:
-    """Return the interpreter in SGLANG_PYTHON or VLLM_PYTHON, or None if the variable is not set."""
+    """Return the interpreter in SGLANG_PYTHON, VLLM_PYTHON or TRAIN_PYTHON, or None if the variable is not set."""
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
