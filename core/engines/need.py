@@ -74,8 +74,8 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, use a "
-            "larger GPU, or use a second GPU for embeddings"
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, or use a "
+            "larger GPU"
         )
     if tokens < least:
         raise UserError(
