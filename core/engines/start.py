@@ -170,7 +170,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
     if size.context < need.context:
         limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
         say(
-            f"note: requests fit {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
+            f"note: requests can have {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
             "Aggregations that do not fit fail or are truncated. If this happens, lower MAX_TOKENS or K",
             sys.stderr,
         )
