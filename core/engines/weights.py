@@ -87,7 +87,7 @@ class Model:
         else:
             path = Path(named).resolve()
             if not (path / "config.json").is_file():
-                remedy = how_to_fetch(named) or f"Unset MODEL for {REPO}"
+                remedy = how_to_fetch(named) or f"Correct the path, or unset MODEL for {REPO}"
                 raise UserError(f"MODEL={named} is no folder with a config.json. {remedy}")
             name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
