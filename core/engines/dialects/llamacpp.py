@@ -211,7 +211,7 @@ def serving(
                 first = {"prompt": "1", "n_predict": 1}
                 client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
             except Exception as error:
-                hint = f"If port {port} is in use, choose another PORT" if port else "Check the file and the free memory"
+                hint = f"If port {port} is in use, choose another PORT" if port else "Check the file and the memory"
                 raise UserError(f"llama.cpp can't start with {gguf.name} ({error}). {hint}") from None
         yield engine.listening_address
     finally:
