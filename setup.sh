@@ -8,7 +8,7 @@
 #   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
 #                            GPU, first set pip's index to torch's CPU builds (requirements-train.txt explains it)
 #   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
-#   bash setup.sh dev        the harness, the gateway, Lean and the packages of the tests
+#   bash setup.sh dev        the harness, the gateway, inspect_ai, Lean and the packages of the tests
 #   bash setup.sh engines    the same as dev, and vLLM, transformers serve and SGLang for tests on a CPU (5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
@@ -49,8 +49,8 @@ cannot_install() {
 }
 
 version=$("$python" --version)
-# expect VENV PART: sets `files` to the part's requirements and `want` to the text of its stamp. Parts that share .venv are
-# installed on top of the harness.
+# expect VENV PART: sets `files` to the files that pip installs (the part's lock, or else its requirements) and `want` to the
+# text of the part's stamp. Parts that share .venv are installed on top of the harness, so `files` has the harness's lock too.
 expect() {
   local name=requirements${2:+-$2}
   files=()
@@ -75,11 +75,11 @@ is_set_up() {
   if [ "$what" = train ]; then has .venv-train train; return; fi
   for part in "" $extras; do has .venv "$part" || return 1; done
 }
-# If nothing is missing, do not wait for the lock.
+# If nothing is missing, do not wait for another set-up to end.
 if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
 # install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
-# nothing if the requirements and the lock are unchanged.
+# nothing if the part is installed and its requirements, lock and Python version are unchanged.
 install() {
   if has "$1" "${2:-}"; then return; fi
   local venv=$1 name=requirements${2:+-$2}
@@ -117,7 +117,7 @@ install() {
     parts=("${files[*]/#/-r }")
   fi
   : >"$venv/.pip.log"
-  # 9>&- closes the lock's file, because the last sleep outlives this script and must not hold the lock.
+  # 9>&- closes the file .venv.lock, because the last sleep outlives this script and must not hold its lock.
   while sleep 30 && kill -0 $$ 2>/dev/null; do say "setting up $venv: $SECONDS s so far …"; done 9>&- &
   local clock=$!
   children+=("$clock")
@@ -127,7 +127,7 @@ install() {
     pips+=($!) children+=($!)
   done
   for part in "${pips[@]}"; do wait "$part" || cannot_install "the packages of ${files[*]}" "$venv/.pip.log"; done
-  # Compile the modules that a first run imports. Compiling all modules would double the time of the set-up.
+  # For the harness and training, compile only what a first run imports. Compiling all modules would take as long as the rest.
   # PYTHONDONTWRITEBYTECODE is unset, because Python would otherwise compile again at every start.
   local imports=
   case ${2:-$what} in

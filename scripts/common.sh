@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The other scripts source this file with their arguments. It sets `root` to the checkout. For --help, it prints the script's
-# first comment and, if the harness is already set up, the options of the script's `module`.
+# first comment and, if the harness is already set up, the options of the script's `module`, and ends the script.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 module=${module:-}
 run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }

@@ -1,4 +1,4 @@
-"""Write docs/constants.md from the constants of all experiments: python -m scripts.constants_page."""
+"""Write docs/constants.md from the constants of experiments and graders: python -m scripts.constants_page."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train a model on a file of JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
-# It sets up .venv-train (1.5 GB with torch for the CPU), unless TRAIN_PYTHON is the path of another Python.
+# It sets up .venv-train (1.5 GB with torch for the CPU, 7 GB with CUDA), unless TRAIN_PYTHON names a Python with torch.
 set -euo pipefail
 module=labs.training.finetune
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

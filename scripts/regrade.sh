@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Grade results again from their journal, without a server: bash scripts/regrade.sh 02_rsa_basic
+# Grade stored completions of a run again, without a server: bash scripts/regrade.sh 02_rsa_basic
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 module=core.session.regrade

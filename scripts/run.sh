@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without NAME, it lists all experiments.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]. Without arguments, it lists all experiments.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
@@ -44,7 +44,7 @@ list() {
 
 settings() {
   printf '\n%s\n' "Settings go before the command, such as MODEL=openai bash scripts/run.sh NAME
-  MODEL     a model card (data/models), a folder of weights or a .gguf file
+  MODEL     a model card (data/models), a model's name, a folder or a .gguf file
   BASE_URL  address of a running server, such as http://127.0.0.1:8000/v1
   ENGINE    engine to start: sglang, vllm, llamacpp or embedded
   PORT      port of a running server, or of the server to start (30000)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Set up the tests and run pytest, ruff and mypy. Arguments are passed to pytest: bash scripts/test.sh -k journal
-#   bash scripts/test.sh faults     all tests that inject faults (FAULTS_SEED=1 injects the faults at other moments)
+#   bash scripts/test.sh faults     all tests that inject faults, and golden files (FAULTS_SEED=1 chooses other moments)
 #   bash scripts/test.sh engines    tests of vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

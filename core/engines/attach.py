@@ -1,6 +1,6 @@
-"""Recognise the engine of a running server and query the server's endpoints.
+"""Recognise the engine of a running server and read the server's properties from its endpoints.
 
-Every engine lists its models at /v1/models. The engine's file in core/engines/dialects names its other endpoints."""
+A server lists its models at BASE_URL/models. The engine's file in core/engines/dialects names other endpoints."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +14,9 @@ from core.engines.server import Dialect, Server, dialects, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
-    """Return the server at `base_url` as its endpoints and its card describe it, or None if nothing answers.
-    `model` chooses one of several models, and "" the only one. Requests carry the `key`. If no `card` is passed, the
-    card of the server's model is used, if there is one. Raises UserError if the server is not usable."""
+    """Return the server at `base_url` as its endpoints and its card describe it, or None if it is absent or loading.
+    `model` chooses one of several models, and "" the only one. Requests carry the `key`. Without a `card`, the card of
+    the server's model is used (see `carded`). Raises UserError for a bad address, a refused key or an unknown model."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _gateway(address, urls, why, model, key, card)
@@ -43,7 +43,7 @@ def look_again(server: Server) -> Server | None:
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
-    """Return `server` with the `card`. If `card` is empty, use the card of the server's model, if there is one."""
+    """Return `server` with the `card` and its limits. If `card` is empty, use the card that cards.of_model returns."""
     card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
     return replace(
         server,
@@ -60,7 +60,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL can't be used: {error}. Give an address like http://127.0.0.1:30000/v1 and the key in API_KEY"
+            f"BASE_URL or GRADER_URL: {error}. Give one like http://HOST:30000/v1, and keys in API_KEY or GRADER_KEY"
         ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
@@ -70,27 +70,27 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 
 
 def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
-    """Return the name of the model to use. Raises UserError if `wanted` does not identify one of the `models`."""
-    how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL"
+    """Return the name of the model to use: `wanted`, or the one that fits. Raises UserError if none or several fit."""
+    how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL=NAME"
     if not models and not wanted:
-        raise UserError(f"the server at {found.base_url} lists no models. Name a model with {how}")
+        raise UserError(f"the server at {found.base_url} lists no models. Name one with {how} (a grader: GRADER_MODEL)")
     if wanted in models or (wanted and (not models or found.card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
     if len(ours) == 1:
         return ours[0]
     shown = ", ".join(list(models)[:8])
-    raise UserError(f"set {how} to one of the models served at {found.base_url}: {shown}")
+    raise UserError(f"choose a model with {how} (a grader: GRADER_MODEL). {found.base_url} serves: {shown}")
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
-    """Describe a gateway by its servers, because gateways report neither engine nor context. Sum the servers' limits.
-    Journals store the completions under the servers' model. Raises UserError if the models differ."""
+    """Return a gateway's record, made from its servers' records, because gateways report neither engine nor context.
+    Return None if no server answers. Raises UserError if the servers' engines, models or weights differ."""
     servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
     if not servers:
         return None
     if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
-        raise UserError(f"the gateway at {address} mixes {sorted(served)}. A run needs servers of one model and engine")
+        raise UserError(f"the gateway at {address} mixes {sorted(served)}. Start servers of one engine and model")
     first = servers[0]
     found = replace(
         first,

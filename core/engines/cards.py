@@ -1,7 +1,7 @@
 """Read model cards, the TOML files that describe a model and its server.
 
-Cards are data/models/NAME.toml and a user's own files. data/models/template.toml explains each field. A card contains
-no API key, only the name of the variable with the key (core/engines/environment.py reads it)."""
+Cards are data/models/NAME.toml and a user's own files. data/models/template.toml explains each field. Instead of an API
+key, a card contains the name of the variable with the key (core/engines/environment.py reads the key)."""
 
 import json
 import re
@@ -72,7 +72,7 @@ RECOMMENDED = _recommended()
 
 @dataclass(frozen=True)
 class Card:
-    """A model card with the fields of its file. NONE is the empty card. Raises ValueError for contradictory fields."""
+    """A model card with the fields of its file. NONE is empty. Raises ValueError for an invalid address or table."""
 
     name: str = ""
     about: Text = ""
@@ -107,7 +107,7 @@ class Card:
             object.__setattr__(self, "base_url", url)
             object.__setattr__(self, "query", query | dict(self.query))
         if any(map(_SECRET.search, self.query)):
-            raise ValueError("[query] contains a key, which would be printed")
+            raise ValueError("[query] contains a key or another secret, which would be printed")
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
             if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
@@ -115,7 +115,7 @@ class Card:
         try:
             json.dumps(self.send, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"[send] {error}") from None
+            raise ValueError(f"[send] can't be sent as JSON: {error}") from None
 
     @property
     def own_sets(self) -> dict[str, str]:
@@ -136,34 +136,34 @@ class Card:
         return {name: value for name, value in whole.items() if value != plain[name]} or None
 
     def body(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a request as the card's server accepts it. `asked` contains the cap as max_tokens."""
+        """Return the body `asked`, which has the token cap as max_tokens, with the card's changes for its server."""
         dropped = {*self.never, *(["top_logprobs"] if "logprobs" in self.never else []), "max_tokens"}
         kept = {name: value for name, value in asked.items() if name not in dropped}
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
 
     def remedy(self, is_named: Callable[[str], bool]) -> str:
-        """Return the card's fields that would avoid a refusal, or "" if the refusal names no field of our requests."""
+        """Return advice on the fields of a card that would avoid a refusal, or "" if the refusal names none of them."""
         fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
         if self.streams and (is_named("stream") or is_named("stream_options")):
             fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:
             fields.insert(0, f'cap = "{CAPS[1]}"')
-        card = f"The card {self.name}" if self.name else "A card of the model"
+        card = f"The card {self.name}" if self.name else f"Set MODEL to a copy of {FOLDER / TEMPLATE}.toml. The copy"
         return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
 
     def sampled(self, config: A) -> A:
-        """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card has no sampling."""
+        """Return `config` with the sampling that SAMPLING selects. Raises UserError if SAMPLING=card finds none."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
-            which = f"the card {self.name} recommends no sampling" if self.name else "this model has no card"
+            which = f"the card {self.name} has no [sampling] table" if self.name else "no card is in use"
             raise UserError(f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] table")
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
     def advice(self, config: Sampled) -> str:
-        """Return a note if the sampling of `config` differs from the card's recommendation, else ""."""
+        """Return a note if a run with `config` sends other sampling settings than the card recommends, else ""."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
         others = {name: value for name, value in wanted.items() if getattr(config, name) != value}
         if config.SAMPLING == "card" or not others:
@@ -184,16 +184,16 @@ def names() -> list[str]:
 
 
 def named(name: str) -> Card:
-    """Return the card `name` of data/models. Raises UserError if there is no such card."""
+    """Return the card `name` of data/models. Raises UserError if the card is missing or invalid."""
     if name not in names():
         raise UserError(f"there is no card {name!r:.60}. {listing()}")
     return read(FOLDER / f"{name}.toml")
 
 
 def find(text: str) -> Card:
-    """Return the card that MODEL=`text` names, or NONE if it names no card. Raises UserError for an invalid card.
-    `text` is NAME, card:NAME, the path of a .toml file, or NAME:MODEL. NAME:MODEL is another model of the same server.
-    The prices and context of this model are unknown."""
+    """Return the card that `text`, a value of MODEL, names, or NONE if it names no card. Raises UserError if the card
+    is invalid, or if card:NAME or a .toml file is missing. `text` is NAME, card:NAME, the path of a .toml file, or
+    NAME:MODEL. NAME:MODEL is another model of the same server, whose prices and context are unknown."""
     which = text.removeprefix(EXPLICIT)
     if which.endswith(".toml"):
         return read(Path(which).expanduser())
@@ -205,8 +205,8 @@ def find(text: str) -> Card:
 
 
 def of_model(served: str, engine: str) -> Card:
-    """Return the card of a model that we serve as `served`, preferably for this `engine`, or NONE if there is none.
-    A provider's model gets no card this way. A card changes requests, so the user has to choose it with MODEL."""
+    """Return the card in data/models of the model `served`, preferably for this `engine`, or NONE if there is none.
+    Only cards that name an engine count. Other cards change requests, so the user has to choose them with MODEL."""
     found = [card for card in map(named, names()) if card.engine and card.model == served.partition("@")[0]]
     return next((card for card in found if card.engine == engine), found[0] if found else NONE)
 
@@ -216,12 +216,12 @@ def listing() -> str:
 
 
 def read(path: Path) -> Card:
-    """Read the card in a file. Raises UserError, which names the file, the field and a remedy."""
+    """Read the card in a file. Raises UserError, with a remedy, if the file is missing or invalid."""
     wrong = f"the card {path} is invalid"
     try:
         found = tomllib.loads(read_text(path, "the card", listing()))
         if unknown := found.keys() - {each.name for each in fields(Card)} | found.keys() & {"name"}:
-            raise ValueError(f"{min(unknown)!r:.60} is no field")
+            raise ValueError(f"{min(unknown)!r:.60} is no field of a card")
         price, sampling = found.pop("price", None), found.pop("sampling", {})
         card = fitted(found | {"name": path.stem}, Card, wrong, FIX)
         prices = None if price is None else fitted(price, Price, wrong, FIX, "[price] ").prices
@@ -235,14 +235,14 @@ def read(path: Path) -> Card:
 
 
 def address(text: Any) -> tuple[str, dict[str, str]]:
-    """Split a URL into the address without a trailing slash and the query. Raises ValueError without secrets."""
+    """Split a URL into address (no trailing slash) and query. Raises ValueError if it is invalid or has a secret."""
     try:
         parts = urllib.parse.urlsplit(text if isinstance(text, str) else "")
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
     if not is_address or re.search(r"\s", text):
-        raise ValueError("an address must begin with http:// or https:// and a host") from None
+        raise ValueError("an address needs http:// or https://, a host, and no spaces. A port is 1 to 65535") from None
     if parts.username or parts.password:
         raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
@@ -261,7 +261,7 @@ def has_version(url: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return the scheme, host and port of an address. A key is valid only there. Other text gives empty values."""
+    """Return the scheme, host and port of an address. Text that can't be parsed gives "", "" and None."""
     try:
         parts = urllib.parse.urlsplit(url)
         return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,4 +1,4 @@
-"""Find the text that a chat template appends to a question, from a server or by rendering the template."""
+"""Render chat templates, and find the text that a server's chat template appends to a question."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,7 +10,7 @@ from core.types import Message
 
 
 def tail_by_tokens(server: Server, field: str) -> str | None:
-    """Return the text after a question in the prompt that `server` renders, or None if the server does not answer.
+    """Return the text after a question in the prompt that `server` renders, or None if the server does not report it.
     The server first returns the prompt's tokens, and then the text of these tokens as `field`."""
     tokens = page_of(server, "tokenize", question(server)).get("tokens")
     body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
@@ -31,8 +31,8 @@ def tail_of(prompt: Any) -> str | None:
 def rendered(
     template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
 ) -> str | None:
-    """Return the prompt that a chat template renders from `messages` (default: MARK), or None if rendering fails.
-    `settings` are further variables of the template. The control tokens are empty by default."""
+    """Return the prompt that `template` renders from `messages` (default: MARK), or None if it is no text or fails.
+    `settings` are further variables of the template. bos_token and eos_token are empty by default."""
     if not isinstance(template, str):
         return None
     try:

@@ -1,7 +1,7 @@
 """Send requests to model servers, other than the chat requests of a run (core/generate/wire.py).
 
 Requests to this machine ignore the environment's proxy (http_proxy). A redirect to another origin (scheme, host or
-port) is refused, because it would carry our key there."""
+port) is refused, because urllib would send our key there."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.server import Key, Server, is_local
 
-SECONDS = 10.0  # to wait for an answer
+SECONDS = 10.0  # without data, after which a request fails
 MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
 LONGEST = 300  # characters of a name or a setting
 MOST = 10**12  # the largest count that is accepted
@@ -20,8 +20,8 @@ LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in
 
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
-    """Return the response to a GET of `url`, or to a POST of `body` as JSON, up to MOST_BYTES.
-    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
+    """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
+    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, or OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
@@ -35,8 +35,8 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
-    """Return the JSON object at `url`, {} for any other response, or None if the server does not answer or is loading.
-    Raises UserError if the server refuses the key, and Elsewhere for a redirect to another origin."""
+    """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
+    server is absent or loading. Raises UserError for a refused key, and Elsewhere for a redirect to another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -51,7 +51,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
 
 
 def why_not(url: str) -> str:
-    """Return the system's reason why nothing answers at `url`."""
+    """Return the reason why no server answers at `url`, in a few words of the system or the server."""
     try:
         send(url)
     except OSError as error:
@@ -61,8 +61,8 @@ def why_not(url: str) -> str:
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of an optional endpoint, or {} if the server lacks, refuses or redirects it.
-    A busy server is asked twice, because a missing answer would change the keys of the journal."""
+    """Return the JSON object of an optional endpoint, or {} if the server does not answer with one.
+    A silent or loading server is asked twice, because a missing answer would change the keys of the journal."""
     try:
         found = find(url, key, body)
         return (find(url, key, body) if found is None else found) or {}
@@ -82,7 +82,7 @@ def objects(page: Any, name: str) -> list[dict[str, Any]]:
 
 
 def count(value: Any) -> int | None:
-    """Return a server's number of tokens or requests, or None if it is no whole number from 1 to MOST."""
+    """Return a server's number of tokens or requests, rounded down, or None if it is no number from 1 to MOST."""
     try:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
@@ -91,7 +91,7 @@ def count(value: Any) -> int | None:
 
 
 def line(value: Any) -> str | None:
-    """Return a server's text as one line, or None if `value` is empty or no text."""
+    """Return a server's text as one line of at most LONGEST characters, or None if `value` is empty or no text."""
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
@@ -104,7 +104,7 @@ def text(url: str, key: str = "") -> str:
 
 
 def is_healthy(root: str) -> bool:
-    """Return whether the server at `root` is ready. A server that is loading answers 503 or does not answer."""
+    """Return whether /health at `root` answers without an error. A loading server answers 503, or not at all."""
     try:
         send(f"{root}/health")
     except OSError:

@@ -13,13 +13,13 @@ class OnGpu(Dialect):
     """An engine that runs on an NVIDIA GPU, in its own process."""
 
     label = ""  # its name in messages
-    is_default = False  # whether a machine with a GPU starts it if ENGINE is not set
+    is_default = False  # whether a machine with a GPU starts it if neither ENGINE nor MODEL selects an engine
     pooling = ""  # how the vectors of tokens are combined into one embedding
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
 
     def check_model(self, folder: Path) -> None:
-        """Raise UserError if the engine would misread the model in `folder`."""
+        """Raise UserError if the engine would misread the model in `folder`. By default, nothing is checked."""
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
         """Return the arguments with which a Python interpreter serves `model`. The arguments contain no API key."""
@@ -30,7 +30,7 @@ class OnGpu(Dialect):
         raise NotImplementedError
 
     def embedding_name(self, name: str) -> str:
-        """Return the name under which a model serves embeddings. The name contains the pooling."""
+        """Return the name under which the engine serves embeddings of the model `name`. It contains the pooling."""
         model, at, digest = name.partition("@")
         return f"{model}-{self.pooling}{at}{digest}"
 

@@ -7,7 +7,7 @@ from core.engines import cards, weights
 from core.engines.cards import Card
 
 EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
-EMBEDDED_SLOTS = 16  # requests decoded together by all engines of a run
+EMBEDDED_SLOTS = 16  # the most requests that all engines of a run decode together
 # A second engine speeds up a model this small, but a second thread does not (docs/LOG.md).
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 EMBEDDED_ENGINES = min(4, CORES)

@@ -1,7 +1,7 @@
 """Read the settings of servers from environment variables. Only this module reads these variables.
 
-The settings are read at each use, not at import. Values are stripped, because a key from a file often ends in a
-newline. MODEL may name a card (core/engines/cards.py), which then supplies the other settings.
+The settings are read at each use, not at import. Most values are stripped, because a key from a file often ends in a
+newline. MODEL may name a card (core/engines/cards.py), which may supply the model, address, key and engine.
 
 `python -m core.engines.environment CARD` prints the address of a grader's model, or the engine that serves it. On a
 cluster, an unknown card or a missing key is thus an error before any job is submitted."""
@@ -31,7 +31,7 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError for invalid settings."""
+    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND needs API_KEY."""
     engine()
     port()
     api_key()
@@ -48,7 +48,7 @@ def host() -> str:
 
 
 def port() -> int:
-    """Return the port of our server, which is PORT or 30000. Raises UserError."""
+    """Return the port of our server, which is PORT or 30000. Raises UserError if PORT is no port."""
     named = os.environ.get("PORT", str(PORT))
     if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
         raise UserError(f"PORT={named} is no port. Give a number from 1 to 65535")
@@ -56,16 +56,16 @@ def port() -> int:
 
 
 def api_key() -> Key:
-    """Return the key that our servers require and requests carry, or "" if API_KEY is not set. Raises UserError."""
+    """Return the key API_KEY, which our servers require and requests to them carry, or "". Raises UserError."""
     return Key(_secret("API_KEY", _value("API_KEY")))
 
 
 def engine() -> str:
-    """Return the engine that ENGINE or MODEL selects, or "" if neither selects one. Raises UserError.
-    A card in MODEL may name an engine. A .gguf file in MODEL selects llama.cpp, unless BASE_URL is set."""
+    """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
+    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
-        raise UserError(f"ENGINE={min(unknown)} is unknown. Give one of {', '.join(engines())}")
+        raise UserError(f"ENGINE={min(unknown)} (or a card's engine) is unknown. Give one of {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one")
     is_gguf = model().endswith(".gguf") and Path(model()).is_file()
@@ -80,7 +80,7 @@ def asked_by() -> str:
 def check_is_served(card: Card, engine: str) -> None:
     """Raise UserError if there is a `card` but no `engine` to serve its model."""
     if card.name and not engine:
-        raise UserError(f"the card {card.name} names no engine to start. Set BASE_URL to its server, or unset MODEL")
+        raise UserError(f"the card {card.name} names no engine. Set BASE_URL to a server of its model, or unset MODEL")
 
 
 # A server to attach to
@@ -97,13 +97,13 @@ def is_cards_address() -> bool:
 
 
 def key() -> Key:
-    """Return the key of the server to use. Raises UserError if MODEL's card names a variable that is not set."""
+    """Return the key of the server to use. Raises UserError if a card's key is missing, or if the key is invalid."""
     return _key_for(card(), _value("BASE_URL"), "API_KEY")
 
 
 def grader() -> tuple[str, str, Key, Card]:
-    """Return address, model, key and card of the grader's own server, with "" for unset values. Raises UserError.
-    The grader never receives our API_KEY."""
+    """Return address, model, key and card of the grader's own server. Unset values are "" (card: cards.NONE).
+    The grader never receives our API_KEY. Raises UserError if GRADER_MODEL has no address, or the key is missing."""
     url, named = _value("GRADER_URL"), _value("GRADER_MODEL")
     its = cards.find(named) if named else cards.NONE
     if address := url or its.base_url:
@@ -115,14 +115,14 @@ def grader() -> tuple[str, str, Key, Card]:
 
 
 def _key_for(card: Card, url: str, other: str) -> Key:
-    """Return the key for the server at `url`, or for the card's server if `url` is "". Raises UserError.
-    A card's key is sent only to the card's address. The key of other servers is in the variable `other`."""
+    """Return the key for the server at `url`, or for the card's server if `url` is "". Raises UserError. If a card has
+    an address, its key is sent only to this origin. Other servers get the key in the variable `other`."""
     is_its_own = not (url and card.base_url) or cards.origin(url) == cards.origin(card.base_url)
     if card.key_env and is_its_own:
         found = _secret(card.key_env, _value(card.key_env) or _in_file(card.key_env))
         if not found:
             raise UserError(
-                f"{card.key_env} is not set. The card {card.name} needs the key of its server. Set it in the "
+                f"{card.key_env} is not set, but the card {card.name} reads the server's key from it. Set it in the "
                 f"environment, or write {card.key_env}=… into {_file()}"
             )
         return Key(found, card.key_env, card.key_header)
@@ -136,7 +136,7 @@ def _file() -> Path:
 
 
 def _in_file(name: str) -> str:
-    """Return the value of `name` in the checkout's .env, or "" if it is missing. A venv named .env is ignored."""
+    """Return the value of `name` in files.HOME/.env, or "" if it is missing. A venv named .env is ignored."""
     if not _file().is_file():
         return ""
     from dotenv import dotenv_values  # slow to load, and rarely needed
@@ -148,7 +148,7 @@ def _in_file(name: str) -> str:
 def _secret(name: str, key: str) -> str:
     """Return `key`, the value of the variable `name`. Raises UserError for an invalid key, without showing it."""
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{name} contains a character that no key has (the key is not shown). Set {name} again")
+        raise UserError(f"{name} contains a space or another character that no key has (not shown). Set {name} again")
     return key
 
 
@@ -157,7 +157,7 @@ def _secret(name: str, key: str) -> str:
 
 
 def card() -> Card:
-    """Return the card that MODEL names, or cards.NONE if MODEL names no card. Raises UserError."""
+    """Return the card that MODEL names, or cards.NONE if it names none or an existing path. Raises UserError."""
     named = _value("MODEL")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
     return cards.NONE if is_path or not named else cards.find(named)
@@ -166,7 +166,7 @@ def card() -> Card:
 @contextmanager
 def choosing(named: str) -> Iterator[None]:
     """Set MODEL to the card or .toml file `named`, and unset BASE_URL and ENGINE, during the block.
-    If `named` is "", nothing changes. Raises UserError if there is no such card."""
+    If `named` is "", nothing changes. Raises UserError if the card is missing or invalid."""
     if not named:
         yield
         return
@@ -230,13 +230,13 @@ def _is_weights() -> bool:
 
 
 def weights_folder() -> Path | None:
-    """Return the folder of downloaded weights in WEIGHTS_DIR, or None if WEIGHTS_DIR is not set."""
+    """Return the folder WEIGHTS_DIR for downloaded weights, or None if WEIGHTS_DIR is not set."""
     named = _value("WEIGHTS_DIR")
     return Path(os.path.expanduser(named)) if named else None
 
 
 def weights_revision() -> str:
-    """Return the commit or branch of QED-Nano in QED_NANO_REVISION, by default the newest commit."""
+    """Return the commit, branch or tag of QED-Nano in QED_NANO_REVISION, by default the branch main."""
     return _value("QED_NANO_REVISION") or "main"
 
 
@@ -257,7 +257,7 @@ def is_deterministic() -> bool:
 
 
 def python(engine: str) -> str | None:
-    """Return the interpreter in SGLANG_PYTHON or VLLM_PYTHON, or None if the variable is not set."""
+    """Return the interpreter in SGLANG_PYTHON, VLLM_PYTHON or TRAIN_PYTHON, or None if the variable is not set."""
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
@@ -265,7 +265,7 @@ def python(engine: str) -> str | None:
 
 
 def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with `changes`, for a process that runs a module of this project."""
+    """Return the environment with `changes` and this project in PYTHONPATH, for a process that runs its modules."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))  # ours first
     return {**os.environ, **changes, "PYTHONPATH": path}
 
@@ -295,7 +295,7 @@ def registered(folder: Path) -> set[str]:
 
 
 def forget_proxies() -> None:
-    """Remove the proxies, because our servers must be reached directly and the gateway ignores NO_PROXY=*."""
+    """Remove the proxies' variables. Our servers must be reached directly, and the gateway ignores NO_PROXY=*."""
     for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
         del os.environ[name]
 

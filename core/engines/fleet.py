@@ -1,9 +1,8 @@
 """Serve a Slurm job array through SGLang Model Gateway (PyPI sglang-router), with three commands for scripts/slurm.
 
-`python -m core.engines.fleet serve FILE` starts a server on a free port. FILE contains the URL of a running server.
-`python -m core.engines.fleet run FOLDER SERVERS COMMAND …` runs COMMAND with a gateway to FOLDER's servers.
+`python -m core.engines.fleet serve FILE` starts a server on a free port. While it runs, FILE contains its URL.
+`python -m core.engines.fleet run FOLDER SERVERS COMMAND …` runs COMMAND with a gateway to the servers in FOLDER.
 `python -m core.engines.fleet gateway FLAGS` starts the gateway. API_KEY comes from the environment.
-
 A single machine with several GPUs needs no fleet: bash scripts/start_server.sh --dp-size 2."""
 
 import subprocess
@@ -30,7 +29,7 @@ FLAGS = (
     # of 4. With the default of 64, one server would get nearly everything, because all prompts are similar.
     *("--policy", "cache_aware", "--cache-threshold", "0.5"),
     *("--balance-abs-threshold", "4", "--balance-rel-threshold", "1.1"),
-    # Only the harness retries (core/generate/generator.py), as 5 tries of the gateway in each of its 9 would be 45. The
+    # Only the harness retries (core/generate/retry.py), as the gateway's 5 tries in each of its 9 would be 45. The
     # circuit breaker counts refused requests (400) as failures, so ten long prompts would block a healthy server.
     *("--disable-retries", "--disable-circuit-breaker"),
     # The harness's TIMEOUT ends a request, so the gateway's timeout must be longer.
@@ -51,7 +50,7 @@ def say(line: str) -> None:
 
 
 def serve(file: Path) -> None:
-    """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or keeps ending."""
+    """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or ends STARTS times."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
@@ -65,12 +64,12 @@ def serve(file: Path) -> None:
             finally:
                 file.unlink(missing_ok=True)
         if not left:
-            raise UserError(f"{why}. It has ended {STARTS} times")
+            raise UserError(f"{why}. The server has ended {STARTS} times. Remove the cause, and submit the job again")
         say(f"{why}. Restarting it")
 
 
 def follow(root: str, folder: Path) -> int:
-    """Make the gateway at `root` use exactly the servers of `folder`. Return the number of healthy servers."""
+    """Make the gateway at `root` use exactly the servers of `folder`. Return how many are healthy (0: no answer)."""
     key, wanted = environment.api_key(), environment.registered(folder)
     with suppress(OSError):  # the gateway is starting, or a server has just ended
         known = {each["url"]: each for each in client.objects(client.find(f"{root}/workers", key), "workers")}
@@ -83,7 +82,7 @@ def follow(root: str, folder: Path) -> int:
 
 
 def run(folder: Path, servers: int, args: Sequence[str]) -> int:
-    """Run a command with a gateway once `servers` servers answer. After PATIENCE, fewer servers are enough.
+    """Run a command with a gateway once `servers` servers answer. After PATIENCE seconds, one server is enough.
     Return the command's exit status. Raises UserError if no server answers or the gateway ends."""
     port, began = process.free_port(), time.monotonic()
     root = f"http://{environment.host()}:{port}"

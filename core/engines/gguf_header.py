@@ -25,7 +25,7 @@ class Gguf:
 
     @classmethod
     def read(cls, path: Path) -> "Gguf":
-        """Read a file's header. Raises UserError if the file is damaged or its architecture is unsupported."""
+        """Read a file's header. Raises UserError if the file is unreadable, damaged, unsupported or split."""
         try:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
@@ -35,7 +35,7 @@ class Gguf:
             raise UserError(f"{path} is truncated or damaged ({error}). Fetch or convert it again") from None
         architecture = fields.get(Keys.General.ARCHITECTURE)
         if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} has the architecture {architecture}. Supported are {', '.join(ARCHITECTURES)}")
+            raise UserError(f"{path} has the architecture {architecture}. Give one of {', '.join(ARCHITECTURES)}")
         if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
             raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge FIRST OUT.gguf")
 
@@ -43,7 +43,7 @@ class Gguf:
             name = key.format(arch=architecture)
             value = fields.get(name, default)
             if not isinstance(value, int) or value < 1:
-                raise UserError(f"{path} lacks {name}. Fetch or convert it again")
+                raise UserError(f"{path} has no positive integer {name}. Fetch or convert the model again")
             return value
 
         heads, hidden = number(Keys.Attention.HEAD_COUNT), number(Keys.LLM.EMBEDDING_LENGTH)

@@ -1,4 +1,4 @@
-"""Describe GPUs for planning, from a table, this machine's driver or a file."""
+"""Describe GPUs for planning and serving, from a table, this machine's driver or a file."""
 
 import math
 import re
@@ -22,7 +22,7 @@ class Gpu:
     """A GPU with its memory and speed."""
 
     name: str
-    memory: float  # bytes, as its driver reports them
+    memory: float  # bytes, as its driver or a --gpu-file reports them
     bandwidth: float  # bytes/s
     flops: float  # dense bf16 FLOP/s with float32 accumulation
     fp8: bool  # whether SGLang can use an fp8 KV cache (compute capability 8.9 or higher)
@@ -44,7 +44,7 @@ _TABLE = (
     Gpu("H200", 143771 * MIB, 4800e9, 989.4e12, True),
 )
 GPUS = {gpu.name: gpu for gpu in _TABLE}
-DEFAULT = GPUS["RTX 4090"]  # the project's GPU
+DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 
 # Other names that drivers or people use.
 _ALSO = {
@@ -61,7 +61,7 @@ _EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16
 
 
 def _key(name: str) -> str:
-    """Return a name in lower case without spaces, hyphens and the maker's words, to compare names."""
+    """Return a name in lower case without spaces, hyphens, underscores and the maker's words, to compare names."""
     text = name.lower()
     for word in ("nvidia", "geforce", "rtx", " ", "-", "_"):
         text = text.replace(word, "")
@@ -80,7 +80,7 @@ def named(name: str) -> Gpu:
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):
-    """A GPU in a --gpu-file, with dense bf16 figures. Values outside these ranges are typing errors."""
+    """A GPU in a --gpu-file, with dense bf16 figures. Values outside these ranges are refused as typing errors."""
 
     name: Annotated[str, Meta(pattern=r"\A.*\S.*\Z", max_length=60)]
     memory_gib: Annotated[float, Meta(ge=1, le=10_000)]
@@ -90,14 +90,14 @@ class Described(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def from_file(path: Path) -> Gpu:
-    """Return the GPU that a JSON file describes. Raises UserError if the file is invalid."""
+    """Return the GPU that a JSON file describes. Raises UserError if the file is missing or invalid."""
     fix = f"An example: {_EXAMPLE}"
     of = fitted(read_json(path, "GPU file", fix), Described, f"GPU file {path}", fix)
     return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
 
 
 def detect() -> Gpu | None:
-    """Return the first GPU with the memory that its driver reports, or None. Raises UserError for an unknown GPU."""
+    """Return the first GPU with its driver's figure of memory, or None. Raises UserError if the table lacks the GPU."""
     name, size = _first()
     if not name:
         return None
@@ -106,8 +106,8 @@ def detect() -> Gpu | None:
 
 
 def here() -> Gpu:
-    """Return the GPU to serve on: the first of this machine, or DEFAULT.
-    If the table lacks the GPU, only its memory is known, and fp8 is off."""
+    """Return the GPU to serve on: the first of this machine, or DEFAULT. If the table lacks the GPU, only its memory is
+    known, and fp8 is off. Raises UserError if its memory is unknown too."""
     name, size = _first()
     if size and _key(name) not in _KNOWN:
         return Gpu(name, size, math.nan, math.nan, False)
@@ -115,7 +115,7 @@ def here() -> Gpu:
 
 
 def memory() -> float | None:
-    """Return the first GPU's memory in bytes, or None if its driver does not report it."""
+    """Return the first GPU's memory in bytes, or None if there is no GPU or its driver does not report it."""
     return _first()[1]
 
 

@@ -17,7 +17,7 @@ from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # the weights, tokenizer, template and shape in a model's folder
-# The settings that SGLang reports besides the path. Other engines report fewer settings. Defaults are omitted.
+# The reported settings besides the path. SGLang reports all except base, and vLLM only base and kv_cache_dtype.
 SETTINGS = (
     *("base", "lora_paths", "revision", "weight_version", "chat_template"),
     *("quantization", "dtype", "kv_cache_dtype"),
@@ -28,9 +28,9 @@ HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes of each file's beginning and of 
 
 
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
-    """Return the reported `settings` and the identity of the weights at `path`, because both determine the answers.
-    Weights on this machine (`is_here`) are identified by content, and other weights by their path. The weights are
-    omitted if `name` contains a digest that the weights here do not contradict."""
+    """Return the reported `settings` (SETTINGS) and the identity of the weights at `path`. Both determine the answers.
+    Weights that this machine can read (if `is_here`) are identified by a sample of their content, others by their path.
+    The weights are omitted if `name` contains a digest that weights here do not contradict. Defaults are omitted."""
     found = {}
     for setting in SETTINGS:
         value = settings.get(setting)
@@ -47,7 +47,7 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
 
 
 def weights_at(path: str) -> Path | None:
-    """Return the model's file or folder at `path` on this machine, or None if there is none."""
+    """Return `path` if it is absolute and names a GGUF file or a folder with a config.json here, else None."""
     try:
         if not Path(path).is_absolute():
             return None

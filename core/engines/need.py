@@ -13,9 +13,9 @@ from core.engines.gpus import Gpu
 from core.engines.shape import RUNTIME_BYTES, Shape, kv_tokens, mem_fraction
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
-TRACE_SHARE = 1 / 3  # of MAX_TOKENS, the average in the cache per request (half of a length of two thirds)
+TRACE_SHARE = 1 / 3  # of MAX_TOKENS, in the cache per request (assumed: traces end at two thirds, and are half written)
 MOST_RUNNING = 256  # requests (more requests bring no gain on one GPU)
-FEWEST_HELD = 2048  # the fewest tokens of KV cache per request, which bound the requests in flight
+FEWEST_HELD = 2048  # tokens of KV cache that each request is assumed to hold at least, which limits requests in flight
 # For a server of embeddings: the tokens of its longest text, the tokens read together, and the bytes of their
 # activations. The bytes are an assumption. A layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens.
 EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
@@ -45,7 +45,7 @@ class Need:
 
     @property
     def context(self) -> int:
-        """The tokens of the longest prompt and its completion."""
+        """The tokens of the longest prompt, its completion and the forced answer."""
         return PROMPT_TOKENS + (self.k + 1) * self.max_tokens + self.answer_tokens
 
 
@@ -56,26 +56,26 @@ class Settings:
     context: int  # tokens of one request
     kv: str  # "bf16" or "fp8"
     fraction: float  # of the GPU's free memory, for weights and KV cache
-    running: int  # requests decoded together
-    tokens: int  # of KV cache, as computed here (the server reports its own count)
+    running: int  # the most requests decoded together
+    tokens: int  # of KV cache, as computed here (the server has its own count). For embeddings: tokens in a batch
     deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
     share: float = 1  # of the GPU's memory for this server, below 1 if there are two servers
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
-    """Return the settings for `need` on `gpu`. Raises UserError if the model or one request does not fit.
+    """Return the settings for `need` on `gpu`. Raises UserError if one request may not fit, or if `gpu` lacks fp8.
     `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that support it."""
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} does not support fp8. Unset KV, or set KV=bf16")
+        raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
     memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
     tokens = kv_tokens(shape, memory, kv)
     least = PROMPT_TOKENS + need.max_tokens + need.answer_tokens
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, use a "
-            "larger GPU, or use a second GPU for embeddings"
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, or use a "
+            "larger GPU"
         )
     if tokens < least:
         raise UserError(
@@ -111,10 +111,10 @@ def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
 
 
 def embedding_bytes(shape: Shape) -> float:
-    """Return the bytes of GPU memory that a server for embeddings needs."""
+    """Return the estimated bytes of GPU memory that a server for embeddings needs."""
     return RUNTIME_BYTES + shape.weight_bytes + TOGETHER * shape.kv_bytes("bf16") + EMBEDDING_SPARE
 
 
 def running(tokens: int, max_tokens: int) -> int:
-    """Return the number of requests, capped at `max_tokens` each, that a KV cache of `tokens` holds at a time."""
+    """Return how many requests, capped at `max_tokens`, a KV cache of `tokens` holds on average, 1 to MOST_RUNNING."""
     return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))

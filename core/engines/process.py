@@ -27,7 +27,7 @@ from core.engines import environment
 START_SECONDS = 1200  # for an engine on a GPU to answer (the first start loads 8 GB and captures CUDA graphs)
 KILL_SECONDS = 10.0  # between terminating a process group and killing it
 TAIL = 400  # lines of output kept to explain a failure
-SHOWN = 15  # of these lines, printed if the server does not start
+SHOWN = 15  # of these lines, printed if the server does not start and its output is in a log
 POLL = 0.5  # seconds between checks of a starting server
 BLOT = "(not shown)"  # in place of a secret
 
@@ -41,8 +41,8 @@ FAILURES = (
         r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient|libcuda\.so|"
         r"no cuda gpus are available|no cuda-capable device|cuda driver initialization failed|"
         r"driver/library version mismatch",
-        "the NVIDIA driver is missing or too old. Install a driver whose nvidia-smi shows CUDA 13, or rent an image "
-        "that has one",
+        "the NVIDIA driver is missing, too old or sees no GPU. Install a driver whose nvidia-smi shows CUDA 13 and the "
+        "GPU, or rent an image that has one",
     ),
     (
         r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
@@ -53,7 +53,7 @@ FAILURES = (
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
         r"safetensorerror",
-        "the model's weights are missing or damaged. Remove their folder and run 'bash setup.sh' to fetch them again",
+        "the model's weights are missing or damaged. Fetch them again (QED-Nano: remove its folder and run setup.sh)",
     ),
 )
 
@@ -91,14 +91,14 @@ class Process:
                 self.sink.flush()
 
     def status(self) -> int | None:
-        """Return the exit status (128 and more for a signal), or None while the process runs."""
+        """Return the exit status (above 128, or negative, for a signal), or None while the process runs."""
         status = self.supervisor.poll()
         if status is not None:
             self._reader.join(5)  # for its last lines
         return status
 
     def failure(self) -> str | None:
-        """Return why the process ended and a remedy, in one line, or None while it runs."""
+        """Return why the process ended, with a remedy if one is known, in one line, or None while the process runs."""
         status = self.status()
         if status is None:
             return None
@@ -117,10 +117,10 @@ class Process:
             time.sleep(POLL)
         self._show_tail()
         where = f" Its log is {self.log}" if self.log else ""
-        raise UserError(f"{self.name} did not answer within {seconds:.0f} s.{where}")
+        raise UserError(f"{self.name} did not answer within {seconds:.0f} s. Look for the cause in its output.{where}")
 
     def _show_tail(self) -> None:
-        """Print the last lines of the log, because the chosen explanation may be wrong."""
+        """Print the last lines of the log, if there is one, because the chosen explanation may be wrong."""
         if self.log:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
@@ -174,13 +174,13 @@ def free_port() -> int:
 
 
 def explanation(lines: Sequence[str], status: int, port: int) -> str:
-    """Explain why a server ended, from the last `lines` of its output, and name a remedy."""
+    """Return why a server ended, from the last `lines` of its output, with a remedy if FAILURES has one."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
         if re.search(pattern, text, re.IGNORECASE):
             return meaning.format(port=port)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "it was killed, most often because the machine's memory (not the GPU's) ran out"
+        return "it was killed, most often because the machine's memory (not the GPU's) ran out. Free some memory"
     return last_words(lines) or "it printed nothing"
 
 
@@ -196,7 +196,7 @@ def hold(args: Sequence[str]) -> int:
     try:
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     except OSError as error:
-        raise UserError(f"{args[0]} can't be started ({error.strerror})") from None
+        raise UserError(f"{args[0]} can't be started ({error.strerror}). Check its path and permissions") from None
     watch = threading.Thread(target=sys.stdin.read, daemon=True)
     watch.start()
     while child.poll() is None and watch.is_alive():
@@ -213,7 +213,7 @@ def _die_with_parent() -> None:
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Terminate the process group led by `process`, and kill the remaining processes after KILL_SECONDS."""
+    """Terminate the group of `process`. Kill the rest when `process` has ended, or after KILL_SECONDS."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, sign)

@@ -1,8 +1,8 @@
 """Define the record of a model server and the dialect of its engine. A dialect recognises and asks servers.
 
 core/engines/attach.py creates records of running servers, and core/engines/start.py starts servers and creates their
-records. Each file in core/engines/dialects defines one engine as DIALECT. A new engine needs only a file in this
-folder. An engine for GPUs derives from OnGpu (core/engines/dialect.py) and has a case in setup.sh."""
+records. Each file in core/engines/dialects defines one engine as DIALECT. A new engine needs a file in this folder. If
+it runs on GPUs, it derives from OnGpu (core/engines/dialect.py) and also needs a case in setup.sh."""
 
 import importlib
 import ipaddress
@@ -59,15 +59,15 @@ class Key(str):
 
 
 class Dialect:
-    """An engine or a service with OpenAI's API. The default values describe an unknown engine."""
+    """An engine or a service with OpenAI's API. The default values describe a known engine that continues messages."""
 
     kind = "other"  # its name in journal keys, results and printed lines
     owner = ""  # `owned_by` in its list of models, if that identifies it
     engines: tuple[str, ...] = ()  # the values of ENGINE that start it (the first is its own name)
-    is_known = True  # False: it may call any model "default", so its address is part of the model's identity
+    is_known = True  # False: it may call any model "default", so its address (or its weights) identifies the model
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process
-    has_version = True  # whether it reports the same version in this process and outside
+    has_version = True  # whether it reports its version in the same form in this process and outside
     has_top_k = True  # whether requests may contain top_k and min_p
     continues: bool | None = True  # True if it continues a message, None if only a trial shows whether it does
     ends_at_context = False  # whether it ends a completion at its context instead of refusing a larger cap
@@ -75,11 +75,11 @@ class Dialect:
     # Recognise it
 
     def is_owner(self, about: Mapping[str, Any]) -> bool:
-        """Return whether the entry `about` a model names this engine as its owner."""
+        """Return whether `about`, a model's entry in the server's list, names this engine as the owner."""
         return bool(self.owner) and str(about.get("owned_by", "")).lower() == self.owner
 
     def recognised(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server | None":
-        """Return the server `found` with this engine's report, or None if another engine answers there.
+        """Return the server `found` with this engine's report, or None if it is not known to run this engine.
         `about` is our model's entry in the server's list of models, and `models` has all entries by name."""
         return self.described(found, about, models) if self.is_owner(about) else None
 
@@ -95,7 +95,7 @@ class Dialect:
 
     def closed(self, server: "Server", messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request that continues after closed `thinking` and `opening`.
-        Templates split at tags and strip thinking, so the thinking is sent stripped and without its tags."""
+        Templates split at tags and strip thinking, so the thinking is sent stripped and without tags inside."""
         return ending(messages, f"<think>\n{closing(thinking, opening)}")
 
     def left_open(self, server: "Server", messages: Sequence[Message], thinking: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Dialect:
         return ending(messages, f"<think>\n{thinking}")
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
-        """Return the text of a reply after `opening` (see `closed`), or None if the server began a new turn.
+        """Return the text of a reply after `opening` (see `closed`). An engine may return None for a new turn.
         A server's parser takes all text before the next closing tag as reasoning."""
         return content.removeprefix(opening) if content.startswith(opening) else reasoning + content
 
@@ -119,13 +119,13 @@ class Server:
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
-    sha256: str | None = None  # of the model's file, if that is here
+    sha256: str | None = None  # of the model's GGUF file, if this file is here
     revision: str | None = None  # the commit of the model's weights, if they were fetched here
     closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # as reported (identity.fingerprint)
     replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
-    card: Card = field(default=NONE, repr=False, hash=False)  # facts about the model that the server does not report
+    card: Card = field(default=NONE, repr=False, hash=False)  # facts that the server does not report, and settings
     query: dict[str, str] = field(default_factory=dict, hash=False)  # the query of every address ("api-version")
     api_key: str = field(default="", repr=False)
     # Probes this address again. Returns None if nothing answers. Raises UserError if the server is not usable.
@@ -152,13 +152,13 @@ class Server:
 
     @property
     def identity(self) -> str:
-        """The model's name in journal keys. A server of an unknown kind may use any name, so its address is added."""
+        """The model's name in journal keys. The address is added if an unknown engine reports no weights."""
         is_unknown = not (self.dialect.is_known or self.weights)
         return f"{self.model} at {self.base_url}" if is_unknown else self.model
 
     @property
     def rests_on(self) -> str:
-        """The name or unreadable path that identifies the model in the journal, or "" if the weights' content does."""
+        """The name or unreadable path that identifies the model in the journal, or "" if the weights' digest does."""
         weights = self.weights.get("weights", "")
         if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
             return ""
@@ -221,7 +221,7 @@ def digest_in(name: str) -> str | None:
 
 
 def is_local(url: str) -> bool:
-    """Return whether `url` is on this machine."""
+    """Return whether `url` has a loopback address or the host localhost, which are on this machine."""
     host = urllib.parse.urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

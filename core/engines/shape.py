@@ -45,7 +45,7 @@ class Shape:
 
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
-        """Read a Hugging Face config.json. Raises UserError for other files and unsupported architectures."""
+        """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and quantized models."""
         found = read_json(path, "the model's", "Fetch it again")
         of = fitted(found, Config, f"{path} is not the config.json of a transformer", "Fetch it again")
         if of.quantization_config or any("expert" in name for name in found):
@@ -64,7 +64,7 @@ class Shape:
 
     @property
     def layer_parameters(self) -> int:
-        """The number of parameters in all layers: projections of attention and MLP, and norms."""
+        """The number of parameters in all layers: projections of attention and MLP, and norms, but no biases."""
         attention = 2 * self.hidden * (self.heads + self.kv_heads) * self.head_dim
         norms = 2 * self.hidden + 2 * self.head_dim
         return self.layers * (attention + 3 * self.hidden * self.intermediate + norms)
@@ -84,7 +84,7 @@ class Shape:
         return self.layer_parameters + self.vocab * self.hidden + self.hidden
 
     def flops(self, prompt: int, cached: int, completion: int) -> float:
-        """Return a request's operations. Each token is multiplied with all weights and attends to all earlier tokens.
+        """Return a request's FLOPs. Each token is multiplied with all weights and attends to all earlier tokens.
         `cached` tokens of the prompt need no operations. The prompt needs no output embedding."""
         attended = ((prompt + completion) ** 2 - cached**2) / 2
         multiplied = self.layer_parameters * (prompt - cached) + self.step_parameters * completion
@@ -101,7 +101,7 @@ QED_NANO = Shape(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, int
 
 def mem_fraction(memory: float) -> float:
     """Return the share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static).
-    The rest, 2.5 GiB and 4%, is for activations and CUDA graphs. On 24 GB, users report shares of 0.85 to 0.9."""
+    2.5 GiB and 4% of `memory` are for activations and CUDA graphs. On 24 GB, users report shares of 0.85 to 0.9."""
     free = memory - RUNTIME_BYTES
     return round(max(0.0, 1 - (2.5 * 2**30 + 0.04 * memory) / free), 3)
 

@@ -1,8 +1,8 @@
 """Find a running server for a run, or start the best one that this machine supports.
 
-`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on port 30000. If no server
-answers there, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with the
-embedded model. ENGINE or MODEL may select another engine. A .gguf file in MODEL selects llama.cpp."""
+`serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on PORT (30000). If no server
+answers on PORT, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with
+the embedded model. ENGINE or MODEL may select another engine or model. A .gguf file in MODEL selects llama.cpp."""
 
 import shlex
 import shutil
@@ -43,12 +43,12 @@ def graders_server() -> Server | None:
         return None
     if found := probe(url, "GRADER_URL or GRADER_MODEL is set", model, key, card):
         return found
-    raise UserError(f"no grader answers at {url} ({client.why_not(url)}). Set GRADER_URL, or unset it and GRADER_MODEL")
+    raise UserError(f"no grader answers at {url} ({client.why_not(url)}). Correct or unset GRADER_URL and GRADER_MODEL")
 
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield the server of the card `named` to grade outside of runs, else graders_server, else the server of a run."""
+    """Yield the server that grades outside of runs: of the card `named`, else graders_server, else a run's server."""
     if not named and (found := graders_server()):
         yield found
         return
@@ -73,8 +73,8 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
-    """Start the server that ENGINE and MODEL select, else the best one here, on `port` or a free port.
-    `extra` are flags for the server. If `is_for_run`, install a missing engine and log its output. Raises UserError."""
+    """Start the server that ENGINE and MODEL select, else the best one here, on `port` (0: PORT on a GPU, else a free
+    port). `extra` are flags for SGLang or vLLM. If `is_for_run`, install and log these. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
@@ -110,12 +110,12 @@ def _at_base_url() -> Server:
 
 
 def _listed() -> dict[str, object] | None:
-    """Return the list of models on our port, {} if another program answers, or None if nothing answers."""
+    """Return the list of models on our port, {} if another program answers, or None if no server is ready there."""
     return client.find(f"http://{environment.host()}:{environment.port()}/v1/models", environment.api_key())
 
 
 def _on_port(wanted: str) -> Server | None:
-    """Return the model server on our port, or None. Raises UserError if the server does not run the `wanted` engine."""
+    """Return the model server on our port, or None. Raises UserError if its engine or GGUF file is not `wanted`."""
     if not (_listed() or {}).get("data"):
         return None
     port = environment.port()
@@ -170,7 +170,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
     if size.context < need.context:
         limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
         say(
-            f"note: requests have {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
+            f"note: requests can have {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
             "Aggregations that do not fit fail or are truncated. If this happens, lower MAX_TOKENS or K",
             sys.stderr,
         )
@@ -216,12 +216,12 @@ def started(
     log: Path | None = None,
     card: Card = cards.NONE,
 ) -> Iterator[Server]:
-    """Start an engine with `args` for its Python interpreter, which serve a model named `model`. See `launched`."""
+    """Start the Python interpreter of `engine` with `args`, which serve `model` under this name. See `launched`."""
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
-        say(f"Starting {engine.label} takes a few minutes. Its log is {log}", sys.stderr)
+        say(f"Starting {engine.label} may take some minutes. Its log is {log}", sys.stderr)
 
     def answering() -> Server | None:
         return probe(root, why, model, key, card) if client.is_healthy(root) else None
@@ -236,7 +236,7 @@ def started(
 
 
 def gpu_engine() -> OnGpu:
-    """Return the GPU engine that ENGINE names, else the default GPU engine. Raises UserError for another ENGINE."""
+    """Return the GPU engine that ENGINE or MODEL selects, else the default one. Raises UserError for other engines."""
     wanted = environment.engine()
     if engine := dialect.on_gpu(wanted):
         return engine
@@ -244,7 +244,7 @@ def gpu_engine() -> OnGpu:
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
-    """Return the model that MODEL names. Raises UserError without a GPU, or if the engine would misread the model."""
+    """Return the model `named`. Raises UserError without a GPU, or if the model is missing or would be misread."""
     _check_gpu(engine)
     model = weights.Model.at(named)
     engine.check_model(model.folder)
@@ -290,7 +290,7 @@ def main(argv: list[str]) -> None:
     K, MAX_TOKENS and ANSWER_TOKENS determine the server's size. The flags are passed to SGLang or vLLM."""
     environment.check()
     if _listed() is not None:
-        raise UserError(f"port {environment.port()} already has a server. Stop that server, or choose another PORT")
+        raise UserError(f"a program answers on port {environment.port()} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.Stop()
     with suppress(KeyboardInterrupt), asked_for(need, extra, environment.port()) as server:

@@ -1,6 +1,6 @@
-"""Fetch QED-Nano's weights once from the Hugging Face hub. An interrupted download is resumed.
+"""Fetch QED-Nano's weights once from the Hugging Face hub, and describe folders of weights.
 
-QED_NANO_REVISION chooses the commit, by default the newest. FETCHED.json and results record the commit."""
+QED_NANO_REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def folder() -> Path:
 
 
 def fetched() -> dict[str, str] | None:
-    """Return {"repo", "revision"} of the weights on this disk, or None if the weights are missing or incomplete."""
+    """Return {"repo", "revision"} of the fetched weights, from FETCHED.json, or None if no fetch has ended."""
     try:
         note: dict[str, str] = json.loads((folder() / "FETCHED.json").read_text())
         return note
@@ -76,7 +76,7 @@ class Model:
     folder: Path
     name: str
     shape: Shape
-    longest: int  # tokens of context the model was trained for
+    longest: int  # tokens of context the model was trained for (32,768 if its config.json does not say)
     thinks: bool = True  # whether its chat template mentions thinking, or is missing
 
     @classmethod
@@ -87,7 +87,7 @@ class Model:
         else:
             path = Path(named).resolve()
             if not (path / "config.json").is_file():
-                remedy = how_to_fetch(named) or f"Unset MODEL for {REPO}"
+                remedy = how_to_fetch(named) or f"Correct the path, or unset MODEL for {REPO}"
                 raise UserError(f"MODEL={named} is no folder with a config.json. {remedy}")
             name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
@@ -97,7 +97,7 @@ class Model:
 
 
 def template(folder: Path) -> str | None:
-    """Return the chat template in a model's folder, or None if it can't be read."""
+    """Return the (default) chat template in a model's folder, or None if there is none or it can't be read."""
     try:
         if (file := folder / "chat_template.jinja").is_file():
             return file.read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ def template(folder: Path) -> str | None:
 
 
 def how_to_fetch(named: str) -> str:
-    """Return advice on fetching the model `named` from the hub, or "" if it is no hub model.
+    """Return advice on fetching the model `named` from the hub, or "" if this is no hub name or an existing path.
     Only QED-Nano is fetched automatically, because the size and terms of other models are unknown."""
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) or Path(named).exists():
         return ""
@@ -119,7 +119,8 @@ def how_to_fetch(named: str) -> str:
 
 
 def fetch() -> Path:
-    """Fetch the missing weights of the selected commit and return their folder. Raises UserError if that fails."""
+    """Fetch the weights if they are missing or QED_NANO_REVISION is another full commit, and return their folder.
+    If weights exist, a branch or tag in QED_NANO_REVISION is not looked up. Raises UserError if fetching fails."""
     here, revision = folder(), environment.weights_revision()
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
     if (note := fetched()) and (note["revision"] == revision or not is_pinned):

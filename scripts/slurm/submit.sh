@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Run an experiment on a Slurm cluster: a job array of servers, one GPU each, and a job that runs the experiment on them
-# and cancels them when it ends. Run this script on a login node, in a checkout that all nodes see:
+# Run an experiment on a Slurm cluster: a job array of servers, one GPU each, and a job that runs the experiment on them.
+# This job cancels the servers at its end. Run this script on a login node, in a checkout that all nodes see:
 #   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses, but others must not use them
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
 #   SERVERS=4 bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]
 #   SERVERS=4 bash scripts/slurm/submit.sh 18_proofs [NAME=value …] GRADER=card [GRADES=3 MAX_DOLLARS=5 …]
-# GRADER= and all words after it go to scripts/grade.sh, which runs as a separate job if the run succeeds. A grader on GPUs
-# gets its own servers then (GRADER_SERVERS, default SERVERS). Other graders need none.
+# GRADER= and all words after it go to scripts/grade.sh (but not for 20_grader), which runs as a separate job if the run
+# succeeds. A grader on GPUs gets its own servers then (GRADER_SERVERS, default SERVERS). Other graders need none.
 # Put options of your cluster into SERVERS_OPTIONS and EXPERIMENT_OPTIONS, for instance "--partition=gpu --account=me". If a
 # grader's servers need other options, set GRADER_OPTIONS.
-# RESULTS_DIR (default ./results) must be on a disk that all nodes see. ENGINE=embedded needs no GPU.
+# RESULTS_DIR (default ./results) must be on a disk that all nodes see. ENGINE=embedded uses no GPU, but reserves it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"

@@ -1,7 +1,7 @@
 """Serve models on llama.cpp, the engine for machines without an NVIDIA GPU, and attach to llama.cpp servers.
 
-In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The header of the GGUF file and
-the machine's memory determine the server's size."""
+In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The file's header, the longest
+request, the memory and the cores determine the size of its server. The embedded model's server has a fixed size."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # buffers take 0.1 GB with QED-Nano's shape, two slots and contexts of 6,656.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
-CACHE_MIB = 256  # for prompts that have left their slot, enough for a model as small as the embedded one
+CACHE_MIB = 256  # of memory for prompts that have left their slot, enough for models as small as the embedded model
 HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -101,8 +101,8 @@ class Size:
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
     """Return a server's size for `need`, `memory` bytes and `cores` physical cores. `exact` is explained in `serving`.
-    Raises UserError if no request fits. There is at most one slot per core. Two cores decode only 6.5 to 7.2 tokens/s
-    of a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
+    Raises UserError if one request may not fit. There is at most one slot per core: two cores decode only 6.5 to 7.2
+    tokens/s of a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
@@ -119,9 +119,9 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def gguf_file(named: str) -> Path:
-    """Return the path of the GGUF file in MODEL=`named`. Raises UserError if there is no such file."""
+    """Return the absolute path of the file in MODEL=`named`. Raises UserError if there is no such file."""
     if not Path(named).is_file():
-        raise UserError(f"MODEL={named} is no GGUF file, but ENGINE=llamacpp serves only these. {HOW}")
+        raise UserError(f"MODEL={named} is no file, but ENGINE=llamacpp needs a GGUF file. {HOW}")
     return Path(named).resolve()
 
 
@@ -139,7 +139,7 @@ def memory() -> int:
 
 
 def physical_cores() -> int:
-    """Return the number of physical cores that this process may use. A Mac's slow cores are not counted."""
+    """Return the number of physical cores that this process may use. On Apple's own chips, only fast cores count."""
     if sys.platform == "darwin":
         for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first name is for Apple's own chips
             count = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
@@ -211,8 +211,8 @@ def serving(
                 first = {"prompt": "1", "n_predict": 1}
                 client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
             except Exception as error:
-                hint = f". If port {port} is in use, choose another PORT" if port else ""
-                raise UserError(f"llama.cpp can't start with {gguf.name} ({error}){hint}") from None
+                hint = f"If port {port} is in use, choose another PORT" if port else "Check the file and the memory"
+                raise UserError(f"llama.cpp can't start with {gguf.name} ({error}). {hint}") from None
         yield engine.listening_address
     finally:
         if engine:

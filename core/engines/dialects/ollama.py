@@ -13,7 +13,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ollama(Other):
-    """A server that reports digests of weights, template and settings. Its kind in journals is "other"."""
+    """A server that reports a digest of a model's weights, template and settings. Its kind in journals is "other"."""
 
     is_known = True
 
@@ -27,7 +27,7 @@ class Ollama(Other):
 
 
 def _digest(found: Server) -> str:
-    """Return the first 16 digits of the model's digest, or "" if the server is not Ollama."""
+    """Return the first 16 digits of the model's digest, or "" if the server does not report one as Ollama does."""
     for about in client.objects(client.page_of(found, "api/tags"), "models"):
         digest = str(about.get("digest")).removeprefix("sha256:")
         if about.get("name") in (found.model, f"{found.model}:latest") and _DIGEST.fullmatch(digest):

@@ -10,7 +10,7 @@ from core.engines.server import TAG, Dialect, Server
 
 
 class Other(Dialect):
-    """An unknown engine. Only its replies show whether it continues a message."""
+    """An unknown engine. Only its replies or a card show whether it continues a message."""
 
     is_known = False
     is_in_keys = False
@@ -22,7 +22,7 @@ class Other(Dialect):
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.
-        A new turn does not close the brace that `opening` leaves open. If no brace is open, a new turn thinks again."""
+        A new turn is a reply that leaves the brace of `opening` open, or without such a brace, a reply that thinks."""
         text = super().continuation(content, reasoning, opening)
         if text is None or content.startswith(opening):
             return text

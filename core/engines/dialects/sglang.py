@@ -58,7 +58,7 @@ class SGLang(OnGpu):
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
-        """Return the fields of a request. SGLang tokenizes the text apart from the prompt, which opens the tag.
+        """Return the fields of a request. SGLang tokenizes text and prompt separately. The prompt opens the tag.
         Without thinking, the template closes the tag if it can, so that two line breaks stay a single token."""
         if server.closes and not untagged(thinking):
             fields = ending(messages, opening)
@@ -103,7 +103,7 @@ class SGLang(OnGpu):
         ]
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
-        """Write the key to a file that only this user may read, and return the flag with the file's path."""
+        """Write the key, if there is one, to a file that only this user may read, and return the flag with its path."""
         if not key:
             return [], {}
         file = folder / "key.yaml"
@@ -119,14 +119,14 @@ def _page(found: Server, name: str) -> dict[str, Any]:
 
 def _limit(info: Mapping[str, Any]) -> int:
     """Return the number of requests in flight that keep SGLang busy. SGLang has a queue, so a high guess costs nothing.
-    Each copy (--dp-size) runs up to max_running_requests, or as many short requests as its KV cache holds."""
+    Each copy (--dp-size) runs up to max_running_requests, but no more short requests than its KV cache holds."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
     return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))
 
 
 def _closes(server: Server) -> bool:
-    """Return whether the chat template renders a different prompt if thinking is switched off."""
+    """Return whether the chat template is known to render a different prompt if thinking is switched off."""
     asked = {"model": server.model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
     closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
     tokens = [page_of(server, "tokenize", body).get("tokens") for body in (asked, closed)]

@@ -57,7 +57,7 @@ class VLLM(OnGpu):
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
         So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
-        prompt. If vLLM does not report its template, an assistant's message opens the tag."""
+        prompt. If vLLM reports no template or no question is last, an assistant's message opens the tag."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
@@ -80,7 +80,7 @@ class VLLM(OnGpu):
             )
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments of vLLM's interpreter. If vLLM is alone on a GPU, it chooses its own share of memory."""
+        """Return the arguments of vLLM's interpreter. Alone on a GPU, vLLM takes its default share of memory."""
         return [
             *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
@@ -114,7 +114,7 @@ class VLLM(OnGpu):
 
 
 def _limit(metrics: str) -> int:
-    """Return the number of requests in flight that fill the KV cache of vLLM. A queue holds further requests.
+    """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per engine, plus WAITING.
     `metrics` has a line for the cache of each engine (--data-parallel-size)."""
     engines = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
     tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
@@ -122,7 +122,7 @@ def _limit(metrics: str) -> int:
 
 
 def _cache_tokens(labels: Mapping[str, str]) -> int:
-    """Return the size of a KV cache in tokens, or 0 if it is not reported. Older releases report only blocks."""
+    """Return the size of a KV cache in tokens, or 0 if it is unknown. Older releases report only blocks."""
     blocks, size = (count(labels.get(name)) or 0 for name in ("num_gpu_blocks", "block_size"))
     return count(labels.get("kv_cache_size_tokens")) or blocks * size
 
