@@ -192,7 +192,7 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants of `kind` (default: the class of `config`) that identify a run: not free, but removed ones."""
+    """Return the constants that identify a run: also removed, but no free ones. `kind` defaults to `config`'s class."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 

@@ -138,7 +138,7 @@ class Endpoint:
         return JSONResponse(body | {"rsa": solved.details(asked.config)})
 
     async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
-        """Yield events: progress as reasoning, an error or the answer, finish reason and wanted usage, and [DONE]."""
+        """Yield events: progress as reasoning, then an error, or answer, finish reason and any usage, and [DONE]."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
@@ -172,7 +172,7 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the key. If no key is set, refuse unknown host names (of web pages)."""
+        """Raise Refusal if the request lacks the key. If no key is set, refuse foreign host names, as of web pages."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
