@@ -10,7 +10,7 @@ from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract
 from core.grading.judge import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-# Doubts about a wrong math answer if only its spelling could be compared: the answer or the reference was not read.
+# Doubts about a wrong math answer that was compared by spelling, because it or the reference answer was not read.
 NO_MATHEMATICS, NO_REFERENCE = "not mathematics", "reference not read"
 MAX_COMPARISONS = 600  # comparisons by the judge in one vote, enough for 35 different answers, if none is undecided
 NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer makes sympy hang
@@ -128,8 +128,8 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Compare each member's answer with the reference answer, and vote, in a thread: a hard answer takes seconds, and
-    requests must not wait. Needs no model. Raises UserError without a reference answer, or if the judge won't start."""
+    """Compare each member's answer with the reference answer, and vote, without a model. This runs in a thread, because
+    a hard answer takes seconds and requests must not wait. Raises UserError without a reference answer or a judge."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 

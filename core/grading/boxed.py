@@ -26,7 +26,7 @@ DOUBTS = {
     "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
-    "several": "Boxes or Final: lines have different answers. Without boxes the last line counts, else the last box.",
+    "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line.",
     "unboxed": 'No box or Final: line has an answer. The answer is from a sentence such as "The answer is 42."',
 }
 

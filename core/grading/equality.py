@@ -1,4 +1,4 @@
-r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Either answer may come first.
+r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Either order gives the same result.
 
 Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang. The parser drops
 bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into

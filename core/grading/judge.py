@@ -1,4 +1,4 @@
-"""Compare mathematical answers (equality.py) in a child process, which is ended at a deadline. sympy can hang or
+"""Compare mathematical answers (equality.py) in a child process, which ends if it reaches a deadline. sympy can hang or
 use up the memory on an answer such as 9^{9^{9^9}}. math-verify's own time-out is a signal, which fails in threads and
 under asyncio (Math-Verify #50, #55)."""
 
@@ -30,8 +30,8 @@ MEMORY_BYTES = 4 << 30  # address space of the child
 @lru_cache(maxsize=65536)
 def math_equal(answer: str, truth: str) -> bool | None:
     """Return whether `answer` equals the reference answer `truth`, both in LaTeX without dollar signs. Returns None and
-    warns if the child ends before its verdict, for example at a deadline or without memory. Threads may call it, but
-    comparisons run one at a time. Raises UserError if the child does not start."""
+    warns if the child ends before its verdict, for example at a deadline or for lack of memory. Threads may call it,
+    but comparisons run one at a time. Raises UserError if the child does not start."""
     verdict = _JUDGE.verdict(answer, truth)
     if verdict is None:
         logging.getLogger(__name__).warning("no verdict: %.200r and %.200r count as different", answer, truth)
@@ -46,7 +46,7 @@ def math_readable(text: str) -> bool | None:
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """Let comparisons run, and end the child if the block is cancelled. Otherwise asyncio would wait if it hangs."""
+    """Revive the judge, and end its child if the block is cancelled. Otherwise asyncio would wait while it hangs."""
     _JUDGE.revive()
     try:
         yield

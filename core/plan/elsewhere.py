@@ -53,7 +53,7 @@ def on_this_machine(
 
 
 def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
-    """Format the plan of a run on a running server, such as a provider's: tokens, and cost at the card's prices."""
+    """Format the plan of a run on a running server, such as a provider's: tokens, and cost by the model card."""
     if card.continues is False:  # such a server can't force answers
         config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, planned)

@@ -103,7 +103,7 @@ def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_g
 
 
 def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = None) -> str:
-    """Format the plan of `work` without a GPU: tokens, cost if the card has prices, and time if the speed is known."""
+    """Format the plan of `work` without a GPU: tokens, cost at the model card's prices, and time, as far as known."""
     loads, found = work.loads(lengths), rows(work, lengths)
     if card.price:
         written, read = sum(load.tokens for load in loads), sum(load.prompts for load in loads)

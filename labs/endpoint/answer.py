@@ -1,5 +1,5 @@
 """Answer a chat request by RSA. The response is from the last population: the first member with the most frequent
-answer, or else with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
+answer, or else the first with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
 
 import asyncio
 from collections import Counter
@@ -142,7 +142,7 @@ def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
 
 def _all_failed(error: str) -> Refusal:
     if error.startswith("context overflow"):
-        return Refusal(f"the messages (or K candidates) are too long ({error})", "messages", "context_length_exceeded")
+        return Refusal(f"the messages, or K candidates, are too long ({error})", "messages", "context_length_exceeded")
     return Refusal(f"every solution of a step failed. The first error: {error}", code="upstream_failed", status=502)
 
 

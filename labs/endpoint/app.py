@@ -45,7 +45,7 @@ OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rul
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
-MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults have more
+MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults need more
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
@@ -138,7 +138,7 @@ class Endpoint:
         return JSONResponse(body | {"rsa": solved.details(asked.config)})
 
     async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
-        """Yield events: progress as reasoning, then an error, or answer, finish reason and any usage, and [DONE]."""
+        """Yield server-sent events: progress as reasoning, an error or the answer (and usage if asked), [DONE]."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
@@ -172,7 +172,7 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the key. If no key is set, refuse foreign host names, as of web pages."""
+        """Raise Refusal if the request lacks the key. If no key is set, refuse unknown host names."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Send the error of a Refusal. From status 500, a header keeps the openai client from retrying, as we did."""
+    """Send the error of a Refusal. From status 500, a header tells the openai client not to retry after us."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None

@@ -14,7 +14,7 @@ from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
 
-# OpenAI's fields (and two that servers add), and the constants that they set. Of two for MAX_TOKENS, the last counts.
+# OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens has precedence.
 FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed")}
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 RULES = rules(RsaConstants)
