@@ -46,7 +46,7 @@ def math_readable(text: str) -> bool | None:
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """Revive the judge, and end its child if the block is cancelled. Otherwise asyncio would wait while it hangs."""
+    """Restore the judge, and end its child if the block is cancelled. Otherwise asyncio would wait while it hangs."""
     _JUDGE.revive()
     try:
         yield

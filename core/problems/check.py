@@ -25,7 +25,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
     are whole numbers from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
 
     A row without a type asks for a proof if it has guidelines, a grading scheme or (if `wanted` is PROOFS) no answer.
-    `wanted` is the kind that the grader accepts. Only with ANSWERS every row needs an answer, unless it is a proof."""
+    `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it is a proof."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
     whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)

@@ -87,7 +87,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
             "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
-        wanted: The kind of problems to accept in a file or hub set: ANSWERS, PROOFS, or EITHER (answers are optional).
+        wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS, or EITHER.
         constant: The constant that names the set. Error messages about the hub mention it.
 
     Raises:
