@@ -54,7 +54,7 @@ class Rule:
         raise UserError(f"{name}={value!s:.40} is not {self.wanted()}{meant}")
 
     def span(self) -> str:
-        """Return the choices or the range as text, such as "1 to 100"."""
+        """Return the choices or the range as text, such as "1 to 100", or "text" for any text."""
         if self.type is str:
             return ", ".join(self.choices) or "text"
         low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
@@ -76,7 +76,7 @@ def constant(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits the groups that it needs. --help begins with the last base."""
+    """A group of constants. A class inherits its groups. --help lists own constants, then the last base's, etc."""
 
     # Removed constants with the value that they had. The identity has them, so that earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -94,17 +94,17 @@ class Part:
 class Sampled(Part):
     """The sampling parameters of a completion."""
 
-    MAX_TOKENS: int = constant(16384, "most tokens of one completion, with its thinking", 1, 1_000_000)
+    MAX_TOKENS: int = constant(16384, "most tokens of thinking and answer (a forced answer is extra)", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
     TOP_P: float = constant(1.0, "nucleus sampling: share of the probability to sample from, or 1 for off", 0.01, 1)
     TOP_K: int = constant(0, "number of most likely tokens to sample from, or 0 for off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least probability of a token, relative to the likeliest token, or 0 for off", 0, 1)
-    SAMPLING: str = constant("file", "source of sampling parameters: the file or the card", choices=("file", "card"))
+    SAMPLING: str = constant("file", "source of sampling parameters: the file or model card", choices=("file", "card"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """The constant for forcing an answer if MAX_TOKENS cuts off the thinking."""
+    """The constant for forcing an answer if the thinking is cut off."""
 
     ANSWER_TOKENS: int = constant(
         512, "budget forcing: most tokens of the answer if MAX_TOKENS cuts off the thinking, or 0 for off", 0, 100_000
@@ -121,7 +121,7 @@ class Waiting(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
-    """The constants of the problem set. A resumed run may change both: its identity has the problems' hash."""
+    """The constants of the problem set. A resumed run may change both: the problems' texts identify it."""
 
     PROBLEMS: str = constant(
         "auto", 'problem set: a name, hub:owner/name, a file, or the model\'s default ("auto" or "proofs")', free=True
@@ -133,7 +133,7 @@ class OnProblems(Part):
 class Seeded(Part):
     """The seed of a run."""
 
-    SEED: int = constant(0, "seed of the run, which determines all random choices", 0, 2**63 - 1)
+    SEED: int = constant(0, "seed of the run's random choices and requests", 0, 2**63 - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +148,8 @@ class Served(Part):
     """The constants of requests to a server."""
 
     CONCURRENCY: int = constant(0, "most requests in flight, or 0 for the server's limit", 0, 100_000, free=True)
-    TIMEOUT: float = constant(3600.0, "most seconds for one request", 1, 1_000_000, free=True)
-    STALL_SECONDS: float = constant(300.0, "seconds without a token before a retry", 0.1, 1_000_000, free=True)
+    TIMEOUT: float = constant(3600.0, "most seconds for one try of a request", 1, 1_000_000, free=True)
+    STALL_SECONDS: float = constant(300.0, "seconds without data before a retry", 0.1, 1_000_000, free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class Asking(Served, Seeded, Sampled):
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, Forced, Sampled):
-    """The constants of every experiment. The server counts tokens. Seconds are wall-clock time."""
+    """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
     def runs(self) -> list[Self]:
         """Return the constants of each run. Raises UserError if a run's seed is out of range."""
@@ -184,7 +184,7 @@ class Carrying(Constants):
 
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
-    """Return the rules of `kind`'s constants by name. The scaffold's own constants precede inherited constants."""
+    """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the groups' constants."""
     types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
     own = (each for each in kind.__mro__ if Part not in each.__bases__)
     ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
@@ -192,7 +192,7 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants that identify a run, without free constants. `kind` defaults to the class of `config`."""
+    """Return the constants that identify a run: also removed, but no free ones. `kind` defaults to `config`'s class."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 

@@ -85,7 +85,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The sampling parameters of one completion. For top_k, min_p and answer_tokens, 0 means off."""
+    """The sampling parameters of one completion. For top_k, min_p, answer_tokens and waits, 0 means off."""
 
     temperature: float = 0.7
     top_p: float = 1.0
@@ -270,9 +270,9 @@ class Scaffold(Generic[A]):
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded text.
+    """A grade of a candidate. `value` is in [0, 1] (1 is right), or None if not graded. `answer` is the graded answer.
 
-    `doubt` is a word on why the answer may be wrong or missing. `reason` is the grader's explanation. `is_undecided`
+    `doubt` says briefly why the answer may be wrong or missing. `reason` is the grader's explanation. `is_undecided`
     means that there is no verdict, which counts as 0. If the answer was forced, `unforced` is the grade without
     forcing. `before_waits` grades the answers before each wait. `side_calls` are the completions of the grading."""
 
@@ -292,7 +292,7 @@ class Graded:
 
     `groups` contains the rank of each member's answer (0: most votes, None: no answer). `score` is the
     mean grade of the tied answers, in [0, 1]. Without a vote, `score` is the mean of all grades. Without grades,
-    `score` is None. `undecided_pairs` counts pairs of answers that could not be compared."""
+    `score` is None. `undecided_pairs` counts comparisons of two answers without a verdict."""
 
     grades: list[Grade]
     score: float | None

@@ -1,4 +1,4 @@
-"""Compare answers with the reference, group equal answers, and vote. `by_answer` is the default grader."""
+"""Compare answers with the reference answer, group equal answers, and vote. `by_answer` is the default grader."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -10,16 +10,16 @@ from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract
 from core.grading.judge import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-# Doubts about a wrong math answer if math-verify cannot read the answer or its reference. Then spellings were compared.
+# Doubts about a wrong math answer that was compared by spelling, because it or the reference answer was not read.
 NO_MATHEMATICS, NO_REFERENCE = "not mathematics", "reference not read"
-MAX_COMPARISONS = 600  # comparisons by the judge in one vote, enough for 35 different answers
+MAX_COMPARISONS = 600  # comparisons by the judge in one vote, enough for 35 different answers, if none is undecided
 NEUTRAL = r"\sqrt{2}"  # comparing it with an answer is quick unless the answer makes sympy hang
 
 
 @dataclass(frozen=True)
 class Groups:
     """Groups of equal answers. A group's name is a canonical form (boxed.canonical). `names` has each answer's group or
-    None for a missing answer. `spelled` has one answer of each group. `undecided` counts pairs without a verdict."""
+    None for a missing answer. `spelled` has one answer of each group. `undecided` counts undecided comparisons."""
 
     names: tuple[str | None, ...] = field(compare=False)
     spelled: dict[str, str]
@@ -45,8 +45,8 @@ class Groups:
 
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
-    """Return whether `answer` is right, or None if the judge reaches its deadline. For "math", it blocks for up to
-    judge.DEADLINE_S (in asyncio, use a thread). Raises UserError if the judge does not start."""
+    """Return whether `answer` equals `truth`, or None without a verdict (see judge.math_equal). A missing answer is
+    wrong. For "math", it may block for seconds: in asyncio, use a thread. Raises UserError if the judge won't start."""
     if answer is None:
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
@@ -60,8 +60,8 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
 
 
 def is_reference(answer: str, answer_type: str = "integer") -> bool:
-    """Return whether other answers can be compared with `answer` by meaning, not only by spelling. Words are
-    compared by spelling, except phrases such as "no solution". Blocks and raises as judge does."""
+    """Return whether an "integer" answer is from 0 to 999, or a "math" answer can be compared by meaning, not only by
+    spelling. Words cannot, except phrases such as "no solution". Blocks and raises as judge does."""
     text = canonical(answer, answer_type)
     if answer_type == "integer":
         return is_aime(text)
@@ -72,19 +72,19 @@ def is_reference(answer: str, answer_type: str = "integer") -> bool:
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
-    """Return whether `answer` is right. A missing answer and an undecided answer (see judge) are wrong."""
+    """Return whether `answer` is right. A missing answer and an answer without a verdict (see judge) are wrong."""
     return judge(answer, truth, answer_type) is True
 
 
 def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
-    """Group answers by meaning. Answers with the same canonical form are equal.
+    """Group equal answers. Answers with the same canonical form are equal.
 
     For "math", the judge also compares forms. It starts with the most frequent form. Of equally frequent forms, shorter
-    forms come first. Each form joins the first group whose name it equals, or starts a new group. Its first form is
-    the group's name. Equality is not transitive (5 m = 5 and 5 = 5 cm), but the order of `answers` has no effect.
+    forms come first. Each form joins the first group whose name it equals, or starts a new group under its own name.
+    Equality is not transitive (5 m = 5 and 5 = 5 cm), but the order of `answers` has no effect.
 
     The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict count as different.
-    If a pair is undecided, each of its answers is compared with NEUTRAL. If this is undecided too, the answer is not
+    After an undecided pair, both answers are compared with NEUTRAL. If that is undecided too, the answer is not
     compared again. So an answer that hangs costs two deadlines. Like judge(), this function blocks: use a thread."""
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     forms = [None if answer is None else canonical(answer, answer_type) for answer in answers]
@@ -128,15 +128,15 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Compare the answer of each member with the reference, and vote. This needs no model. Raises UserError for a
-    problem without an answer. It works in a thread, because a hard answer takes seconds and requests must not wait."""
+    """Compare each member's answer with the reference answer, and vote, without a model. This runs in a thread, because
+    a hard answer takes seconds and requests must not wait. Raises UserError without a reference answer or a judge."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 
 def grade_answers(problem: Problem, population: Population) -> Graded:
     """Grade as by_answer does, but in the calling thread."""
     if problem.answer is None:
-        raise UserError(f"problem {problem.id} has no answer to compare with. Add an answer, or use another grader")
+        raise UserError(f"problem {problem.id} has no reference answer. Add one to its row, or use another grader")
     grades = []
     for member in population:
         reply = member.completion
@@ -153,7 +153,7 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
-    with a doubt. A wrong answer also has a doubt if only spellings could be compared, unless both answers are words."""
+    with a doubt. A wrong "math" answer also has a doubt if only spellings were compared, unless both are words."""
     read = extract(text, problem.answer_type, truncated=reply.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt

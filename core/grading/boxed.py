@@ -1,6 +1,6 @@
-r"""Read the answer in the last complete \boxed{} of a text. Without a box, read the last `Final:` line (final.py).
-Cleaning never changes an answer's value: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0
-to 999, as in AIME, and are compared as text. "math" answers are compared by meaning (answers.py)."""
+r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line or sentence (final.py).
+Cleaning never changes a number: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0 to 999, as
+in AIME. They lose units and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
 import re
 import unicodedata
@@ -15,27 +15,27 @@ from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
 MAX_PASSES = 20  # passes of cleaning: a text that needs more has no answer
-MAX_OTHERS = 8  # answers of earlier boxes to compare with the answer of the last box
+MAX_OTHERS = 8  # most other answers in boxes and `Final:` lines to compare with the answer that counts
 
 # Reasons why an answer may be wrong or missing. An Extraction has only the first reason that applies.
 DOUBTS = {
     "truncated": "The completion was cut off, so that its final answer may be missing.",
-    "unclosed": "The last box is not closed. The answer, if any, is from the last complete box before it.",
-    "no answer": "The text has no box, no line that begins with Final:, and no sentence that states an answer.",
-    "empty": "Every box is empty. Or the text has no box, and every Final: line is empty or a placeholder.",
+    "unclosed": "The last box is not closed. The answer, if any, is from the last box that is complete and not empty.",
+    "no answer": "The text has no box, no Final: line, and no sentence that clearly states an answer.",
+    "empty": "Every box is empty. Or there is no box or clear sentence, and Final: lines are empty or placeholders.",
     "unreadable": f"The last box or Final: line is longer than {MAX_ANSWER_CHARS} characters or nested too deeply, or "
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
-    "several": "Boxes or Final: lines have different answers. The last box counts, or the last line without a box.",
-    "unboxed": 'The text has no box and no Final: line. The answer is from a sentence such as "The answer is 42."',
+    "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line.",
+    "unboxed": 'No box or Final: line has an answer. The answer is from a sentence such as "The answer is 42."',
 }
 
 
 @dataclass(frozen=True)
 class Extraction:
     """The answer of a text: the cleaned answer or None, and a `doubt` (a key of DOUBTS, or None). If the doubt
-    is "several", `others` lists the different answers, one for each canonical form. answers.groups() compares them.
-    `others` is empty if there are more than MAX_OTHERS answers, or if one is unreadable."""
+    is "several", `others` lists the other answers, one for each canonical form. answers.groups() compares them.
+    `others` is empty if there are more than MAX_OTHERS of them, or if one is unreadable."""
 
     answer: str | None
     doubt: str | None
@@ -47,7 +47,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 
     The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
     `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42." or line
-    "#### 42" counts, with the doubt "unboxed". Integers lose zeros and commas: "042" is "42", "1{,}024" is "1024"."""
+    "#### 42" counts, with the doubt "unboxed". Leading zeros and commas go: "042" is "42", and "1{,}024" is "1024"."""
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
@@ -78,15 +78,15 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 
 
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
-    """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None."""
+    """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None. "" is left out."""
     boxes, unclosed = _boxes(text)
     found = (_read(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
 def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None]:
-    """Return the value of each `Final:` line: "" for a placeholder, None for a value that does not fit into a box.
-    Lines with a box are left out, and so is the last line of a truncated text."""
+    """Return the value of each `Final:` line: "" for no value or a placeholder, None for a value that does not fit into
+    a box. Lines with a box are left out, and so is a line at the end of a truncated text."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
     values = (line.value for line in found if not (has_box and BOX.search(line.value)))
     return ["" if says_nothing(value) else value if _fits(value) else None for value in values]
@@ -98,7 +98,7 @@ def _fits(value: str) -> bool:
 
 
 def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
-    """Return the answer in the last sentence that states an answer. Returns "" if there is none or it is unclear."""
+    """Return the answer in the last sentence that states one, or "" if there is none or a later sentence is unclear."""
     for one in reversed(statements(text)):
         if (truncated and one.end == len(text)) or says_nothing(one.value):
             continue
@@ -117,7 +117,7 @@ def _is_prose(answer: str) -> bool:
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """List at most MAX_OTHERS + 1 of `answers`, which differ from `answer` and each other in their canonical form."""
+    """List at most MAX_OTHERS + 1 of the `answers` whose canonical forms differ from `answer`'s and each other's."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:
@@ -203,7 +203,7 @@ _CHARACTERS = str.maketrans(
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
     | {one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one)) for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
-# A backslash and the text after it are one token, so that \\ or \{ is never split.
+# A backslash and the letters or the character after it are one token, so that \\ or \{ is never split.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
 _MEANING = (
     dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
@@ -255,8 +255,8 @@ _MONEY = re.compile(
     rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
 )
 _UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
-# Left sides of "= 41": a name ("x"). For integers also a sum of names ("m+n"), a size ("|S|") or a calculation
-# ("16+25"). "2x" is not allowed, because the answer of 2x = 10 is 5.
+# Left sides of "= 41": a name ("x"). For integers also names with operators ("m+n"), a value such as "f(2)" or "|S|",
+# or a calculation ("16+25"). "2x" is not allowed, because the answer of 2x = 10 is 5.
 _INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
 _NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
 _OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
@@ -297,7 +297,7 @@ def clean(text: str, answer_type: str) -> str | None:
 
 
 def _read(box: str | None, answer_type: str) -> str | None:
-    """Return the cleaned answer of a box. If the type is "math", "x = 42" and "42°" become "42"."""
+    """Return the cleaned answer of a box, or None if it is unreadable. For "math", "x = 42" and "42°" become "42"."""
     text = None if box is None else clean(box, answer_type)
     if answer_type == "integer" or not text:
         return text
@@ -338,7 +338,7 @@ def _clean_once(text: str, answer_type: str) -> str:
 
 
 def _money(text: str, answer_type: str) -> str:
-    """Replace a currency's sign by its name. A single $ is a currency's sign. Two $ signs enclose mathematics."""
+    """Remove a currency's sign. Math answers get its name instead. A single $ is such a sign. Two enclose a formula."""
     dollars = len(re.findall(r"(?<!\\)\$", text))
     found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
     if not found or bool(found["before"]) == bool(found["behind"]):
@@ -349,8 +349,8 @@ def _money(text: str, answer_type: str) -> str:
 
 
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """Return the number in `text` without separators and leading zeros. Returns None unless `text` is a number that may
-    have a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
+    """Return the number in `text` without separators and leading zeros. Returns None unless `text` is a number with or
+    without a unit. Only math answers keep the unit: 5 m is not 5 cm, and 12 boys are not 12 girls."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
@@ -374,8 +374,8 @@ def _stated_number(text: str, answer_type: str) -> str | None:
 
 
 def _worked_out(text: str) -> str | None:
-    """Return the integer that `text` certainly equals, else None. It may be a number in parentheses, or a fraction that
-    divides evenly. It may also be a number after "=", with a name or a calculation before the sign."""
+    """Return the number that `text` states, else None. It may be in parentheses, or a fraction that divides evenly. It
+    may also follow "=", with a name or a calculation before the sign. The calculation is not computed."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
     if number is None:

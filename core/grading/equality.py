@@ -1,11 +1,11 @@
-r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Their order does not matter.
+r"""Compare two mathematical answers strictly, with math-verify's LaTeX parser. Either order gives the same result.
 
 Only the judge's child process (core/grading/judge.py) imports this module, because sympy may hang. The parser drops
 bases, degrees, units and primes, and reads the segment AC as A times C. So this module first splits an answer into
 parts, such as a name, a unit and the members of a list. Only the expressions in these parts go to the parser.
 
-Rational constants are compared exactly. Others are equal if they agree in 30 of 50 digits and in 450 of 500 digits.
-Expressions with variables are equal if they agree at fixed random points. Sets are compared member by member."""
+Rational constants are compared exactly. Others must agree in 30 of 50 digits and, without sums and integrals, in 450 of
+500 digits. Expressions with variables must agree at fixed random points. Sets are compared member by member."""
 
 import random
 import re
@@ -23,7 +23,7 @@ from core.grading.units import NO_UNIT, Unit, unit_of
 
 DIGITS = ((50, 30), (500, 450))  # (digits computed, digits that must agree): the first pair decides most comparisons
 POINTS = 16  # fixed random points at which expressions with variables are compared
-MAX_MEMBERS = 60  # members of a list (longer lists are compared as text)
+MAX_MEMBERS = 60  # most members of a list or set (an answer with a longer one is compared as text)
 MAX_SIGNS = 4  # plus-minus signs in one expression
 
 
@@ -34,9 +34,9 @@ class Unreadable(Exception):
 @dataclass(frozen=True)
 class Answer:
     """An answer in parts. The `kind` "value" has a sympy object as `value`. The kind "relation" has a tuple of sympy
-    relations, which all hold. Other kinds have `members`: "list" (1, 2), "set" (in braces, or joined by "or"), "ratio"
-    (1:2:3), "union" and "row". A "row" is a point, an interval or a time of day, with `brackets` such as "[)" or
-    "pm". `name` is the text before an equals sign."""
+    relations, which all hold. Other kinds have `members`: "list" (1, 2 without brackets), "set" (in braces, with ±, or
+    joined by "or" or "and"), "ratio" (1:2:3), "union" and "row". A "row" is a point, an interval or a time of day, with
+    `brackets` such as "[)" or "pm". `name` is a name on one side of an equals sign, or before ∈."""
 
     kind: str
     value: Any = None
@@ -47,7 +47,7 @@ class Answer:
 
 
 def equal(answer: str, truth: str) -> bool:
-    """Return whether two LaTeX answers are equal. Both must be cleaned by core/grading/boxed.py."""
+    """Return whether two LaTeX answers, cleaned by boxed.py, are equal. If one is unreadable, compare their tokens."""
     try:
         mine, theirs = _alternatives(answer, truth)
         return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
@@ -74,8 +74,8 @@ def _letters(text: str) -> list[str]:
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
     """List the possible answers of each text. If only one text has a degree or per cent sign, it is also read without
-    the sign. A function keeps its sign, because sin 1 is not the sine of one degree. A text also keeps the sign if the
-    other text has a unit (30 rad), or if more text follows a per cent sign."""
+    the sign. Texts with sin, cos and the like keep the sign, because sin 1 is not the sine of one degree. A text also
+    keeps it if the other text has a unit (30 rad). A per cent sign stays in a list, or before more text."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -128,7 +128,7 @@ _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(
 _SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
 _CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
 _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
-# Several letters that form one name: capitals (AC is a segment, not A times C), and words of four letters or more.
+# Letters that form one name: capitals (AC is a segment, not A times C), I alone, and words of four letters or more.
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
@@ -168,7 +168,7 @@ def _in_base_ten(match: re.Match[str]) -> str:
     base = int(match[4] or match[5] or _BASE_WORDS[match[6]])
     try:
         return str(int(digits, base))
-    except ValueError:  # a digit is too large for the base, or the base is above 36
+    except ValueError:  # a digit is too large for the base, or the base is not from 2 to 36
         raise Unreadable from None
 
 
@@ -420,7 +420,7 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises Unreadable if an argument is missing."""
+    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises Unreadable if an argument or brace is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
@@ -457,7 +457,7 @@ def _with_braces(text: str) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """Replace decimals by fractions, i by the imaginary unit, and f(x) by a symbol. Raises Unreadable."""
+    """Replace decimals by fractions, i by the imaginary unit and f(x) by a symbol. Compute sums. Raises Unreadable."""
     if isinstance(value, sympy.MatrixBase):
         return value.applyfunc(_exact)
     if isinstance(value, sympy.MatrixExpr):
@@ -555,7 +555,7 @@ def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
 
 
 def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
-    """Return POINTS assignments of fractions and whole numbers to `symbols`. Every call returns the same numbers."""
+    """Return POINTS assignments of fractions and whole numbers to `symbols`. They depend only on their number."""
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):
@@ -640,7 +640,7 @@ def _same_relation(a: Any, b: Any) -> bool:
 
 
 def _against_zero(relation: Any) -> tuple[str, Any]:
-    """Rewrite a relation so that its right side is 0, with "<" for ">". Returns its kind and its left side."""
+    """Rewrite a relation so that its right side is 0, with "<" for ">" and "≤" for "≥". Returns kind and left side."""
     kind, difference = type(relation).__name__, relation.lhs - relation.rhs
     if kind in ("GreaterThan", "StrictGreaterThan"):
         return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference
@@ -655,7 +655,7 @@ def _solutions(relations: Sequence[Any]) -> Any:
 
 
 def _as_set(answer: Answer) -> Any:
-    """Convert a union, an interval or an inequality to a sympy set. Returns None if the answer is not a set."""
+    """Convert a set, a union, an interval or an inequality to a sympy set. Returns None for other answers."""
     if answer.kind == "value":
         return answer.value if isinstance(answer.value, sympy.Set) else None
     if answer.kind == "relation":  # an equation does not equal the set of its solutions

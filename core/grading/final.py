@@ -1,6 +1,6 @@
 r"""Find lines such as `Final: 42`, which some models write instead of a box, and sentences that state an answer.
-A `Final:` line begins with "Final:" or "Final answer:" in any case. Markdown may precede these words. Lines end as in
-str.splitlines, so that an unusual line end does not hide a line."""
+A `Final:` line begins with "Final:" or "Final answer:", in capitals or not. Markdown and quotation marks may precede
+these words. Lines end as in str.splitlines, so that an unusual line end does not hide a line."""
 
 import re
 from collections import deque
@@ -30,7 +30,7 @@ _SLOT = re.compile(
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 
 # The forms "#### 42" (from GSM8K), a line "Answer: 42", and "the answer is 42" in a sentence. In the last two forms,
-# and after a heading "Answer", the answer may follow on the next line with text.
+# and after a heading "Answer", the answer may be on the next line that is not blank.
 _STATEMENT = re.compile(
     rf"(?:(?P<spoken>(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
     rf"(?ai:(?:final |correct )?+answer)[*_]*+[ \t]*+(?:[:：=]|(?=[{LINE_ENDS}]))"
@@ -50,8 +50,8 @@ _LAST = 20  # most statements that are read, from the end of the text
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence that states an answer. `end` is the end of its line in the text, and `value` its answer without
-    reasons. `is_heading` is set if its line begins with ####, like a Markdown heading."""
+    """A sentence that may state an answer. `end` is the end of the answer's line in the text, and `value` the answer
+    without reasons. `is_heading` is set if the line begins with ####, like a Markdown heading."""
 
     end: int
     value: str
@@ -59,7 +59,7 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """Find the last sentences that may state an answer, without suppositions and questions. Takes linear time."""
+    """Find the last sentences and lines that may state an answer, but no suppositions or questions, in linear time."""
     found = []
     for one in deque(_STATEMENT.finditer(text), _LAST):
         is_heading = one["spoken"] is None
@@ -75,7 +75,7 @@ def statements(text: str) -> list[Statement]:
 
 @dataclass(frozen=True)
 class FinalLine:
-    """A `Final:` line. `start` and `end` are positions in the text, and `value` is the answer without Markdown."""
+    """A `Final:` line. `start` and `end` are positions in the text. `value` follows the colon, without Markdown."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ class FinalLine:
 
 
 def final_lines(text: str) -> list[FinalLine]:
-    """Find the lines of `text` that begin with `Final:`, in order and in linear time."""
+    """Find the `Final:` lines of `text` ("Final answer:" counts too), in order and in linear time."""
     return [FinalLine(*line.span(), _value(line)) for line in _LINE.finditer(text)]
 
 

@@ -1,4 +1,4 @@
-"""Compare mathematical answers (equality.py) in a child process that always ends at its deadline. sympy can hang or
+"""Compare mathematical answers (equality.py) in a child process, which ends if it reaches a deadline. sympy can hang or
 use up the memory on an answer such as 9^{9^{9^9}}. math-verify's own time-out is a signal, which fails in threads and
 under asyncio (Math-Verify #50, #55)."""
 
@@ -29,24 +29,24 @@ MEMORY_BYTES = 4 << 30  # address space of the child
 
 @lru_cache(maxsize=65536)
 def math_equal(answer: str, truth: str) -> bool | None:
-    """Return whether `answer` equals the reference `truth`, both in LaTeX without dollar signs. Returns None and warns
-    if there is no verdict within DEADLINE_S. Threads may call it, but comparisons run one at a time. Raises UserError
-    if the child does not start."""
+    """Return whether `answer` equals the reference answer `truth`, both in LaTeX without dollar signs. Returns None and
+    warns if the child ends before its verdict, for example at a deadline or for lack of memory. Threads may call it,
+    but comparisons run one at a time. Raises UserError if the child does not start."""
     verdict = _JUDGE.verdict(answer, truth)
     if verdict is None:
-        logging.getLogger(__name__).warning("no verdict in time: %.200r and %.200r count as different", answer, truth)
+        logging.getLogger(__name__).warning("no verdict: %.200r and %.200r count as different", answer, truth)
     return verdict
 
 
 @lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
-    """Return whether `text` can be compared with answers in other spellings. Returns None and raises as math_equal."""
+    """Return whether `text` can be compared with answers in other spellings. Returns None or raises as math_equal."""
     return _JUDGE.verdict(text)
 
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """End the child process if the block is cancelled. Otherwise asyncio would wait for a comparison that hangs."""
+    """Restore the judge, and end its child if the block is cancelled. Otherwise asyncio would wait while it hangs."""
     _JUDGE.revive()
     try:
         yield
@@ -65,7 +65,7 @@ class _Judge:
         atexit.register(self._stop)
 
     def verdict(self, *texts: str) -> bool | None:
-        """Return whether two texts are equal, or one text is readable. Returns None without a verdict in time."""
+        """Return whether two texts are equal, or one text is readable. Returns None without a verdict."""
         with self._lock:
             if self._ended:
                 return None
@@ -145,7 +145,7 @@ def _serve() -> None:
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
     """End this process if the block uses `seconds` of processor time. The kernel's signal works even if Python hangs.
-    If the block waits without computing, a C thread ends the process after WALL_S."""
+    In any case, a C thread ends the process after WALL_S of wall-clock time, for example if the block only waits."""
     faulthandler.dump_traceback_later(WALL_S, exit=True)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -1,4 +1,4 @@
-"""Leave the proofs of a run ungraded, because scripts/grade.sh grades them later."""
+"""Leave the proofs of a run ungraded. scripts/grade.sh can grade them later."""
 
 from core.types import Ask, Grade, Graded, Population, Problem
 

@@ -37,7 +37,7 @@ _PLURALS = frozenset("people children men women mice geese teeth dice fish sheep
 
 @dataclass(frozen=True)
 class Unit:
-    """A number's unit. It is `measured`, such as "cm^2" or "km/h", or it has `counted` nouns in the singular."""
+    """A number's unit: `measured` ("cm^2", "km/h"), words of `counted` things ("boy"), both (kg of rice) or neither."""
 
     measured: str = ""
     counted: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ NO_UNIT = Unit()
 
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
     """Return the unit that `words` name, with an optional `power` such as ^2. Returns None if the words change the
-    number (5 thousand). Nouns must be plural (7 boys) unless the number is one (`is_one`). "7 wrong" returns None."""
+    number (5 thousand, 7 wrong) or have digits. Nouns must be plural (7 boys) unless the number is one (`is_one`)."""
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
     words = re.sub(r" in (?:total|all) *\Z", "", words)
@@ -90,7 +90,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
 
 
 def _counted(parts: list[str], is_one: bool) -> Unit | None:
-    """Return the unit of counted things. Their noun precedes "per" and "of". Returns None without such a noun."""
+    """Return the unit of counted things, or None without a noun before "per" or "of", or if words change the number."""
     words = [word.lower() for word in parts if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
     if not _CHANGING.isdisjoint(words):
         return None

@@ -1,4 +1,4 @@
-"""Plan a run with llama.cpp on this machine, or on a provider's server. The speed of either can only be measured."""
+"""Plan a run with llama.cpp on this machine, or on a running server. The speed of either must be measured."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +19,8 @@ from core.types import Bounded
 def on_this_machine(
     file: Path, name: str, config: Constants, count: int, lengths: Lengths, planned: Bounded, price: float | None
 ) -> str:
-    """Format the plan of an experiment. The time is computed from the speed in the model's earlier results. Raises
-    UserError if the model in the GGUF `file` does not fit this machine."""
+    """Format the plan of an experiment with llama.cpp. The time needs the speed in the model's earlier results. Raises
+    UserError if the GGUF `file` is unreadable, or its model does not fit this machine."""
     from core.engines.gguf_header import Gguf  # slow to import
 
     model = Gguf.read(file)
@@ -34,12 +34,12 @@ def on_this_machine(
     )
     rows = [("engine", engine)]
     if need.context > size.context:
-        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS or K"
+        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS (or K)"
         rows.append(("context", text))
     expected = loads(config, count, lengths, planned)
     rows += token_rows(config, count, expected, lengths)
     if any(load.kind == OTHERS for load in expected):
-        text = "not planned: without a GPU, only RSA's time can be planned. Start a run and watch its progress"
+        text = "not planned: this scaffold's time can be planned only on a GPU. Start a run and watch its progress"
         return labelled([*rows, ("time", text)])
     if lengths.speed is None:
         text = f"not planned: no earlier results show this model's speed. Run {name} once with LIMIT=1"
@@ -53,7 +53,7 @@ def on_this_machine(
 
 
 def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
-    """Format the plan of a run on a provider's server: the tokens, and the cost at the prices in the model's card."""
+    """Format the plan of a run on a running server, such as a provider's: tokens, and cost by the model card."""
     if card.continues is False:  # such a server can't force answers
         config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, planned)

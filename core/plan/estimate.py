@@ -41,8 +41,8 @@ def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
         raise UserError(
-            f"the model does not fit. Its weights need {shape.weight_bytes / 1e9:.1f} GB, and {gpu.name} has "
-            f"{gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
+            f"the model does not fit. It needs room besides its weights ({shape.weight_bytes / 1e9:.1f} GB), and "
+            f"{gpu.name} has {gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
         )
     return Machine(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
@@ -74,8 +74,8 @@ def bottleneck(plan: Plan) -> str:
 
 
 def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Constants, str]]:
-    """Yield the name, constants and KV type of each plan that changes one constant and may take less time.
-    A count is lowered by one, a cap is halved, and a choice takes another value."""
+    """Yield the name, constants and KV type of each plan that changes one value and may take less time. A count is
+    lowered by one, a cap halved, and ANSWER_TOKENS or CONCURRENCY set to 0. A choice or KV takes another value."""
     values = vars(config)
     lower: list[tuple[str, Any]] = [
         (name, values[name] - 1)
@@ -98,7 +98,7 @@ def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Co
 
 
 def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
-    """Return (saved share of the mean time, name, plan) for each faster alternative, the largest saving first."""
+    """Return (saved share of `middle`, name, plan) for each alternative that saves over 0.5%, the largest first."""
     on, rows = plan.machine, []
     for name, config, kv in alternatives(plan.config, on.kv, on.gpu):
         other = make(config, plan.count, lengths, on.shape, on.gpu, kv, plan.planned)

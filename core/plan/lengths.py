@@ -1,4 +1,4 @@
-"""Measure the lengths of completions and prompts in earlier runs of the model, or assume them."""
+"""Measure the lengths of completions and prompts in an earlier run of the model, or assume them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ VERIFY_MEDIAN_TOKENS = 3000  # tokens of a verification
 SPREAD = 0.8  # standard deviation of a length's logarithm
 PROMPT_TOKENS = 200  # tokens of a statement with instructions
 ANSWER_TOKENS = 700  # tokens of a solution after its thinking, which aggregation reads
-FORCED_TOKENS = 64  # most tokens of an answer that is forced at the cap
+FORCED_TOKENS = 64  # tokens of an answer that is forced at the cap (or ANSWER_TOKENS, if it is lower)
 SAMPLE = 400  # points that represent a distribution
 FEWEST = 8  # least number of measured completions that replaces an assumption
 FOREIGN = (UserError, KeyError, ValueError)  # errors for a file of another program, or without a cap
@@ -40,8 +40,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. Measured solutions were truncated at `cap`. `speed` is the least and the most seconds
-    for a completion token in any step, or None if it was not measured."""
+    all later steps. Some measured solutions were truncated at `cap` (infinite: none was). `speed` is the least and the
+    most mean seconds for a completion token in any step, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -56,8 +56,8 @@ ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS)
 
 
 def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
-    """Return the lengths in one results file of `model`, or None without such a file. It prefers files of `experiment`,
-    then complete results, then the newest file."""
+    """Return the lengths in one results file of `model`, or None without a usable file. Files of `experiment` come
+    first, then complete results, then newer files."""
     ranked: list[tuple[tuple[bool, bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
@@ -72,7 +72,7 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
-    """Return the lengths in a results file, or None if it has too few completions or no token counts."""
+    """Return the lengths in a results file, or None if it has too few counted completions, or prompts unlike RSA's."""
     by_step: dict[int, list[MemberResult]] = {}
     for problem in problems:
         for step in problem.steps:

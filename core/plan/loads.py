@@ -11,12 +11,12 @@ from core.plan.lengths import FORCED_TOKENS, Lengths, Sample
 from core.plan.roofline import Kind, Load
 from core.types import Bounded, Sampling
 
-OTHERS = ("others",)  # the kind of all completions outside RSA's steps
+OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    """Return the requests of `count` problems, one load for each kind of request. For other scaffolds than RSA, a
-    second load has all completions after the first N that max_completions allows. Each of them reads one solution."""
+    """Return the requests of `count` problems, one load for each kind of request. If another scaffold's max_completions
+    exceeds N, a second load has the completions after the first N. Each of them reads one solution."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
@@ -55,8 +55,8 @@ def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, force
 
 
 def at_most(config: Constants, expected: Sequence[Load], count: int, statement: float) -> tuple[int, int]:
-    """Return the most prompt and completion tokens for `count` problems. Every completion is truncated, and each prompt
-    contains the longest possible candidates. `statement` is the number of tokens of a statement with instructions."""
+    """Return the most prompt and completion tokens of one run on `count` problems, if every completion is truncated and
+    every prompt has the longest candidates. `statement` is the mean tokens of a statement with instructions."""
     known: dict[str, Any] = vars(config)
     steps, n = known.get("T", 0), count * known.get("N", 1)
     cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS

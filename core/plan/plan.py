@@ -1,7 +1,7 @@
 """Estimate a run without running it: `python -m core.plan.plan 02_rsa_basic [N=16 …] [--gpu NAME]`.
 
 The number of completions follows from the experiment's constants. Tokens follow from assumed or measured lengths. Hours
-follow from the roofline model (core/plan/roofline.py)."""
+on a GPU follow from the roofline model (roofline.py), and hours with llama.cpp from its measured speed."""
 
 import argparse
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ ESTIMATE = "an estimate (nothing was run)"
 
 
 def _count(config: Constants, card: Card) -> tuple[int, str]:
-    """Return the number of a run's problems and the name of the problem set. Published sets are not downloaded."""
+    """Return the number of a run's problems and the name of the set. A whole published set is not downloaded."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, EITHER).problems)
@@ -39,8 +39,8 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
 
 
 def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
-    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError for an unknown GPU, or
-    if it lacks the arithmetic for KV=fp8."""
+    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError if the GPU is unknown
+    or its file is invalid, or if it lacks the arithmetic for KV=fp8."""
     if args.gpu:
         gpu, why = gpus.named(args.gpu), "chosen by --gpu"
     elif args.gpu_file:
@@ -57,16 +57,16 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
-    parser.add_argument("experiment", nargs="?", default="", help="name of an experiment, such as 02_rsa_basic")
+    parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), or grade or serve_rsa")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants of the experiment, as for run.sh")
     named = parser.add_mutually_exclusive_group()
     named.add_argument("--gpu", help="name of a known GPU: " + ", ".join(gpus.GPUS))
     named.add_argument("--gpu-file", help="JSON file that describes another GPU")
-    parser.add_argument("--price", type=float, help="price of one GPU hour, in any currency")
+    parser.add_argument("--price", type=float, help="price of one hour of the GPU or machine, in any currency")
     with command():
         args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
-            raise UserError(f"--price {args.price} is out of range. Give the price of an hour, 0 or more")
+            raise UserError(f"--price {args.price} is out of range. Give the price of an hour, from 0 to 1e9")
         namespace: dict[str, Any] = {}
         if command_of := labs.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
@@ -78,8 +78,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             of = subject()
         if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
             raise UserError(
-                f"{of.shown} has no plan on a GPU, because no engine runs it there. Leave out --gpu, or unset MODEL, "
-                "ENGINE and BASE_URL to plan QED-Nano"
+                f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
+                "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
         lengths = measured(results_dir(), of.model, name) or ASSUMED
         if isinstance(planned, SaysItsWork):

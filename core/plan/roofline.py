@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from core.engines.gpus import Gpu
 from core.engines.shape import Shape
 
-Kind = tuple[str | int, ...]  # (t,) for the solutions of a step, ("verify", t) for their verifications
+Kind = tuple[str | int, ...]  # (t,) for step t's solutions, ("verify", t) for their verifications, (name,) for others
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 @dataclass(frozen=True)
 class Load:
     """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples their new tokens. The
-    share `cut` is truncated. A second request then reads the prompt and the output, and writes `forced` tokens."""
+    share `cut` gets a forced answer: a second request reads the prompt and the output, and writes `forced` tokens."""
 
     kind: Kind
     count: int
@@ -87,8 +87,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Parts:
-    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for any `compute` beyond these.
-    `path` is the time of the critical path, which overlaps with the other times."""
+    """Seconds of all loads: for reading `weights`, for reading the `kv` cache, and for `compute` (prompts, and decoding
+    beyond these reads). `path` is the time of the critical path, which overlaps with the other times."""
 
     weights: float
     kv: float

@@ -25,8 +25,7 @@ class OnGpu:
 @dataclass(frozen=True)
 class Subject:
     """A model to plan. `model` is its name in results, and `shown` its name in messages. `place` is a GPU, a GGUF file
-    for llama.cpp on this machine, or None for a remote server. `is_chosen` is set if a setting such
-    as MODEL chose the model."""
+    for llama.cpp on this machine, or None for another server. `is_chosen` is False if no setting chose the model."""
 
     model: str
     shown: str
@@ -43,7 +42,8 @@ def shape_of_model() -> tuple[Shape, str]:
 
 
 def subject() -> Subject:
-    """Return the model that a run would use. Raises UserError if this model can't be planned."""
+    """Return the model that a run would use, but QED-Nano if no setting selects one (without a GPU, a run would use the
+    embedded model). Raises UserError if the model is unknown, unreachable or can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
     if engine == llamacpp.EMBEDDED and not url:
         raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")

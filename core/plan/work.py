@@ -53,7 +53,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Task(Generic[A]):
-    """A task that can be run and planned. `work` computes its work from constants and a card. Raises UserError."""
+    """A task that can be run and planned. `work` computes its work from constants and a card, or raises UserError."""
 
     constants: type[A]
     work: Callable[[A, Card], Work]
@@ -103,7 +103,7 @@ def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_g
 
 
 def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = None) -> str:
-    """Format the plan of `work` without a GPU: tokens, cost at the card's prices, and time at the measured speed."""
+    """Format the plan of `work` without a GPU: tokens, cost at the model card's prices, and time, as far as known."""
     loads, found = work.loads(lengths), rows(work, lengths)
     if card.price:
         written, read = sum(load.tokens for load in loads), sum(load.prompts for load in loads)
@@ -114,7 +114,7 @@ def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = No
         seconds = [sum(load.tokens for load in loads) * speed for speed in lengths.speed]
         found += [("time", f"{hours(seconds)} for generating, at the measured speed"), *money(seconds, price)]
     else:
-        found.append(("time", "not planned: no earlier results show this model's speed. Run it once with LIMIT=1"))
+        found.append(("time", "not planned: no earlier results show the model's speed. Run 02_rsa_basic LIMIT=1"))
     if work.trained:
         found.append(("training", f"{tokens(work.trained)} at most. The time is unknown"))
     return labelled([*found, *work.rows])

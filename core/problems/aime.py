@@ -7,14 +7,13 @@ from core.base.files import DATA
 from core.problems.published import TRAIN, Published
 from core.types import Problem
 
-# The known ids and answers of AIME 2025, and the revision to fetch.
-KEY = DATA / "aime_2025_key.json"
+KEY = DATA / "aime_2025_key.json"  # the known ids and answers of AIME 2025, and the revision to fetch
 # Our ids by MathArena's problem_idx: 1 to 15 belong to paper I, 16 to 30 to paper II.
 IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
 
 
 class Keyed(Published):
-    """A problem set whose answers must agree with the answers in KEY."""
+    """A problem set whose ids and reference answers must be the ids and answers in KEY."""
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         return tuple(replace(problem, id=IDS.get(problem.id, problem.id)) for problem in problems)
@@ -24,7 +23,7 @@ class Keyed(Published):
         answers = {problem.id: problem.answer for problem in problems}
         wanted = {id_: str(answer) for id_, answer in key.items()}
         wrong = sorted(id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_))
-        return f"has other answers than data/{KEY.name} for {', '.join(wrong[:3])}" if wrong else ""
+        return f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}" if wrong else ""
 
 
 AIME_2024 = Published(

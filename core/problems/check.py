@@ -1,4 +1,4 @@
-"""Check the rows of a problem set and build problems from them. Errors name the row and the remedy."""
+"""Check the rows of a problem set and build problems from them. Errors name the row and the fault."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
     """Build problems from (place, row) pairs. Raises UserError for an invalid row.
 
     A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
-    optional. columns.py lists other accepted names. A row without a type is "integer" if all answers are whole numbers
-    from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
+    optional. columns.py lists all fields and their names. A row without a type is "integer" if the answers of all rows
+    are whole numbers from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
 
-    A row with guidelines or a grading scheme asks for a proof and needs no answer. `wanted` is the kind of problem that
-    the grader accepts. With PROOFS, a row without answer also asks for a proof. With EITHER, answers are optional."""
+    A row without a type asks for a proof if it has guidelines, a grading scheme or (if `wanted` is PROOFS) no answer.
+    `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it is a proof."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
     whole = all(_is_whole(row.get("answer")) and row.get("answer_type") != "math" for row in read)
@@ -35,7 +35,10 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
             raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {kind_of(columns)}')
         statement = row.get("problem")
         if not isinstance(statement, str) or not _is_text(statement):
-            raise UserError(f"{where} needs {listed('problem')}, a non-empty text. Its fields: {names_in(columns, 8)}")
+            raise UserError(
+                f"{where} needs {listed('problem')}, a non-empty text without lone surrogates (\\ud800 to \\udfff). "
+                f"Its fields: {names_in(columns, 8)}"
+            )
         is_whole_set = whole and row.get("answer") is not None
         answer_type = row.get("answer_type", _kind(row, wanted) or ("integer" if is_whole_set else "math"))
         if answer_type not in ("integer", "math", PROOF):
@@ -43,7 +46,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
         id_ = row.get("id", number)
         if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
-            raise UserError(f'{where} has "id" {id_!r:.80}, which is not a text or a whole number')
+            raise UserError(f'{where} has an invalid "id" {id_!r:.80}. Give a whole number or text (no lone surrogate)')
         id_ = str(id_)
         if id_ in seen:
             raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem a different "id"')
@@ -57,7 +60,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
 
 
 def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """Return PROOF if a row without an answer type asks for a proof, else None."""
+    """Return PROOF if a row asks for a proof, else None. The row has no answer type."""
     is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
     return PROOF if is_proof else None
 
@@ -68,21 +71,21 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
     if not is_needed and (answer is None or (answer_type == PROOF and not text_of(answer))):
         return None
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
-        raise UserError(f"{where} needs {listed('answer')}, a number or a text. Its fields: {names_in(columns, 8)}")
+        raise UserError(f"{where} needs {listed('answer')}, a number or UTF-8 text. Its fields: {names_in(columns, 8)}")
     answer = str(answer).strip()
     if answer_type == PROOF:
         return answer
     if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
-        raise UserError(f'{where} has an "answer" that is too long or not finite: {answer:.40}')
+        raise UserError(f'{where} has "answer" {answer:.40}, which is not finite or over {MAX_ANSWER_CHARS} characters')
     if answer_type == "integer":
         if not _is_whole(answer):
-            raise UserError(f'{where} has "answer_type" "integer", but {answer!r} is not from 0 to 999')
+            raise UserError(f'{where} is "integer", but its "answer" {answer!r} is not a whole number from 0 to 999')
         answer = str(int(answer))
     return answer
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:
-    """Return the type of answers without a type: "integer" if all are whole numbers from 0 to 999, else "math"."""
+    """Return the type of answers that state none: "integer" if all are whole numbers from 0 to 999, else "math"."""
     return "integer" if all(map(_is_whole, answers)) else "math"
 
 
@@ -95,5 +98,5 @@ def _is_text(text: str) -> bool:
 
 
 def can_be_sent(text: str) -> bool:
-    """Return whether `text` can be sent as UTF-8. Half surrogate pairs cannot, but JSON may contain them."""
+    """Return whether `text` can be sent as UTF-8. Lone surrogates cannot, but JSON may contain them."""
     return re.search("[\ud800-\udfff]", text) is None

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# This project's name of a column, and all accepted names. The first name in a row counts. Case, blanks and hyphens do
-# not matter ("Problem ID" is problem_id). A dot precedes a field inside a column.
+# This project's name of a column, and all accepted names. The first of these names that a row has counts. Case, blanks
+# and hyphens do not matter ("Problem ID" is problem_id). A dot separates a column from a field inside it.
 NAMES = {
     "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
     "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
@@ -20,8 +20,7 @@ NAMES = {
         "reward_model.ground_truth",  # data sets for verl, whose prompt is a list of messages
     ),
     "answer_type": ("answer_type",),
-    # Texts for graders of proofs.
-    "solution": ("solution", "reference_solution"),
+    "solution": ("solution", "reference_solution"),  # for graders of proofs, as the next two
     "guidelines": ("guidelines", "grading_guidelines"),
     "grading_scheme": ("grading_scheme", "marking_scheme", "rubric", "rubrics"),
     "split": ("split",),
@@ -30,11 +29,11 @@ NAMES = {
     "points": ("points", "human_points", "expert_rating", "human_score"),
     "writer": ("writer", "generator", "model_name"),
 }
-GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these asks for a proof
+GRADED_BY = ("guidelines", "grading_scheme")  # a row with one of these and without a type asks for a proof
 
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of `row` under this project's names. Only "problem" and "answer" may be None."""
+    """Return `row`'s statement, final answer and other fields by our names. Only "problem" and "answer" may be None."""
     cells = cells_of(row)
     cells |= {name: cell for name, cell in row.items() if name == plain_name(name)}  # exact names take precedence
     for outer, cell in list(cells.items()):

@@ -60,7 +60,7 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
 
 
 def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
-    """Fetch the files of `splits` ("" is the only split). Raises UserError for a missing split, and client errors."""
+    """Fetch the files of `splits` ("" is the only split). Raises UserError for an unclear split, and client errors."""
     commit, names, licence = _listed(repo, revision or MAIN)
     found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
     if any(commit not in path.parts for path in found.paths):
@@ -81,14 +81,14 @@ def reported(what: str, way_out: str) -> Iterator[None]:
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
     """Return the sorted names of a split's files. Of several file types, only the first in READERS counts. Raises
-    UserError unless exactly one split fits. "test" fits the splits "test" and "main/test". "" fits any split."""
+    UserError unless exactly one split fits. "test" fits "test", or else a split such as "main/test". "" fits any."""
     data = sorted(name for name in names if not name.startswith(".") and PurePosixPath(name).name not in NO_DATA)
     of_kind = ([name for name in data if name.lower().endswith(kind)] for kind in READERS)
     splits: dict[str, list[str]] = {}
     for name in next(filter(None, of_kind), []):
         splits.setdefault(split_of(name), []).append(name)
     if not splits:
-        raise UserError(f"{repo} on the hub has no {', '.join(READERS)} file")
+        raise UserError(f"{repo} on the hub has no file of a readable type ({', '.join(READERS)})")
     fitting = [split] if split in splits else [each for each in splits if not split or each.endswith(f"/{split}")]
     if len(fitting) == 1:
         return splits[fitting[0]]
@@ -99,7 +99,7 @@ def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
 
 def split_of(name: str) -> str:
     """Return the split that a file belongs to. It is "test" for data/test-00000-of-00001.parquet, test.jsonl,
-    test/0000.parquet and mine_test.csv. It is "main/test" for main/test-….parquet, and "train" for other names."""
+    test/0000.parquet and mine_test.csv, and "train" for other names. Other folders precede it, as in "main/test"."""
     path = PurePosixPath(name)
     *folders, stem = [folder for folder in path.parent.parts if folder not in ("data", "default")] + [path.stem]
     if sharded := re.fullmatch(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?", stem):
@@ -112,7 +112,7 @@ def split_of(name: str) -> str:
 
 
 def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
-    """Return a data set's commit, file names and licence. If the hub is unreachable, the cache lacks the licence."""
+    """Return a data set's commit, file names and licence. Without the hub, they come from the cache, but no licence."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

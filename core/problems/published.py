@@ -15,7 +15,7 @@ class Published:
 
     `files` maps the split of a file's problems ("" for no split) to the file's path. If `files` is empty, the files of
     `splits` are read (hub.split_of). `licence` is None if the card names no licence. `versions` maps ProblemSet.sha256
-    to the name of a known version. For other hashes, results say that the version is unknown."""
+    to the name of a known version. For other hashes, results call the version "unknown"."""
 
     name: str
     repo: str

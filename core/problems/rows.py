@@ -66,7 +66,7 @@ def _are_lines(text: str) -> bool:
 
 
 def _csv(path: Path) -> Rows:
-    """Read a CSV file strictly, because a cell in the wrong column would be a wrong answer. Empty cells become None."""
+    """Read a CSV file strictly, because a shifted cell could become the reference answer. Empty cells become None."""
     text = read_text(path, WHAT, REMEDY)
     if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
         text = f'{text[:place]}"{text[place:]}'
@@ -112,7 +112,7 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 found += batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch it again") from None
+            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch or fix it") from None
     return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 

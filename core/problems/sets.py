@@ -20,8 +20,7 @@ from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows
 from core.types import ANSWERS, Problem
 
-# Sets for the embedded model. scripts/embedded/make_sums.py makes them.
-BUNDLED = {
+BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
     "sums": "sums of 4 products",
     "sums_hard": "sums of 6-8 products",
     "sums_card": "sums of 4 products, for the model card",
@@ -38,8 +37,8 @@ ONLINE = "Connect to the internet (or set HF_ENDPOINT to a mirror, or HF_HUB_OFF
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """A set of problems and its origin: the publisher's `licence`, the `version` if its hash is known, and the commit
-    on the hub (`revision`). A missing value is None. Raises UserError if the set asks for both proofs and answers."""
+    """A set of problems and its origin: its `licence`, its `version` (published.UNKNOWN for an unknown hash), and the
+    commit on the hub (`revision`). A missing value is None. Raises UserError for a mix of proofs and answers."""
 
     name: str
     problems: tuple[Problem, ...]
@@ -52,7 +51,7 @@ class ProblemSet:
         if len({problem.is_proof for problem in self.problems}) > 1:
             proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
             raise UserError(
-                f"{self.name} asks for a proof in {proof!r:.60}, and an answer in {answer!r:.60}. Split it into two"
+                f"{self.name} asks for a proof in {proof!r:.60}, and an answer in {answer!r:.60}. Split the set"
             )
 
     @property
@@ -61,7 +60,7 @@ class ProblemSet:
 
     @property
     def sha256(self) -> str:
-        """The hash of the ids, statements, answers and texts for graders. Compare only results with equal hashes."""
+        """The hash of ids, statements, answers, types and texts for graders. Compare only results with equal hashes."""
         rows = [[p.id, p.statement, p.answer, p.answer_type] for p in self.problems]
         if self.asks_for_proofs:
             rows += [[p.solution, p.guidelines, p.grading_scheme] for p in self.problems]
@@ -88,11 +87,11 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     Args:
         name: A name ("sums", "aime_2025", …), name:part ("imo_proofbench:Advanced"),
             "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
-        wanted: The kind of problems that the grader accepts: ANSWERS, PROOFS, or EITHER (answers may be missing).
-        constant: The constant that names the set. Error messages mention it.
+        wanted: The kind that the grader accepts (matters for files and the hub): ANSWERS, PROOFS, or EITHER.
+        constant: The constant that names the set. Error messages about the hub mention it.
 
     Raises:
-        UserError: The name is unknown, the file is malformed, the hub is unreachable, or a published set is changed.
+        UserError: The name is unknown, the set can't be read or fetched, a published set has changed, or kinds mix.
 
     Example:
         >>> load("sums").problems[0].answer
@@ -124,7 +123,7 @@ def _published(known: Published, constant: str) -> ProblemSet:
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
-        raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
+        raise UserError(f"{known.name} from {read.source} {fault}. Replace a wrong local copy. {read.way_out}")
     loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
     return replace(loaded, version=known.version(loaded.sha256))
 

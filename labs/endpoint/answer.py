@@ -1,5 +1,5 @@
-"""Answer a chat request by RSA. The response is the first member of the last population with the majority answer, or
-else the first member with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
+"""Answer a chat request by RSA. The response is from the last population: the first member with the most frequent
+answer, or else the first with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
 
 import asyncio
 from collections import Counter
@@ -22,8 +22,8 @@ SHOWN_ANSWERS = 5  # answers in a progress line
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of one step. `answers` has the votes for each answer, most votes first. `unread`, `failed` and
-    `truncated` count the members without a readable answer, failed members and truncated members."""
+    """The outcome of one step. `answers` has the votes for each answer, most votes first. `failed`, `truncated` and
+    `unread` count the failed members, the truncated members, and the members that lack an answer but did not fail."""
 
     step: int
     answers: dict[str, int]
@@ -46,7 +46,7 @@ class Step:
 class Solved:
     """The outcome of all steps. `answers` has the answer of each member of the last population. Equal answers have one
     spelling, the most frequent. `order` lists the members' positions, the best member first. `spent` lists all
-    completions without their texts."""
+    completions without their thinking and final texts."""
 
     steps: list[Step]
     population: Population
@@ -55,7 +55,7 @@ class Solved:
     spent: list[Completion]
 
     def content(self, stops: Sequence[str]) -> tuple[str, str]:
-        """Return the best member's text up to the first of `stops`, and its finish reason."""
+        """Return the best member's text up to the first of `stops`, and the finish reason ("stop" at such a text)."""
         best = self.population[self.order[0]].completion
         ends = [at for stop in stops if (at := best.text.find(stop)) >= 0]
         return (best.text[: min(ends)], "stop") if ends else (best.text, best.finish_reason or "error")
@@ -104,7 +104,7 @@ class Solved:
 async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
     """Run RSA on a request. `tell` receives a line of progress after every step.
 
-    At most `limit` completions of this request are in flight, so that a large population does not delay other requests.
+    At most `limit` completions of this request are in flight, so that a large population does not block other requests.
     They end if this task is cancelled. Raises UserError if the server is lost, and Refusal if every solution of a step
     failed."""
     config, problem = asked.config, asked.problem
@@ -142,11 +142,11 @@ def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
 
 def _all_failed(error: str) -> Refusal:
     if error.startswith("context overflow"):
-        return Refusal(f"the conversation is too long for the model ({error})", "messages", "context_length_exceeded")
+        return Refusal(f"the messages, or K candidates, are too long ({error})", "messages", "context_length_exceeded")
     return Refusal(f"every solution of a step failed. The first error: {error}", code="upstream_failed", status=502)
 
 
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
     """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it. `words` are the
-    arguments after serve_rsa."""
+    arguments of plan.sh after serve_rsa."""
     return "a request to serve_rsa", RSA, list(words)

@@ -40,12 +40,12 @@ from labs.endpoint import chat
 from labs.endpoint.answer import Solved, solve
 from labs.endpoint.chat import ChatRequest, Refusal
 
-OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not for endpoints
-# Defaults of a request's constants, as in 02_rsa_basic. NAME=value on the command line changes a default.
+OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not on the command line
+# Defaults of a request's constants and of the server's, as in 02_rsa_basic. NAME=value on the command line changes one.
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
-MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults are larger
+MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults need more
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
@@ -61,7 +61,7 @@ Job = asyncio.Task[Solved]
 
 
 class Endpoint:
-    """The routes of the endpoint. Requests share one generator. A request may change the constants in `defaults`."""
+    """The routes of the endpoint. Requests share one generator. A request may replace most constants in `defaults`."""
 
     def __init__(self, generator: Generator, defaults: RsaConstants, names: Names) -> None:
         self.generator, self.defaults, self.names = generator, defaults, names
@@ -138,7 +138,7 @@ class Endpoint:
         return JSONResponse(body | {"rsa": solved.details(asked.config)})
 
     async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
-        """Yield server-sent events: progress as reasoning, the answer, its finish reason, the usage, and [DONE]."""
+        """Yield server-sent events: progress as reasoning, an error or the answer (and usage if asked), [DONE]."""
         head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
@@ -172,7 +172,7 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raise Refusal if the request lacks the key. If no key is set, refuse host names of foreign web pages."""
+        """Raise Refusal if the request lacks the key. If no key is set, refuse unknown host names."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
@@ -213,7 +213,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _result(job: Job) -> Solved:
-    """Return the outcome of a finished job. Raises Refusal if the job was cancelled or lost its server."""
+    """Return the outcome of a finished job. Raises Refusal if the job failed, was cancelled or lost its server."""
     if job.cancelled():
         raise Refusal("the endpoint was stopped", code="stopped", status=503)
     try:
@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Send the error of a Refusal. The generator has retried, so a header tells the openai client not to retry."""
+    """Send the error of a Refusal. From status 500, a header tells the openai client not to retry after us."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -283,8 +283,8 @@ class _Server(uvicorn.Server):
 async def serve(
     place: socket.socket, server: Server, defaults: RsaConstants, journal: Journal, named: Sequence[str] = ()
 ) -> None:
-    """Serve on the socket `place` until cancelled. Requests in progress then end with an error. Clients may use the
-    socket's address and the host names `named`. Raises UserError if the system allows too few open files."""
+    """Serve on the socket `place` until cancelled. Requests in progress then end with an error. Without a key, clients
+    must use the socket's address or a host name in `named`. Raises UserError if too few open files are allowed."""
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, defaults, Names(place.getsockname()[0], named))
@@ -305,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serve until stopped. The model server is the one that a run would use."""
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
-    parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
+    parser.add_argument("--host", default=environment.host(), help="address to serve on (default: BIND or 127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help=f"defaults of requests: {shown}")
     parser.add_argument(
@@ -316,7 +316,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         stop = Stop()
         for name in (given.partition("=")[0] for given in args.constants):
             if name in OF_RUNS:
-                raise UserError(f"unknown constant {name!r}. An endpoint's constants are {', '.join(DEFAULTS)}")
+                raise UserError(f"an endpoint has no constant {name!r}. Its constants are {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if args.port == environment.port():
             raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or another PORT")

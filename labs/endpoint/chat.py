@@ -1,5 +1,5 @@
 """Read and check a chat completion request in OpenAI's format. The last message is the problem. The messages before it
-are sent unchanged before every prompt of RSA."""
+are sent as plain text before every prompt of RSA, and developer messages as system messages."""
 
 import re
 import secrets
@@ -66,7 +66,7 @@ class ChatMessage(msgspec.Struct):
 
 
 class Body(msgspec.Struct):
-    """The fields of a request that are neither constants nor ignored."""
+    """The fields of a request that are neither constants nor unsupported nor ignored."""
 
     model: str
     messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
@@ -94,10 +94,10 @@ class ChatRequest:
 
 
 def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a JSON request to `model`. Raises Refusal if it is invalid. Requests may change `defaults`.
+    """Read a JSON request to `model`. Raises Refusal if it is invalid. Its constants replace those in `defaults`.
 
     OpenAI's fields set constants, and the object "rsa" ({"n": 4} or {"N": 4}) overrides them. A missing seed is drawn
-    at random. The problem's id is a hash of the conversation, so equal requests with equal seeds get equal answers."""
+    at random. The problem's id is a hash of the conversation. So equal requests with equal seeds reuse completions."""
     try:
         fields = msgspec.json.decode(body)
         asked = msgspec.convert(fields, Body)
@@ -110,7 +110,7 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
         raise Refusal(f"unknown model {asked.model!r:.80}. The only model is {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
         if fields.get(name) is not None and fields[name] not in neutral:
-            raise Refusal(f"{name} is not supported, because RSA needs plain text. Leave it out", name, "unsupported")
+            raise Refusal(f"RSA does not support this value of {name}. Leave it out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
         raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")
