@@ -101,7 +101,7 @@ def rows(
     """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget.
 
     `runs` maps each scaffold to its results files, one for each seed. All files contain the same problems in the same
-    order. A problem without an answer scores 0, if any proof is graded. Means skip missing grades of proofs.
+    order. A problem without an answer scores 0, unless nothing is graded. Means skip missing grades of proofs.
     """
     found = []
     for name, paths in runs.items():

@@ -130,7 +130,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
     if differences and not anyway:
         raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
-        raise UserError(f"{both} have no finished problem in common. Complete the runs, or use one set")
+        raise UserError(f"{both} have no finished problem in common. Complete the runs, or use one problem set")
     if all(servers) and servers[0] != servers[1] and is_alike:
         differences.append(f"{both} had different servers of {models[0]} ({servers[0]} and {servers[1]})")
     elif engines[0] != engines[1]:
@@ -139,7 +139,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Compare results with the first. Raises UserError as `pair` does: other sets or models are allowed by `anyway`."""
+    """Compare results with the first one. `anyway` allows other problem sets and models. Raises UserError as `pair`."""
     first, *others = results
     notes = [
         f"{r.name}: {len(r.final)} of {r.head.problem_set['n']} problems are graded, and reached step {r.step} or ended"

@@ -2,7 +2,7 @@
 
 Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are stored in a folder next
 to the page, with files for each problem (core/report/texts.py). The page shows texts of models as text nodes only. Its
-Content-Security-Policy allows only its own scripts, and files next to it if they contain texts.
+Content-Security-Policy allows only its own scripts and the files of texts.
 """
 
 import base64

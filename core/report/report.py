@@ -91,15 +91,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--anyway", action="store_true", help="also print comparisons across problem sets and models")
     add("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
     add("--port", type=int, default=30200, help="port of --live (default: 30200, 0: any free port)")
-    add("--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="only draw PNG and SVG into DIR")
+    add("--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="only draw PNG and SVG (default: figures)")
     add(
         "--jsonl",
         nargs="?",
         const="",
         metavar="FILE",
         help="only write JSON Lines. Each line has a problem's columns, model_solution (a text with the last vote's "
-        "answer), cost_run, and history (all prompts and replies, with grades). FILE can be - for standard output "
-        "(default: NAME.jsonl next to the results)",
+        "answer, or a proof), cost_run, and history (all prompts and replies, with grades). FILE can be - for standard "
+        "output (default: NAME.jsonl next to the results)",
     )
     add("--markdown", action="store_true", help="only print tables in Markdown (for STaR runs and lean)")
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")

@@ -295,7 +295,7 @@ def plus(a: int | None, b: int | None) -> int | None:
 # The answers after waits
 WAITS = (
     Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
-    Metric("waits", "answers after this many waits, or after all of a member's waits", lambda of: str(of[1]["waits"])),
+    Metric("waits", "answers after this many waits, or a member's last answer", lambda of: str(of[1]["waits"])),
     Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
     Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
     Metric(
