@@ -97,5 +97,5 @@ class Matched:
         notes += self.doubts
         answered = {row.name for row in found if row.answered}
         if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:
-            notes.append(f"no budget bought a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
+            notes.append(f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
         return notes

@@ -18,7 +18,7 @@ class Column:
     head: str
     cells: Sequence[str]
     meaning: str = ""  # for the legend
-    rank: int = 0  # columns of high rank are omitted first, columns of rank 0 never
+    rank: int = 0  # columns of zeros, then of high rank are omitted first, of rank 0 never
     named: str = ""  # the name in the legend, if the meaning covers several columns
     cells_page: Sequence[Cell] = ()  # the cells on the page
     is_on_page: bool = False  # True if only the page shows the column

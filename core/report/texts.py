@@ -17,11 +17,11 @@ from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
-TIERS = ("a", "b")  # a: answers, short prompts and references for grading, b: all other texts
+TIERS = ("a", "b")  # a: answers, short prompts and texts for graders, b: all other texts
 SHORT = 2000  # a prompt in tier "a" has only pieces with fewer characters, and no thinking
 SHARED = 60  # characters of the shortest text that a prompt stores as a reference
 
-Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" its text
+Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" names its text
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
 Source = tuple[dict[str, str], str]  # a reference and its text
 

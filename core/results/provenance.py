@@ -15,7 +15,7 @@ PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllama
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
-    """Return the "provenance" of the results JSON, without host names and keys. `prompts` are the scaffold's."""
+    """Return the "provenance" of the results JSON, without host names or keys. `prompts`: a scaffold's templates."""
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),

@@ -61,7 +61,7 @@ def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
 
 
 def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
-    """Rename another run's folder by its start time, move `files` into it, and return its path. Raises UserError."""
+    """Add the start time to another run's folder name, move `files` into it, and return its path. Raises UserError."""
     try:
         kept, moved = _unused(folder.parent, folder.name, _stamp(started, folder), ending=""), sorted(files)
         os.rename(folder, kept)

@@ -12,7 +12,7 @@ function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far", yLabel, series }, `frontier-${metric}`);
 }
 
-/** Each problem's final mean accuracy in every result. Problems on which results differ come first. With a `caption`,
+/** Each problem's final mean accuracy or points in every result. Problems on which results differ come first. With a `caption`,
     the table has no columns of differences. */
 function problemTable(runs, name = "Results by problem", caption) {
   const rows = new Map();
