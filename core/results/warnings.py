@@ -125,7 +125,7 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
         found.append(f"{total:,} completions from the journal come from other servers than {ours}: {origins}")
     for rests_on, n in counts.get("reused_by", {}).items():
         why = "they may come from other weights"
-        found.append(f"{n:,} completions from the journal were matched to the model only by {rests_on}: {why}")
+        found.append(f"{n:,} completions from the journal were matched only by {rests_on}: {why}")
     models = counts.get("models", {})
     names = sorted(models, key=lambda name: -models[name])
     if len({name.lower() for name in names}) > 1:
