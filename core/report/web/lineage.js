@@ -56,7 +56,7 @@ function mark(member, x, y) {
 }
 
 /**
- * The picture. `chosen` is the open member, "t,i"; `dims(member, t, i)` is true for members that the filter hides; `open(t, i)` opens one.
+ * The picture. `chosen` is the open member, "t,i". `dims(member, t, i)` is true for members that do not pass the filter. `open(t, i)` opens a member.
  */
 function lineage(problem, chosen, dims, open) {
   const most = Math.max(...problem.steps.map((step) => step.members.length));
