@@ -1,7 +1,7 @@
 """Write results as logs of inspect_ai, for users of `inspect view`.
 
 Each step of a run has a log. In the log, a problem is a sample, and a member of the population is an epoch. If all
-problems reach the step, Inspect's accuracy equals its mean accuracy. requirements-inspect.txt installs inspect_ai.
+problems reach a step, Inspect's accuracy equals the step's mean accuracy. requirements-inspect.txt installs inspect_ai.
 """
 
 from collections.abc import Sequence

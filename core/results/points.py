@@ -72,7 +72,7 @@ class Worths:
                 self._written[RIGHT if is_good(worth) else WRONG].append([tokens.get(name) for name in WRITTEN])
 
     def add_row(self, row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], run: int = 0) -> None:
-        """Add the proofs of a problem's last step, if any proof of its `steps` was graded or counts as 0."""
+        """Add the proofs of a problem's last step, if its `steps` contain any proof after grading."""
         if any("worth" in member for step in steps for member in step["members"]):
             groups = groups_of(row.get("split", ""), row.get("columns", {}))
             self.add(row["id"], groups, steps[-1]["members"], run)

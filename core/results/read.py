@@ -22,7 +22,7 @@ Row = dict[str, Any]  # a problem as stored in the file
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Read the head, and return an iterator over the problems, which reads them one by one.
+    """Return the head, and an iterator over the problems, which reads them one by one.
 
     Raises UserError if the file can't be read or is not a results file of schema 1. Problems are checked when reached.
     """
