@@ -1,4 +1,4 @@
-"""Give results distinct names, also within one experiment."""
+"""Name results so that readers can distinguish them, also within one experiment."""
 
 from collections import Counter
 from collections.abc import Sequence

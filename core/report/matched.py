@@ -84,8 +84,8 @@ class Matched:
         worth, one = ("column of points", "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
         notes = [
             f"{self.about}, seeds {', '.join(map(str, self.seeds))}. Budgets for a problem are in "
-            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and is - if all problems lack "
-            f"{one}s. Scaffolds that begin with plain samples share the samples of a seed"
+            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and has - if all problems "
+            f"lack {one}s. Scaffolds that begin with plain samples share the samples of a seed"
         ]
         if not is_graded and self.of_proofs:
             grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"

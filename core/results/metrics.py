@@ -117,7 +117,7 @@ class RunMetrics:
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
-        self._no_reference: set[int] = set()  # problems whose reference can't be read
+        self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
