@@ -139,7 +139,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Compare results with the first. `anyway` allows other problem sets and models. Raises UserError as `pair` does."""
+    """Compare results with the first. `anyway` allows other sets and models. Raises UserError as `pair` does."""
     first, *others = results
     notes = [
         f"{r.name}: {len(r.final)} of {r.head.problem_set['n']} problems are graded, and reached step {r.step} or ended"

@@ -110,7 +110,7 @@ class Table:
         return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the table for the page, without columns of zeros. `numbers` maps results' names to numbers, for links."""
+        """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]

@@ -18,7 +18,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An HTML element; children that are text become text nodes. */
+/** An HTML element. Children that are text become text nodes. */
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 /** An SVG element. */
 const s = (tag, attributes, ...children) =>

@@ -1,6 +1,6 @@
 // The reading view: a problem, its lineage, and one member with its facts, thinking, answer, prompt, gradings and side calls.
 
-const LONG = 40000; // characters shown at once; the rest on demand
+const LONG = 40000; // characters shown at once. The rest follows on demand
 const FILTERS = {
   all: () => true,
   wrong: (m) => isRightOne(m) === false,
@@ -29,7 +29,7 @@ const MOST_MATHS = 40000; // nodes of parse trees that one text may draw, each a
 const DEFINES = /\\(?:[egx]?def|let|futurelet|(?:re)?newcommand|providecommand)(?![a-zA-Z])/; // two lines can make millions of tokens
 let room = 0; // nodes that the text at hand may still draw
 
-/** Count the nodes of KaTeX's parse tree; Infinity if it is deeper than DEEPEST_MATHS. */
+/** Count the nodes of KaTeX's parse tree. Return Infinity if it is deeper than DEEPEST_MATHS. */
 function sizeOf(tree) {
   let size = 0;
   for (const open = [[tree, 0]]; open.length;) {

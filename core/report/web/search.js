@@ -1,7 +1,7 @@
 // Text search through the answers and thinking of all members, without forced answers, prompts and side calls.
 
 const MOST_HITS = 200;
-let searching = 0; // the newest search; older ones give up
+let searching = 0; // number of the newest search. Older ones give up
 
 async function find(run, words, kinds, onHit, onProgress) {
   const mine = ++searching;
