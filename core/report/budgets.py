@@ -17,7 +17,7 @@ from core.results import read
 from core.results.model import CallCost, MemberResult, StepResult
 from core.results.spending import TOKENS, Meter
 
-UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal tokens"
+UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
 
 
 @dataclass
@@ -31,15 +31,15 @@ class Bought:
     calls: int = 0
     path: float = 0.0  # seconds of the longest chain of consecutive requests
     cut: int = 0  # tokens of the step that did not fit into the budget
-    spent: dict[str, float] = field(default_factory=dict)  # costs in the other units, nan if a cost is unknown
+    spent: dict[str, float] = field(default_factory=dict)  # costs in the units besides tokens, nan if unknown
     step: int | None = field(default=None, compare=False)  # the step that gives the answer, or None
 
 
 def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
     """Return the part of a problem's `steps` that fits into `budget`, in the unit of `meter`.
 
-    A step starts after all calls of the previous step. A member's side calls start after the member's completion.
-    Plain samples run in parallel. The first step with an unknown cost ends the part.
+    A step starts after all calls of the previous step, but steps of plain samples run in parallel. A member's side
+    calls start after the member's completion. The first step with an unknown cost ends the part.
     """
     found, is_plain = Bought(spent=dict.fromkeys(meter.units[1:], 0.0)), True
     paid = 0.0
@@ -85,7 +85,7 @@ class Row:
     budget: float
     accuracy: Estimate  # accuracy of the vote, or mean points / 7 of proofs
     unanswered: float
-    means: dict[str, float]  # means of tokens, calls and seconds, nan if unknown
+    means: dict[str, float]  # means of tokens, calls, seconds and other costs, nan if unknown
     scores: list[float] = field(repr=False)  # each problem's mean over seeds, nan without a grade
     against: Paired | None = None  # paired with the reference, if both have answers
     p_holm: float | None = None  # the p-value of `against`, corrected for all p-values of the table
@@ -101,7 +101,7 @@ def rows(
     """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget.
 
     `runs` maps each scaffold to its results files, one for each seed. All files contain the same problems in the same
-    order. A problem without an answer scores 0. Means skip missing grades of proofs.
+    order. A problem without an answer scores 0, unless nothing is graded. Means skip missing grades of proofs.
     """
     found = []
     for name, paths in runs.items():
@@ -141,12 +141,12 @@ def counting(steps: Sequence[StepResult], budgets: Sequence[float], meter: Meter
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
-    """Convert `budgets` from samples to the meter's unit, by the mean cost in `paths`. Raises UserError if it is 0."""
+    """Convert `budgets` from samples (in `paths`) to the meter's unit. Raises UserError if costs are unknown or 0."""
     steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
     calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
     costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
     if not sum(costs):
-        raise UserError(f"all samples failed, or {UNCOUNTED}. Start a server that reports usage")
+        raise UserError(f"all samples failed or cost 0 {meter.unit}, or {UNCOUNTED}. Use a server that reports usage")
     found = [budget * sum(costs) / len(costs) for budget in budgets]
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 
@@ -157,7 +157,7 @@ def _accuracy(row: Row) -> str:
     return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
 
 
-HOLM = "corrected for all p-values of the table. The other figures are means over problems and seeds"
+HOLM = "corrected for all p-values of the table. The figures after it are means over problems and seeds"
 
 
 def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
@@ -185,8 +185,8 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
         figure("path s", 3, "seconds of the longest chain of consecutive requests", "path", ".1f"),
         figure("prompt", 4),
         figure("cached", 4),
-        in_unit("read", "completion tokens and prompt tokens without a cache hit"),
-        in_unit("read_cold", "completion tokens and all prompt tokens"),
+        in_unit("read", "completion tokens plus uncached prompt tokens"),
+        in_unit("read_cold", "completion tokens plus all prompt tokens"),
         in_unit("flops", "computed from the model's shape"),
         in_unit("dollars"),
     ]

@@ -31,13 +31,13 @@ KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # "told" is a
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of a results file, by problem id and reference answer. Merged runs share one value per problem."""
+    """The figures of a results file, by problem id and reference answer. For merged runs, a problem has one value."""
 
     name: str
     head: Head
     step: int  # the last step
     final: dict[tuple[str, str], tuple[float, ...]]  # `metrics` of problems that reached the last step or ended earlier
-    tokens: dict[tuple[str, str], float | None]  # of all calls, or None if a count is unknown
+    tokens: dict[tuple[str, str], float | None]  # of all calls (mean of runs), or None if a count is unknown
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -49,13 +49,13 @@ class Result:
 
     @property
     def completion_tokens(self) -> int | None:
-        """The tokens of a run, or None if the server counted none."""
+        """The completion tokens of a run (mean of merged runs), or None if the server counted none."""
         count = self.head.metrics.tokens["completion"]
         return None if count is None else round(count / self.runs)
 
     @property
     def cost(self) -> str:
-        """The cost of a run as text, or "" if prices are not known."""
+        """The cost of a run (mean of merged runs) as text, or "" if prices are not known."""
         cost, is_partly = self.head.metrics.cost, any(step.uncounted for step in self.head.metrics.steps)
         return tables.spent_dollars(cost and cost / self.runs, is_partly) if self.head.prices else ""
 
@@ -126,11 +126,11 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
         if one and two and one != two:
             differences.append(f"{both} have different models ({models[0]} at {key} {one} and {two})")
     if first.metrics != other.metrics:
-        raise UserError(f"{both} can't be compared, because one contains answers and the other contains proofs")
+        raise UserError(f"{both} can't be compared, because only one of them contains graded proofs. Leave one out")
     if differences and not anyway:
         raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
-        raise UserError(f"{both} have no finished problem in common. Complete the runs first")
+        raise UserError(f"{both} have no finished problem in common. Complete the runs, or use one problem set")
     if all(servers) and servers[0] != servers[1] and is_alike:
         differences.append(f"{both} had different servers of {models[0]} ({servers[0]} and {servers[1]})")
     elif engines[0] != engines[1]:
@@ -139,10 +139,10 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Compare results with the first one. Raises UserError for other problem sets or models, unless `anyway`."""
+    """Compare results with the first. `anyway` allows other sets and models. Raises UserError as `pair` does."""
     first, *others = results
     notes = [
-        f"{r.name} is partial: {len(r.final)} of {r.head.problem_set['n']} problems reached step {r.step}"
+        f"{r.name}: {len(r.final)} of {r.head.problem_set['n']} problems are graded, and reached step {r.step} or ended"
         for r in results
         if not r.head.complete or len(r.final) < r.head.problem_set["n"]
     ]
@@ -171,7 +171,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
         f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals over n problems. "
         f"Tokens are completion tokens.{' The cost includes prompts.' if has_cost else ''}"
-        f"{' Merged runs show the mean of a run.' if any(r.head.runs for r in results) else ''}"
+        f"{' Tokens of merged runs are the mean of a run.' if any(r.head.runs for r in results) else ''}"
     )
     lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):
@@ -190,7 +190,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A comparison of a result with the first one, over the number of `problems` in both."""
+    """A comparison of a result with the first one. `problems` counts the finished problems in both."""
 
     name: str
     problems: int
@@ -205,7 +205,7 @@ class Pair:
 
 
 def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
-    """Pair two results by problem. Raises UserError if they share no problem, or differ in set or model.
+    """Pair two results by problem. Raises UserError if they share no finished problem, or differ in set or model.
 
     With `is_trained`, the models may differ. With `anyway`, the models and the problem sets may differ.
     """
@@ -220,13 +220,13 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
 
 
 ABOUT = (
-    "paired by problem, differences in points with 95% intervals. p: two-sided sign-flip permutation test, which "
-    "agrees with the intervals"
+    "paired by problem, differences in percentage points, 95% intervals. p: two-sided sign-flip permutation test, "
+    "which agrees with the intervals"
 )
 
 
 def differences(pairs: Sequence[Pair], first: str) -> Table:
-    """Tabulate the comparisons with `first`. P-values are corrected for the number of comparisons."""
+    """Tabulate the comparisons with `first`. For several comparisons, a column has corrected p-values."""
     corrected = iter(holm([d.p for pair in pairs for d in pair.metrics.values()]))
     rows = []
     for pair in pairs:
@@ -246,7 +246,7 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
 
 
 def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
-    """Estimate the change in tokens from a to b, as a share of a's mean. Return None if a count is unknown."""
+    """Estimate the change in tokens from a to b, as a share of a. Return None if a count is unknown or a mean is 0."""
     a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
     return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
 
@@ -254,7 +254,7 @@ def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="compare.sh", description="Compare results, each against the first.")
     parser.add_argument("results", nargs="+", help="two or more names of results, or paths of .json files")
-    parser.add_argument("--anyway", action="store_true", help="compare across problem sets and models")
+    parser.add_argument("--anyway", action="store_true", help="compare even if problem sets or models differ")
     with command():
         args = parser.parse_args(argv)
         if len(args.results) < 2:

@@ -61,8 +61,8 @@ class Results:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of a table, one for each member of each step, for example for pandas.DataFrame(results.rows).
 
-        Tokens are None if the server did not count them. The tokens of a `carried_over` member are in the row of the
-        step that generated it.
+        Tokens are None if the server did not count them. A `carried_over` member has 0 tokens,
+        because the row of an earlier step has them.
         """
         return [
             {
@@ -83,7 +83,7 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`. Raises UserError if no journal contains it."""
+        """Return the completion of a `member`. Raises UserError without a record, ValueError for an invalid record."""
         return from_record(member.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:
@@ -92,7 +92,7 @@ class Results:
 
     def _record(self, member: MemberResult) -> Record:
         if (record := self._journals.record(member.key)) is None:
-            raise UserError(f"no journal in {self._journals.folder} contains the completion {member.key}")
+            raise UserError(f"{self._journals.folder} lacks the completion {member.key}. Put the run's journal there")
         return record
 
     @cached_property

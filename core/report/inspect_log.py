@@ -1,7 +1,7 @@
 """Write results as logs of inspect_ai, for users of `inspect view`.
 
-Each step of a run has a log. In the log, a problem is a sample, and a member of the population is an epoch. Inspect's
-accuracy over epochs equals the step's mean accuracy. requirements-inspect.txt installs inspect_ai, which is optional.
+Each step of a run has a log. In the log, a problem is a sample, and a member of the population is an epoch. If all
+problems reach a step, Inspect's accuracy equals the step's mean accuracy. requirements-inspect.txt installs inspect_ai.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ STOPS: dict[str | None, Any] = {"stop": "stop", "length": "max_tokens", "content
 
 
 def write(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Write the logs of `runs` into `folder`."""
+    """Write the logs of `runs` into `folder`, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for run in runs:
@@ -113,7 +113,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSamp
 
 
 def _usage(member: MemberResult) -> model.ModelUsage | None:
-    """Return the tokens of a member, or None if a count is missing, because inspect can't express that."""
+    """Return the tokens of a member, or None if a count is missing, because inspect needs all of them."""
     read, written = member.prompt_tokens, member.completion_tokens
     if read is None or written is None:
         return None

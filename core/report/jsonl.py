@@ -37,13 +37,13 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
     """Write the results in `path` as lines to the file `to`. If `to` is "", the file is next to the results.
 
     Returns the file's name, the number of lines, and notes on missing parts. Raises UserError if the results can't be
-    read, or if the file exists and is not an export.
+    read, or if the file is no .jsonl file, or exists and is not an export.
     """
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
-        raise UserError(f"{to!r:.200} is not a .jsonl file. Put results first: RESULTS --jsonl FILE.jsonl")
+        raise UserError(f"{to!r:.200} is not a .jsonl file. Name the results before --jsonl FILE.jsonl")
     if to != STDOUT and _is_foreign(out):
-        raise UserError(f"{out} exists and is not an export. Choose another name, or move it away")
+        raise UserError(f"{out} exists and is not an export of results. Choose another name, or move it away")
     head, _, both = read.read_raw(path)
     lacks: list[bool] = []  # for each problem, True if it has no history
     with archive(path, head.experiment) as journals:
@@ -106,7 +106,7 @@ def _grade(member: MemberResult) -> dict[str, Any]:
 
 
 def chosen(members: Sequence[MemberResult]) -> MemberResult:
-    """Choose the member of the largest group with the best self-score. Ties go to the first member."""
+    """Choose the member of the largest group with the best self-score, then the first. Failed members come last."""
 
     def rank(member: MemberResult) -> tuple[bool, float, float]:
         group = float("inf") if member.group is None else member.group
@@ -116,7 +116,7 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 
 
 def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float | None]:
-    """Return the tokens and dollars of all completions of a problem. Unknown figures are None."""
+    """Return the tokens and dollars of a problem's completions and side calls, without gradings (None: unknown)."""
     calls = [call for _, _, call, _ in _calls(problem)]
     counted = [(call.prompt_tokens, call.cached_tokens, call.completion_tokens) for call in calls]
     known = Prices(**prices) if prices else None

@@ -1,4 +1,4 @@
-"""Give results distinct names, also within one experiment."""
+"""Name results so that readers can distinguish them, also within one experiment."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ ONE_RUN = {"RUNS": 1}  # single runs lack this constant
 
 
 def labels(results: "Sequence[Run | Result]", most: int = 200) -> list[str]:
-    """Name `results` by their files, or by the constants that differ. Names have at most `most` characters."""
+    """Name results by experiment and differing constants, or by file, in at most `most` characters."""
     names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
         for each in results

@@ -104,7 +104,7 @@ def application(live: Live) -> Starlette:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve the report until Ctrl-C. Without results, serve a waiting page. Raises UserError if the port is in use."""
+    """Serve the report until Ctrl-C, or a waiting page without results. Raises UserError if port or file fails."""
     live = Live(names, folder)
     with suppress(NoResults):
         live.renew()

@@ -35,11 +35,11 @@ class Matched:
     meter: Meter
     about: str  # the model and the problems
     doubts: list[str]  # notes on missing or doubtful results
-    of_proofs: bool = False  # proofs have points after grading
+    of_proofs: bool = False  # True for proofs, which have points after grading
 
     @classmethod
     def kept(cls, folder: Path) -> "Matched":
-        """Read the comparison in `folder`. Raises UserError if another version wrote it."""
+        """Read the comparison in `folder`. Raises UserError if its table is missing, invalid or of another version."""
         path = folder / "table.jsonl"
         first = read_text(path, "the table", AGAIN).partition("\n")[0]
         fields = parse_json(first, f"the table {path}", AGAIN)
@@ -81,11 +81,11 @@ class Matched:
         return f"{drawn.body(width)}\n\n{wrapped(below, '  ', width)}{whole}"
 
     def _notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
-        worth, one = (POINTS, "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
+        worth, one = ("column of points", "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
         notes = [
             f"{self.about}, seeds {', '.join(map(str, self.seeds))}. Budgets for a problem are in "
-            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and is - if all problems lack "
-            f"{one}s. Scaffolds that begin with plain samples share them"
+            f"{UNITS[self.meter.unit]}. The {worth} counts problems without {one}s as 0, and has - if all problems "
+            f"lack {one}s. Scaffolds that begin with plain samples share the samples of a seed"
         ]
         if not is_graded and self.of_proofs:
             grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
@@ -97,5 +97,5 @@ class Matched:
         notes += self.doubts
         answered = {row.name for row in found if row.answered}
         if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:
-            notes.append(f"no budget bought a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
+            notes.append(f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
         return notes

@@ -1,8 +1,8 @@
 """Write the report from results and journals: one HTML file that needs no network.
 
 Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are stored in a folder next
-to the page, with a file for each problem (core/report/texts.py). The page shows texts of models as text nodes only. The
-Content-Security-Policy allows only the scripts of core/report/web.
+to the page, with files for each problem (core/report/texts.py). The page shows texts of models as text nodes only. Its
+Content-Security-Policy allows only its own scripts and the files of texts.
 """
 
 import base64
@@ -33,7 +33,7 @@ from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
-PAGE_BYTES = 4_900_000  # size of the page without its folder of texts
+PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Run:
     path: Path
     head: Head
     problems: list[ProblemResult]
-    missing: int = 0  # completions that no journal contains
+    missing: int = 0  # members whose completion is in no journal
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _member(member: MemberResult) -> dict[str, Any]:
 
 
 def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
-    """Compare each result with the first, with notes on missing comparisons. Return None for a single result."""
+    """Compare each result with the first, with notes on differences and failures. Return None for a single result."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
@@ -210,7 +210,7 @@ def html(
     folder: str = "",
     view: View | None = None,
 ) -> Iterator[bytes]:
-    """Yield the page in pieces. `known` is its data, `parts` packed texts by id, and `folder` contains other texts."""
+    """Yield the page in pieces. `known` is its data, `parts` are packed texts by id, `folder` has other texts."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -224,7 +224,7 @@ def html(
         texts=folder,
         policy=policy(inline, css, "'self' file:" if folder else "", "'self'" if live else "'none'"),
     )
-    return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
+    return (piece.encode(errors="replace") for piece in pieces)  # lone surrogates can't be encoded
 
 
 def write(

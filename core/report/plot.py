@@ -66,7 +66,7 @@ def worth(document: dict[str, Any], path: Path) -> None:
 
 
 def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw a curve for each document: accuracy of the vote or points of proofs, against tokens per problem."""
+    """Draw a curve for each document with token counts: accuracy of the vote or points, against tokens per problem."""
     has_bands = len(documents) <= len(COLORS)  # more bands would hide each other
     with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
@@ -206,7 +206,7 @@ def _whole_steps(axes: Any) -> None:
 
 
 def _heading(documents: Sequence[dict[str, Any]]) -> str:
-    """Return the title of a single result, or the common part of the titles of several results."""
+    """Return the title of a single result, or the common title of several. If they differ, say so."""
     titles = {title(document) for document in documents}
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}

@@ -46,7 +46,7 @@ def fates(run: Run) -> tuple[int, int]:
 
 
 def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the accuracy of each graded run as PNG and SVG. If there are several runs, also draw their frontier."""
+    """Draw accuracy or points of each graded run as PNG and SVG. For several graded runs, also draw their frontier."""
     drawn = []
     for run in runs:
         if is_ungraded(run.document):
@@ -66,7 +66,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
-    """Write results as JSON Lines next to each results file. A single result may go to the file `to`."""
+    """Write results as JSON Lines next to each results file. A single one may go to the file `to` (- for stdout)."""
     if to and len(paths) > 1:
         raise UserError(f"--jsonl {to} accepts one results file, not {len(paths)}. Name one: NAME --jsonl {to}")
     for path in paths:
@@ -83,25 +83,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     add(
         "results",
         nargs="*",
-        help="names of results, or paths of .json files (default: the newest results of each experiment). "
+        help="names of results or comparisons, or paths of .json files (default: each experiment's newest results). "
         + ". ".join(entry["named"] for entry in labs.registry().values() if "named" in entry),
     )
-    add("--out", type=Path, help="the HTML file (default: next to the results)")
+    add("--out", type=Path, help="the HTML file (default: next to the first results)")
     add("--all-inside", action="store_true", help="put all texts into the page, whatever their size")
-    add("--anyway", action="store_true", help="also compare across problem sets and models")
+    add("--anyway", action="store_true", help="also print comparisons across problem sets and models")
     add("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
-    add("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
+    add("--port", type=int, default=30200, help="port of --live (default: 30200, 0: any free port)")
     add("--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="only draw PNG and SVG (default: figures)")
     add(
         "--jsonl",
         nargs="?",
         const="",
         metavar="FILE",
-        help="only write JSON Lines. Each line has a problem's columns, model_solution (the text that the last vote "
-        "chose), cost_run, and history (every candidate with its grade). FILE can be - for standard output "
-        "(default: NAME.jsonl next to the results)",
+        help="only write JSON Lines. Each line has a problem's columns, model_solution (a text with the last vote's "
+        "answer, or a proof), cost_run, and history (all prompts and replies, with grades). FILE can be - for standard "
+        "output (default: NAME.jsonl next to the results)",
     )
-    add("--markdown", action="store_true", help="only print tables in Markdown (STaR and lean)")
+    add("--markdown", action="store_true", help="only print tables in Markdown (for STaR runs and lean)")
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     with command():
         args = parser.parse_args(argv)
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.jsonl is not None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
-            raise UserError("--markdown needs an experiment with rounds. Name one, for example 21_star")
+            raise UserError("--markdown accepts only STaR runs or lean. Name one, for example 21_star --markdown")
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
         if args.figures is not None:

@@ -18,11 +18,11 @@ class Column:
     head: str
     cells: Sequence[str]
     meaning: str = ""  # for the legend
-    rank: int = 0  # columns of high rank are omitted first, columns of rank 0 never
+    rank: int = 0  # columns of zeros, then of high rank are omitted first, of rank 0 never
     named: str = ""  # the name in the legend, if the meaning covers several columns
     cells_page: Sequence[Cell] = ()  # the cells on the page
     is_on_page: bool = False  # True if only the page shows the column
-    is_time: bool = False  # the page shows seconds even if all are 0, as timing varies
+    is_time: bool = False  # True for seconds, which the page shows even if all are 0
 
     @property
     def is_nothing(self) -> bool:
@@ -110,7 +110,7 @@ class Table:
         return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the table for the page, without columns of zeros. `numbers` by name of results make links."""
+        """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]

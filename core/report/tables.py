@@ -27,7 +27,7 @@ def interval(estimate: dict[str, Any]) -> str:
 
 
 def numbers(document: dict[str, Any]) -> list[int]:
-    """Count the problems in each step's accuracy. Return an empty list if all steps have all problems."""
+    """Count the problems in each step's accuracy. Return [] if all have all problems, or without grades."""
     if is_ungraded(document):
         return []
     found = [step["mean_accuracy"]["n"] for step in document["metrics"]["steps"]]
@@ -45,7 +45,7 @@ def over(document: dict[str, Any]) -> str:
 
 
 def shift(difference: float, low: float, high: float) -> str:
-    """Format a difference of rates in percentage points with its interval: "+1.5 [-0.3, +3.2]"."""
+    """Format a difference of rates in percentage points with its interval, if known: "+1.5 [-0.3, +3.2]"."""
     if math.isnan(low):
         return f"{100 * difference:+.1f}"
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
@@ -129,7 +129,7 @@ def written_by(proofs: dict[str, Any]) -> list[str]:
 
 
 def lacking(of: dict[str, Any]) -> list[str]:
-    """Format a line with the number of proofs for each reason why a grade is absent."""
+    """Format a line for proofs that count as 0 and a line for missing grades, with counts by reason."""
     lines = []
     if counts := of["not_delivered"]:
         lines.append(f"not graded, and counted as 0 points: {listed(counts)}")
@@ -179,7 +179,7 @@ def _runs(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _counted(name: str, meaning: str, **more: Any) -> Metric:
-    """Declare a column that counts completions. The page shows this count as a share of all completions."""
+    """Declare a column that counts completions. The page shows this count as a share of the step's completions."""
 
     def share(step: dict[str, Any]) -> Cell:
         part = step.get(name, 0) / (step["completions"] or 1)
@@ -236,11 +236,11 @@ def _is_other_than_n(document: dict[str, Any]) -> bool:
     return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
 
 
-# A new column of the table of steps is one line here and its field in core/results/model.py.
+# A new column of the table of steps is one line here, and its field in core/results/model.py and schema.json.
 STEPS = (
-    Metric("step", "its number, and the action of the scaffold", _name, _named),
+    Metric("step", "its number, and the scaffold's name for it", _name, _named),
     Metric("t", "the step", _name, lambda of: not _named(of)),
-    Metric("n", "problems that reached the step", _n, lambda of: not is_of_proofs(of) and bool(numbers(of))),
+    Metric("n", "problems in the accuracies", _n, lambda of: not is_of_proofs(of) and bool(numbers(of))),
     Metric("graded", "problems with graded proofs", _n, lambda of: is_of_proofs(of) and bool(numbers(of))),
     Metric("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, is_ungraded),
     Metric(POINTS, "mean over the proofs of all members", _rate("mean_accuracy"), _has_points),
@@ -254,7 +254,7 @@ STEPS = (
     Metric("majority accuracy", "accuracy of the members' vote", _rate("majority_accuracy"), _has_answers),
     Metric("mean, runs", "mean ± standard deviation of the runs' mean accuracies", _runs("mean_accuracy"), _has_runs),
     Metric("majority, runs", "mean ± standard deviation of the runs' votes", _runs("majority_accuracy"), _has_runs),
-    Metric("pass@k", "the share of problems that any of k members solves", _best_pass, _has_answers, is_on_page=True),
+    Metric("pass@k", "mean chance that any of k members is right", _best_pass, _has_answers, is_on_page=True),
     Metric("tokens", "completion tokens of solutions (+ of side calls)", _spent, rank=1),
     Metric("tokens so far", "of all steps up to this step", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
     Metric("cost", "prompt and completion tokens at the prices of the model's card", _cost, is_priced, rank=1),
@@ -295,17 +295,17 @@ def plus(a: int | None, b: int | None) -> int | None:
 # The answers after waits
 WAITS = (
     Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
-    Metric("waits", "answers after this many waits, or fewer if thinking ended", lambda of: str(of[1]["waits"])),
+    Metric("waits", "answers after this many waits, or a member's last answer", lambda of: str(of[1]["waits"])),
     Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
     Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
     Metric(
         "waited",
-        "members with this number of waits",
+        "members with this number of waits or more",
         lambda of: f"{of[1]['waited']:,} of {of[0]['completions']:,}" if of[1]["waits"] else "",
     ),
     Metric(
         "tokens a problem",
-        "all tokens up to this wait, including earlier answers",
+        "completion tokens up to this wait, including earlier answers",
         lambda of: "unknown" if (n := of[1]["completion_tokens"]) is None else f"{n / of[0]['problems']:,.0f}",
     ),
 )
@@ -325,7 +325,7 @@ def waits_table(document: dict[str, Any]) -> str:
 
 
 def pass_table(document: dict[str, Any]) -> str:
-    """Format unbiased pass@k of the last step, one line for each k. Lines have n if problems are missing."""
+    """Format unbiased pass@k of the last step, one line for each k. Lines have n if problems or grades are missing."""
     found = document["metrics"]["steps"][-1]["pass_at_k"]
     n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
     return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())

@@ -17,11 +17,11 @@ from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
-TIERS = ("a", "b")  # a: answers, short prompts and references for grading, b: all other texts
-SHORT = 2000  # characters of the longest piece of a prompt in tier "a"
+TIERS = ("a", "b")  # a: answers, short prompts and texts for graders, b: all other texts
+SHORT = 2000  # a prompt in tier "a" has only pieces with fewer characters, and no thinking
 SHARED = 60  # characters of the shortest text that a prompt stores as a reference
 
-Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" its text
+Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" names its text
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
 Source = tuple[dict[str, str], str]  # a reference and its text
 
@@ -31,7 +31,7 @@ class Texts:
     """The texts of one problem."""
 
     tiers: dict[str, dict[str, dict[str, Any]]]  # texts by "step,member", and in tier "a" also "problem"
-    missing: int  # number of members that no journal contains
+    missing: int  # number of members whose completion is in no journal
 
 
 def of_problem(problem: ProblemResult, journals: Records) -> Texts:
@@ -84,7 +84,7 @@ def _whole(found: Texts, piece: Piece) -> str:
 
 
 def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
-    """Return a completion and its prompt messages, or None if no journal contains them."""
+    """Return a completion and its prompt messages, or None if no journal has a valid record of them."""
     with suppress(ValueError):  # the record is not a completion
         return (from_record(key, record.completion), record.messages) if (record := journals.record(key)) else None
     return None
@@ -131,7 +131,7 @@ def _is_short(prompt: Prompt) -> bool:
 
 
 def packed(value: Any) -> bytes:
-    """Pack JSON as gzip in base64, which is safe inside HTML."""
+    """Pack a value as gzipped JSON in base64, which is safe inside HTML."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(text, 6, mtime=0))
 
@@ -139,7 +139,7 @@ def packed(value: Any) -> bytes:
 class Parts:
     """The packed texts of a page, by tier and id. The id "p0-12-a" means run 0, problem 12, tier a.
 
-    If the tiers exceed `room` bytes, tier b moves into `folder`, then tier a, with a script for each problem.
+    If the tiers exceed `room` bytes, tier b moves into `folder`, then tier a. Each id becomes a script there.
     """
 
     def __init__(self, folder: Path, room: float) -> None:

@@ -17,8 +17,8 @@ class NoResults(UserError):
 def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     """Return the file `name`.json or `name`.partial.json in `folder`, or the only file whose name begins with `name`.
 
-    `name` may also be the path of a .json file, or a comparison's name. Raises NoResults if there is no such file.
-    """
+    `name` may also be the path of a .json file. With `also_comparisons`, comparisons and the folders of labs are found
+    by name as files are. Raises NoResults if nothing, or more than one name, begins with `name`."""
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
@@ -31,11 +31,11 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     if len(begin_so) == 1 and name not in begin_so:
         return path_of(begin_so[0], folder, also_comparisons)
     names = ", ".join(sorted(known)) or "none"
-    raise NoResults(f"no results {name!r:.60} in {folder} ({names}). Check the name, or run the experiment first")
+    raise NoResults(f"{name!r:.60} matches no single result in {folder} ({names}). Name one, or run the experiment")
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """List the results files of `names`, or all files in `folder`. Raises NoResults if a file is missing."""
+    """List the results files of `names`, or the newest of each experiment. Raises NoResults if there are none."""
     if names:
         return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
     if not (paths := _within(folder)):
@@ -44,7 +44,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder if `names` is one comparison, else None. Raises NoResults if the name does not exist."""
+    """Return the folder if `names` is one comparison or lab's run, else None. Raises NoResults for an unknown name."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)
@@ -71,14 +71,14 @@ def _all_in(path: Path) -> list[Path]:
 
 
 def _within(folder: Path) -> list[Path]:
-    """List the complete results in `folder`, and the partial results of runs without complete results."""
+    """List the newest complete results in `folder`, and partial results of runs without complete results."""
     complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
     partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
     return [path for _, path in sorted((partial | complete).items())]
 
 
 def archive(path: Path, experiment: str) -> Archive:
-    """Open the journals of the results in `path`. They are next to the file, or up to two folders above it."""
+    """Return the journals of the results in `path`. Their folder is next to the file, or up to two folders above it."""
     for folder in path.resolve().parents[:3]:
         if (folder / "journal").is_dir():
             inside = path.resolve().relative_to(folder).parts

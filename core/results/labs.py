@@ -49,7 +49,7 @@ class Report(Protocol):
 
 @cache
 def registry() -> dict[str, dict[str, Any]]:
-    """Read the registry. Return its entries by the lab's name."""
+    """Return the registry's entries by the lab's name, or {} if there is no registry."""
     path = ROOT / "labs" / "registry.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -60,12 +60,12 @@ def reports() -> list[Report]:
 
 
 def report_of(folder: Path) -> Report | None:
-    """Find the lab that wrote `folder`."""
+    """Return the module `report` of the lab that wrote `folder`, or None if no lab did."""
     return next((lab for lab in reports() if lab.is_folder(folder)), None)
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function that plans a lab's `command`. It takes arguments and returns name, plan and constants."""
+    """Load the function that plans a lab's `command`: arguments -> name, plan, constants. None if no lab has it."""
     for entry in registry().values():
         if found := entry.get("plans", {}).get(command):
             module, _, function = found.partition(":")

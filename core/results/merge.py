@@ -63,8 +63,8 @@ def merge(
 ) -> tuple[Path, dict[str, Any]]:
     """Merge the complete results in `paths`, save them in `folder`, and return the file and its document.
 
-    The default `name` is "BY-EXPERIMENT". Set `complete` to False if runs are still missing. `more` adds fields to the
-    document. Raises UserError if results can't be read or belong to different experiments.
+    If `name` is "", it becomes "BY-EXPERIMENT". Set `complete` to False if runs are still missing. `more` adds fields
+    to the document. Raises UserError for results that are partial, unreadable or different, or have the same SEED.
     """
     sources = [_source(path) for path in paths]
     name = name or f"{by}-{sources[0].runs.of}"
@@ -109,11 +109,11 @@ def _figures(
     for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
         rows = [row for some in together for row in some]
         if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
-            raise UserError(f"the results differ in problems or their order, from {rows[0]['id']!r:.60} on")
+            raise UserError(f"the results differ in problems, from {rows[0]['id']!r:.60} on. Run all of them again")
         for run, (path, seed, row) in enumerate(zip(paths, seeds, rows, strict=True)):
             steps = row["steps"]
             if not steps or [step["step"] for step in steps] != list(range(len(steps))):
-                raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step")
+                raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step. Run the experiment again")
             with read.refusing(path):
                 figures.finished[len(merged)] = True  # a problem that lacks later steps has ended
                 for step in steps:
@@ -122,7 +122,7 @@ def _figures(
             fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
             merged.append(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
     if len(merged) < problems * len(seeds):
-        raise UserError(f"the results contain {len(merged) // len(seeds)} of {problems} problems")
+        raise UserError(f"the results have {len(merged) // len(seeds)} of {problems} problems. Run all of them again")
     return figures, worths, merged
 
 
@@ -130,7 +130,7 @@ def _source(path: Path) -> _Source:
     """Open the results in `path`. Raises UserError if the file can't be read or is partial."""
     checked, head, both = read.read_raw(path)
     if not checked.complete:
-        raise UserError(f"{path} is partial. Run the same command again to complete the run first")
+        raise UserError(f"{path} is partial. Complete its run first, with the command that started it")
     with read.refusing(path):
         seed = head["config"]["SEED"]
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds this suffix
@@ -152,7 +152,7 @@ def _check(one: _Source, other: _Source) -> None:
 
 
 def _shared(source: _Source) -> dict[str, Any]:
-    """Return the properties that are equal in all runs of an experiment, by their names in messages."""
+    """Return the properties that must be equal in all runs of an experiment, by their names in messages."""
     head = source.head
     return {
         "experiment": source.runs.of,
@@ -167,7 +167,7 @@ def _shared(source: _Source) -> dict[str, Any]:
 
 
 def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the properties that are equal in all gradings of an experiment: grader, prompts and constants."""
+    """Return the properties that must be equal in all gradings: the grader's model, prompts and constants."""
     if grading is None:
         return {}
     constants = {f"grader's {name}": value for name, value in grading["config"].items() if name not in FREE_OF_GRADING}
@@ -176,7 +176,7 @@ def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the field "grading" of the merged results. Different gradings are summed."""
+    """Return the merged results' field "grading", or {} if there is none. Counts of different gradings are summed."""
     each = {json.dumps(head["grading"], sort_keys=True): head["grading"] for head in heads if "grading" in head}
     found = list(each.values())
     if len(found) < 2:
@@ -196,7 +196,7 @@ def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
     """Return warnings about differences between runs that do not prevent a merge."""
     compared = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
-        "the model's description by the server": [head["model"].get("told") for head in heads],
+        "the server's description of its model": [head["model"].get("told") for head in heads],
         "prices": [head.get("prices") for head in heads],
         "commit": [head["provenance"].get("git_commit") for head in heads],
     }

@@ -20,7 +20,7 @@ from core.results.points import MERGES, Values, over_runs
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-SILENT = ("empty", "filtered")  # replies without text, or with incomplete text
+SILENT = ("empty", "filtered")  # replies without text, and replies that a filter ended
 
 _pass_at_k = cache(stats.pass_at_k)
 
@@ -39,7 +39,7 @@ class _Sum:
 
     @property
     def shown(self) -> int | None:
-        """The sum of the known values, or None if no value is known."""
+        """The sum of the known values, or None if it is 0 and some values are unknown."""
         return None if self.unknown and not self.known else self.known
 
     @property
@@ -49,7 +49,7 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _AfterWaits:
-    """A population after at most k waits: mean accuracy, number of members with k waits, and tokens so far."""
+    """A population after at most k waits: mean accuracy, members with k waits or more (k > 0), and tokens so far."""
 
     mean: float
     waited: int
@@ -91,7 +91,7 @@ _Value = Callable[[_Population], float]
 
 
 class _Step:
-    """The counts of one step of all problems."""
+    """The counts of one step, over all problems."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -117,11 +117,11 @@ class RunMetrics:
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
-        self._no_reference: set[int] = set()  # problems whose reference can't be read
+        self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
-        """Add the record of the next step of problem number `problem` (core/results/records.py)."""
+        """Add a problem's next record (core/results/records.py). `problem` is the problem's number * runs + the run."""
         if record["step"] == len(self._steps):
             self._steps.append(_Step())
         step = self._steps[record["step"]]
@@ -181,7 +181,7 @@ class RunMetrics:
 
     @property
     def reached(self) -> list[int]:
-        """The lowest and the highest step that problems have reached. The list is empty before the first population."""
+        """The lowest and the highest step that problems have reached: one number if equal, none before a population."""
         lengths = [len(each) - 1 for each in self._populations if each]
         return sorted({min(lengths), max(lengths)}) if lengths else []
 
@@ -197,7 +197,7 @@ class RunMetrics:
         return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
-        """Return a dictionary with the cost of each problem. Without prices, the dictionaries are empty."""
+        """Return a dictionary with the cost of each problem and run. Without prices, the dictionaries are empty."""
         return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
 
     @property
@@ -232,7 +232,7 @@ class RunMetrics:
         return found
 
     def _aucs(self) -> list[list[float]]:
-        """Compute the AUC of each problem and run that has both right and wrong candidates."""
+        """Compute each problem's AUCs, one for each run with both right and wrong candidates. Omit other problems."""
         right, wrong = self._scores[True], self._scores[False]
         found = defaultdict[int, list[float]](list)
         for number in sorted(right.keys() & wrong.keys()):

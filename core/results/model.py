@@ -1,8 +1,8 @@
 """Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
 core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. core/base/files.py
-parses JSON, because msgspec's parser rejects halves of surrogate pairs. Fields have the names of core/types.py. In the
-file, side calls are `checks`, carried-over members have `again`, and a self-score is `score`.
+parses JSON, because msgspec's parser rejects lone surrogates. Fields that core/types.py also has keep its names here.
+In the file, `carried_over` is `again`, `self_score` is `score`, and `side_calls` are `checks`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from core.base.fields import Amount, Change, Count, Share
 from core.types import MAX_POINTS
 
 SCHEMA = 1
-TEXT = 2000  # maximum characters of a reference on the page
-NOT_A_PROOF: Any = -1  # in place of `worth`
+TEXT = 2000  # maximum characters of a reference answer on the page
+NOT_A_PROOF: Any = -1  # the `worth` of a member that is an answer or an ungraded proof
 
 Time = Annotated[str, Meta(max_length=40)]
 Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32)]  # key of a completion in the journal
@@ -33,7 +33,7 @@ def _one_of(*names: str) -> Meta:
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):
-    """A part of the file. Fields that it does not define are ignored."""
+    """A part of the file. A reader ignores fields that the part's class does not define."""
 
 
 class Rate(Part, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Rate(Part, frozen=True, kw_only=True):
 
 
 class OverRuns(Part, frozen=True, kw_only=True):
-    """A metric of several runs: their values, mean, and sample standard deviation."""
+    """A metric of several runs: the runs' values, with their mean and sample standard deviation."""
 
     mean: Share
     std: Share
@@ -63,13 +63,13 @@ class Gain(Part, frozen=True, kw_only=True):
 
 
 class AfterWaits(Part, frozen=True, kw_only=True):
-    """A step after at most `waits` waits. `waited` members reached `waits`. `gain` is the change from 0 waits."""
+    """A step after at most `waits` waits. `gain` is the change of `mean_accuracy` from 0 waits (None for 0 waits)."""
 
     waits: Count
-    waited: Count
+    waited: Count  # members with `waits` waits or more, but 0 for 0 waits
     mean_accuracy: Rate
     gain: Gain | None = None
-    completion_tokens: Tokens
+    completion_tokens: Tokens  # up to this wait
 
 
 Accuracies = Annotated[
@@ -85,8 +85,8 @@ def is_unread(member: Mapping[str, Any]) -> bool:
     return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
 
 
-# The counts of a step, each with a test of members. A count in SELDOM is written only if it is not 0. A new count
-# needs a line here and in schema.json, a field below, and a column in core/report/tables.py.
+# The counts of a step, each with a test for one member. A count in SELDOM is written only if it is not 0. A new count
+# needs a line here and in schema.json. For COUNTS it also needs a field below and a column in core/report/tables.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
     "forced": lambda member: "unforced" in member,
@@ -102,7 +102,7 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 class StepMetrics(Part, frozen=True, kw_only=True):
-    """The figures of a step over all problems that reached it. Merged results have accuracies over `runs`."""
+    """The figures of a step, over the problems that reached it. Accuracies also include problems that ended earlier."""
 
     step: Count
     stage: str = ""  # the scaffold's name of the step, if it has one
@@ -123,7 +123,7 @@ class StepMetrics(Part, frozen=True, kw_only=True):
     mean_accuracy: Rate
     majority_accuracy: Rate
     pass_at_k: dict[_Rank, Rate]
-    runs: Accuracies | None = None
+    runs: Accuracies | None = None  # only in merged results, if every run is graded
     cost: Dollars = None
     waits: list[AfterWaits] = []  # after 0, 1 … waits, if any member waited
 
@@ -138,7 +138,7 @@ class Verification(Part, frozen=True, kw_only=True):
 
 
 class Shares(Part, frozen=True, kw_only=True):
-    """The mean points of graded proofs as a share of 7, and the shares with 6 points or more (`good`) and with 7."""
+    """The mean points of proofs as a share of 7, and the shares of proofs with 6 points or more (`good`) and with 7."""
 
     points: Rate
     good: Rate
@@ -146,7 +146,7 @@ class Shares(Part, frozen=True, kw_only=True):
 
 
 class Written(Part, frozen=True, kw_only=True):
-    """The mean tokens of `proofs` proofs. A mean is None if a count is unknown."""
+    """The mean tokens of `proofs` proofs. A mean is None if a count is unknown or there are no proofs."""
 
     proofs: Count
     thinking: Amount | None
@@ -162,11 +162,11 @@ class Proofs(Shares, frozen=True, kw_only=True):
     missing: Counts  # by reason
     written: Annotated[dict[Annotated[str, _one_of("right", "wrong")], Written], Meta(min_length=2)]
     groups: dict[str, dict[str, Shares]]  # by split, level and category, if problems have these fields
-    runs: Figures | None = None  # only in merged results
+    runs: Figures | None = None  # only in merged results, if every run is graded
 
 
 class Grading(Part, frozen=True, kw_only=True):
-    """The grading of proofs. `prompt` is None if it depends on the problem. `grades` is the number per proof."""
+    """The grading of proofs. `prompt` is None if it depends on the problem. `grades` counts gradings of each proof."""
 
     model: str
     prompt: str | None
@@ -187,7 +187,7 @@ class AllTokens(TypedDict):
 
 
 class Metrics(Part, frozen=True, kw_only=True):
-    """The figures of a run. `spent` is the total in dollars, including failed requests."""
+    """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or failed requests."""
 
     steps: list[StepMetrics]
     tokens: AllTokens
@@ -199,7 +199,7 @@ class Metrics(Part, frozen=True, kw_only=True):
 
 
 class Runs(Part, frozen=True, kw_only=True):
-    """The runs in merged results. `of` is their experiment, and `by` is the merge of a problem's runs."""
+    """The runs in merged results. `of` is their experiment, and `by` says how the runs of a problem are merged."""
 
     of: str
     by: Literal["mean", "max", "min"]
@@ -215,7 +215,7 @@ class Prices(TypedDict):
 
 
 class CallCost(Part, frozen=True, kw_only=True):
-    """A completion: its key in the journal, its finish reason, tokens and seconds."""
+    """A completion: its key in the journal, finish reason, tokens, seconds and error."""
 
     key: Key
     finish_reason: str | None
@@ -244,7 +244,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
     correct: bool | None  # None: not graded
     doubt: str | None
     undecided: bool = False
-    group: Count | None = None  # number of the group of equal answers, 0 is the largest
+    group: Count | None = None  # number of the group of equal answers, 0 for the largest group
     parents: list[Count]
     unforced: Reading | None = None  # the answer before a forced answer
     carried_over: bool = field(default=False, name="again")
@@ -259,7 +259,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
     grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []  # by grading, None if missing
     reasons: list[str] = []  # the grader's reasons, by grading
     grading_calls: list[CallCost] = field(default=[], name="grading")
-    left_out: Count = field(default=0, name="self_evaluation_left_out")  # not shown to the grader
+    left_out: Count = field(default=0, name="self_evaluation_left_out")  # characters hidden from the grader
 
     @property
     def cost(self) -> CallCost:
@@ -267,7 +267,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
 
     @property
     def is_proof(self) -> bool:
-        """True for a proof that was sent to a grader, even if its grade is missing, or that counts as 0 points."""
+        """True for a proof after grading, also if its grade is missing, or if it is truncated or empty (0 points)."""
         return bool(self.worth != NOT_A_PROOF)
 
     @property
@@ -296,7 +296,7 @@ class ProblemResult(Part, frozen=True, kw_only=True):
 
     id: str
     statement: str
-    answer: str | None  # the reference
+    answer: str | None  # the reference answer
     finished: bool  # True if the scaffold has ended
     steps: list[StepResult]
     columns: dict[str, Any] = {}  # the problem's row in the data set
@@ -313,7 +313,7 @@ class ProblemResult(Part, frozen=True, kw_only=True):
 
     @property
     def graded_by(self) -> dict[str, str]:
-        """The texts that graders of a proof receive, by their names in Problem."""
+        """The texts that a grader of proofs may receive, by their names in Problem."""
         names = ("solution", "guidelines", "grading_scheme")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
@@ -333,7 +333,7 @@ class ProblemSet(TypedDict):
 
 
 class Origins(Part, frozen=True, kw_only=True):
-    """The parts of the head that are dictionaries, with their required fields."""
+    """Dictionaries of the head, with the fields that every results file must have."""
 
     model: Model
     engine: Engine
@@ -341,7 +341,7 @@ class Origins(Part, frozen=True, kw_only=True):
 
 
 class Head(Part, frozen=True, kw_only=True):
-    """All fields except the problems. `runs` is None for a single run, `prices` and `grading` if they are missing."""
+    """The fields that code reads, without problems. `runs`, `prices` and `grading` are None if the file lacks them."""
 
     experiment: str
     complete: bool

@@ -60,7 +60,7 @@ class Worths:
         self._graded = 0
 
     def add(self, problem: str, groups: Mapping[str, str], members: Sequence[Member], run: int = 0) -> None:
-        """Add a problem's proofs, as results contain them. Fields are worth, grade, ungraded and written."""
+        """Add a problem's proofs as members of the results JSON. Their worth, grade, ungraded and written are read."""
         self._groups[problem] = dict(groups)
         self._worths[problem].setdefault(run, []).extend(m.get("worth") for m in members)
         for m in members:
@@ -72,7 +72,7 @@ class Worths:
                 self._written[RIGHT if is_good(worth) else WRONG].append([tokens.get(name) for name in WRITTEN])
 
     def add_row(self, row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], run: int = 0) -> None:
-        """Add a problem of the results with its `steps`, if any of its proofs is graded."""
+        """Add the proofs of a problem's last step, if its `steps` contain any proof after grading."""
         if any("worth" in member for step in steps for member in step["members"]):
             groups = groups_of(row.get("split", ""), row.get("columns", {}))
             self.add(row["id"], groups, steps[-1]["members"], run)
@@ -119,7 +119,7 @@ class Worths:
 
 
 def over_runs(values: Values) -> dict[str, Any] | None:
-    """Compute a metric over runs from `values` (problems, runs). Return None for one run or an ungraded run."""
+    """Compute a metric over runs from `values` (problems, runs). Return None for a single run or if one is ungraded."""
     if values.shape[1] == 1 or np.isnan(values).all(axis=0).any():
         return None
     of_each = np.nanmean(values, axis=0)
@@ -127,7 +127,7 @@ def over_runs(values: Values) -> dict[str, Any] | None:
 
 
 def _written(tokens: Sequence[list[float | None]]) -> dict[str, Any]:
-    """Count proofs and average their tokens by WRITTEN. An average is None if a count is unknown."""
+    """Count proofs and average their tokens by WRITTEN. An average without proofs or with an unknown count is None."""
     columns = zip(*tokens, strict=True) if tokens else ((None,) for _ in WRITTEN)
     means = {name: None if None in of else float(np.mean(of)) for name, of in zip(WRITTEN, columns, strict=True)}
     return {"proofs": len(tokens)} | means

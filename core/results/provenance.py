@@ -15,7 +15,7 @@ PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllama
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
-    """Return the "provenance" of the results JSON, without host names and keys. `prompts` are the scaffold's."""
+    """Return the "provenance" of the results JSON, without host names or keys. `prompts`: a scaffold's templates."""
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),
@@ -29,7 +29,7 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
 
 
 def _git(*args: str) -> str | None:
-    """Ask git about this checkout. Return None outside a checkout, as the folder may belong to another repository."""
+    """Run git in this checkout. Return None if git fails, or outside a checkout (ROOT may be in another repository)."""
     return _output(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
 
 

@@ -1,4 +1,4 @@
-"""Read results files problem by problem. core/results/model.py checks all values, as files are not trusted."""
+"""Read results files problem by problem. Files are not trusted, so core/results/model.py checks the fields in use."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from core.base.files import parse_json, read_lines
 from core.results.model import SCHEMA, Head, Origins, ProblemResult, StepResult
 
 START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
-FIX = "Move the file away and run it again"
+FIX = "Move the file away and run the experiment again"
 WRONG = "is not a results file of this project"
 PLAIN = ("model", "engine", "problem_set", "config", "provenance")  # parts of the head with plain values
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]  # a problem as stored in the file
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Read the head, and yield the problems one by one.
+    """Return the head, and an iterator over the problems, which reads them one by one.
 
     Raises UserError if the file can't be read or is not a results file of schema 1. Problems are checked when reached.
     """
@@ -54,7 +54,7 @@ def step_result(step: dict[str, Any]) -> StepResult:
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Parse the head, then one problem at a time, without checks. Raises UserError, TypeError or ValueError."""
+    """Parse the head, then problem by problem (other layouts: at once). Raises UserError, TypeError or ValueError."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:
@@ -74,7 +74,7 @@ def _rows(path: Path, rest: Iterator[str]) -> Iterator[Any]:
         if line == END:
             return
         lines.append(line)
-    raise UserError(f"the results {path} are incomplete, because the file ends within a problem. {FIX}")
+    raise UserError(f"the results {path} are incomplete, because the file ends too early. {FIX}")
 
 
 def _json(path: Path, lines: list[str]) -> Any:

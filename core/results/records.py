@@ -63,13 +63,13 @@ def _reading(grade: Grade) -> dict[str, Any]:
 
 
 def _silence(completion: Completion) -> str | None:
-    """Return why the server sent no text or incomplete text. Return None for a complete text."""
+    """Return "failed", "filtered" or "empty" for such a completion. Return None for all others, also truncated ones."""
     kinds = {"failed": completion.error, "filtered": completion.filtered, "empty": completion.empty}
     return next((kind for kind, is_so in kinds.items() if is_so), None)
 
 
 def _cost(completion: Completion) -> dict[str, Any]:
-    """Return a completion's key, tokens, seconds, and the reason for a failure or an empty text."""
+    """Return a completion's key, seed, tokens and seconds, and its end: finish reason, error, empty or filtered."""
     prompt, cached, written = completion.counted
     cost: dict[str, Any] = {
         "finish_reason": completion.finish_reason,

@@ -9,8 +9,8 @@ from core.engines.shape import Shape
 
 UNITS = {
     "tokens": "completion tokens",
-    "read": "completion tokens and prompt tokens without a cache hit",
-    "read_cold": "completion tokens and all prompt tokens",
+    "read": "completion tokens plus uncached prompt tokens",
+    "read_cold": "completion tokens plus all prompt tokens",
     "flops": "floating-point operations",
     "dollars": "dollars",
 }
@@ -28,7 +28,7 @@ class Meter:
         if self.unit not in self.units:
             remedy = {
                 "flops": "the shape of this model is not known. Serve it from its folder (MODEL=FOLDER)",
-                "dollars": "the prices of this model are not known. Add a table [price] to its card",
+                "dollars": "the prices of this model are not known. Add a table [price] to its model card",
             }[self.unit]
             raise UserError(f"BUDGET_IN={self.unit} fails: {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
 
@@ -39,7 +39,7 @@ class Meter:
         return [unit for unit in UNITS if unit not in lacking]
 
     def cost(self, counted: Counted, unit: str = "") -> float | None:
-        """Return the cost of a call in the meter's unit, or in `unit`. Return None if tokens were not counted."""
+        """Return the cost of a call in the meter's unit, or in `unit`. Return None if it needs uncounted tokens."""
         unit = unit or self.unit
         prompt, cached, completion = counted
         if unit == "tokens" or completion is None:

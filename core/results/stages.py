@@ -17,13 +17,13 @@ NAME = "record.json"  # file name in the folder of a run
 
 @dataclass
 class Record:
-    """The record of a run. If a run has no `rounds`, its stages are in `head`."""
+    """The record of a run. The stages of a round are in `rounds`, and stages without a round are in `head`."""
 
     own: Path  # the folder of the run
     head: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
 
-    STAGES: ClassVar[tuple[str, ...]] = ()  # in order. Other stages drop no stages and are never dropped
+    STAGES: ClassVar[tuple[str, ...]] = ()  # in order. Other stages neither drop stages of their round nor are dropped
     PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field on which later stages depend
     AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that exist only in a finished run
 
@@ -39,8 +39,8 @@ class Record:
     ) -> Self:
         """Begin the run that `head` describes, or resume it if the record in `own` has the same field "run".
 
-        `read` loads the record to resume, and `update` replaces fields of its head. If the folder contains another run,
-        it is renamed, and `files` move into it. A note says that the inputs `others` may differ. Raises UserError.
+        `read` loads the record to resume, and `update` replaces fields of its head. Another run's folder is renamed,
+        and `files` are moved into it. A note names the inputs `others` that may differ. Raises UserError.
         """
         if (path := own / NAME).exists():
             old = read(path)
@@ -57,12 +57,12 @@ class Record:
         return self.own / NAME
 
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
-        """Return the outcome of a stage, in round `number` if the run has rounds. It is empty before the stage ends."""
+        """Return the outcome of a stage, in round `number` if it belongs to one. Before the stage ends, return {}."""
         found: dict[str, Any] = self._part(number).get(name, {})
         return found
 
     def done(self, name: str, outcome: Mapping[str, Any], number: int | None = None, complete: bool = False) -> None:
-        """Record the `outcome` of a stage. If the stage is new or its product changed, drop later stages and rounds."""
+        """Record a stage's `outcome`. If it is new or has a new product, drop later stages, later rounds and AT_END."""
         old, product = self.stage(name, number), self.PRODUCTS.get(name)
         if number == len(self.rounds):
             self.rounds.append({"round": number})
@@ -78,7 +78,7 @@ class Record:
         self.save(complete)
 
     def save(self, complete: bool, **head: Any) -> None:
-        """Write the record, and add fields to its `head`. Raises UserError."""
+        """Add `complete`, the time and the fields of `head` to the head, and write the record. Raises UserError."""
         self.head |= {"complete": complete, "ended": now(), **head}
         content = json.dumps(self.head | ({"rounds": self.rounds} if self.rounds else {}), indent=1)
         write_atomically(self.path, f"{content}\n".encode())

@@ -11,11 +11,11 @@ from core.grading.answers import by_answer
 # Short solutions may also repeat, but a population then has several distinct texts.
 MANY_IDENTICAL = 0.85
 FEW_TEXTS = 1.5
-CONTINUES = "if it has stopped, the same command continues it"  # also correct during a run
-MANY_TRUNCATED = 0.1  # above this share of truncated completions, accuracy depends on the cap
+CONTINUES = "if the run has stopped, the same command continues it"  # also correct during a run
+MANY_TRUNCATED = 0.1  # a larger share of truncated, forced or empty completions causes a warning
 
-# Counts of completions in `metrics`: journal completions by origin, journal completions by the only evidence of their
-# server (Server.rests_on), and all completions by the model that replies name.
+# Counts of completions in `metrics`: journal completions by the server that made them (Server.origin), journal
+# completions whose weights only a name or path shows (Server.rests_on), and completions by the model in their replies.
 COUNTS = ("reused", "reused_by", "models")
 SHOWN_MODELS = 3  # maximum number of models in a warning
 # At the end of names: gpt-4o-2024-08-06, claude-sonnet-4-20250514, gpt-4-0613, gemini-1.5-pro-002, qwen3:latest.
@@ -31,15 +31,15 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     if is_ungraded(document):
         found.append("these proofs are not graded, so there are no accuracies. Run scripts/grade.sh")
     if document["engine"].get("seeds") is False:
-        found.append("the server ignores seeds, so another run gives other answers. Start SGLang with DETERMINISTIC=1")
+        found.append("the server ignores seeds, so another run gives other answers. With SGLang, set DETERMINISTIC=1")
     if places := metrics.get("no_reference"):
-        first = f"{len(places)} references can't be read as one answer (the first is problem {places[0]} of the set)"
-        found.append(f"{first}. Answers to these problems are right only if they have the same spelling")
+        first = f"{len(places)} reference answers can't be read (the first belongs to problem {places[0]} of the set)"
+        found.append(f"{first}. Answers to these problems are right only if they are spelled as the reference answer")
     voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
     single = any(s["mean_accuracy"]["value"] for s in steps)
     if voted and not any(voted) and not single and document.get("grader") == by_answer.__name__:
         unread = f"{sum(s['unread'] for s in steps)} of {completions} replies are unread"
-        found.append(f"no vote of the run equals its reference ({unread}). Compare a few replies with the references")
+        found.append(f"no reply of the run is right ({unread}). Compare a few replies with the reference answers")
     if not document["complete"]:
         found.append(f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})")
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
@@ -55,7 +55,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     if steps and _repeats(document):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another member word for word "
-            "although their seeds differ. Check whether the server ignores seeds, or TEMPERATURE is 0"
+            "although their seeds differ. Check whether the server ignores seeds or TEMPERATURE is 0"
         )
     undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
     if undecided or pairs:
@@ -66,13 +66,13 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     checks = metrics.get("checks", {})
     for what in ("truncated", "failed", "empty", "filtered"):
         if count := checks.get(what):
-            words = "hit the token cap" if what == "truncated" else what
+            words = {"failed": "failed", "truncated": "hit the token cap"}.get(what, f"are {what}")
             why = most_often if what == "failed" else ""
             found.append(f"{count} of {checks['completions']} side calls {words}{why}")
     found += of_server(document, metrics)
     for name, words in (
         ("not_forced", "answers could not be forced, so the model's own replies count"),
-        ("not_waited", "completions have fewer waits than WAITS, and count unchanged"),
+        ("not_waited", "completions have fewer waits than WAITS, and count as they are"),
     ):
         if reasons := metrics.get(name):
             why = one_line(max(reasons, key=lambda each: reasons[each]), 300)
@@ -83,14 +83,14 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     checked = metrics.get("verification")
     if checked and checked["uniform_selections"] and "TAU" in document["config"]:
         uniform = f"{checked['uniform_selections']} of {checked['selections']}"
-        found.append(f"selection was uniform in {uniform} scored populations, because all scores were equal")
+        found.append(f"selection was uniform in {uniform} scored populations, because no two readable scores differed")
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
 
 
 def _repeats(document: Mapping[str, Any]) -> bool:
-    """Return whether so many members of step 0 are identical that their seeds had no effect."""
+    """Return whether so many members of step 0 are identical that their seeds seem to have had no effect."""
     step = document["metrics"]["steps"][0]
     members, problems, identical = (step[name] for name in ("completions", "problems", "identical"))
     if document["engine"].get("seeds") and document["config"].get("TEMPERATURE", 1):
@@ -105,12 +105,12 @@ def is_ungraded(document: Mapping[str, Any]) -> bool:
 
 
 def of_card(model: Mapping[str, Any]) -> list[str]:
-    """Return warnings from a model's card: its note, and the constants that are never sent to the server."""
+    """Return warnings from a model card: its note, and the constants that are never sent to the server."""
     card = model.get("card") or {}
     found = [card["note"]] if card.get("note") else []
     if unsent := card.get("never"):
         names = ", ".join(name.upper() for name in unsent)
-        found.append(f"{names} had no effect on the model: its card ({card['name']}) says that they are never sent")
+        found.append(f"{names} had no effect, because the model card {card['name']} says that they are never sent")
     return found
 
 
@@ -122,7 +122,7 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
     if others and ours:
         origins = ", ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
         total = sum(others.values())
-        found.append(f"{total:,} completions from the journal were not made by this run's {ours}: {origins}")
+        found.append(f"{total:,} completions from the journal come from other servers than {ours}: {origins}")
     for rests_on, n in counts.get("reused_by", {}).items():
         why = "they may come from other weights"
         found.append(f"{n:,} completions from the journal were matched only by {rests_on}: {why}")
@@ -137,7 +137,7 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
 
 
 def is_spelling(asked: str, replied: str) -> bool:
-    """Return whether two names mean one model. Path, maker, suffix, release and a gateway's route may differ."""
+    """Return whether two names mean one model. Path, suffix, release and route may differ. One may lack the maker."""
     names = [name.lower().replace("\\", "/").rstrip("/").removesuffix(".gguf") for name in (asked, replied)]
     one, other = (_RELEASE.sub("", re.sub(r":[a-z]+$", "", name)) for name in names)
     if one.count("/") == other.count("/") == 1 and one[0] != "/" != other[0]:  # both names begin with a maker

@@ -1,4 +1,4 @@
-"""Write results JSON (schema 1, core/results/schema.json) atomically, and rename the earlier file."""
+"""Write results JSON (schema 1, core/results/schema.json) atomically, and rename the file of an earlier run."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def now() -> str:
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial. Return the path.
 
-    The start time of an earlier run is added to the names of its NAME.json and NAME.png.
+    If it is complete, an earlier NAME.json and NAME.png get their run's start time into their names.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -61,7 +61,7 @@ def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
 
 
 def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
-    """Add the start time to the name of another run's folder, move `files` into it, and return the new path."""
+    """Add the start time to another run's folder name, move `files` into it, and return its path. Raises UserError."""
     try:
         kept, moved = _unused(folder.parent, folder.name, _stamp(started, folder), ending=""), sorted(files)
         os.rename(folder, kept)

@@ -166,7 +166,7 @@ def test_checks_that_say_nothing_are_counted() -> None:
     checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
     got = document(graded([[[checked]]]))
     assert got["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
-    assert "1 of 2 side calls empty" in got["warnings"] and "1 of 2 side calls filtered" in got["warnings"]
+    assert "1 of 2 side calls are empty" in got["warnings"] and "1 of 2 side calls are filtered" in got["warnings"]
 
 
 def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_nothing(moody: Moody, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens
     early["problems"][1]["steps"].clear()
     save(folder / "04_early.json", early)
     text = table([read(name, folder) for name in ("02_rsa_basic", "04_early")])
-    assert "04_early is partial: 2 of 4 problems" in text and "over 2 problems" in text and "tied 2" in text
+    assert "04_early: 2 of 4 problems are graded" in text and "over 2 problems" in text and "tied 2" in text
     assert "completion tokens  -25.0 [" in text, "100 of 400 tokens were saved"
 
 

@@ -61,16 +61,16 @@ def test_what_was_undecided_is_counted_and_shown_apart(tmp_path: Path, monkeypat
 
 
 def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_is_warned_of() -> None:
-    (warning,) = (words for words in warned([member("\\boxed{7}"), member("no box")]) if "no vote" in words)
+    (warning,) = (words for words in warned([member("\\boxed{7}"), member("no box")]) if "no reply of the run" in words)
     assert "1 of 2" in warning
     few = [member("\\boxed{42}"), member("\\boxed{7}"), member("\\boxed{7}")]
-    assert not any("no vote" in words for words in [*warned(few[:1]), *warned(few)])
+    assert not any("no reply of the run" in words for words in [*warned(few[:1]), *warned(few)])
     assert graded_step(Problem("p", "?", "Yes", "math"), 0, [math("7")])["members"][0]["doubt"] is None
     worked = Problem("p", "?", "5 and 2 are seven", "math")
     record = graded_step(worked, 0, [math("7")])
     run = document([row("p", [record], answer=worked.answer, answer_type="math")])
     assert record["members"][0]["doubt"] == "reference not read" and run["metrics"]["no_reference"] == [1]
-    assert any("1 references" in words for words in run["warnings"])
+    assert any("1 reference answers" in words for words in run["warnings"])
 
 
 def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() -> None:

@@ -2,8 +2,8 @@
 // The texts of models reach the page only as text nodes.
 "use strict";
 
-/** Functions of a lab's script (labs/star/web) that replace those of the page: view(data), which comes first, and, if
-    they return anything, tab(run) and overview(run), facts(run, member), notes(run, member) and problems(data). */
+/** Functions of a lab's script (labs/star/web). view(data) is the first view. facts(run, member) adds facts. tab(run), overview(run)
+    and notes(run, member) replace the page's own if they return anything, and problems(data) always does. All but view are optional. */
 const lab = {};
 const byId = (id) => document.getElementById(id);
 
@@ -18,7 +18,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** An HTML element; children that are text become text nodes. */
+/** An HTML element. Children that are text become text nodes. */
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 /** An SVG element. */
 const s = (tag, attributes, ...children) =>
@@ -44,15 +44,15 @@ const isGraded = (run) => !run.head.metrics.steps.length || run.head.metrics.ste
 const ofProofs = (run) => run.head.metrics.proofs != null;
 const MEAN_POINTS = () => `mean points, % of ${data.most}`;
 const SHARES = () => ({ points: MEAN_POINTS(), good: `${data.good} points or more`, full: `${data.most} points` });
-/** Is it a graded proof, or one that no grader had to see? `worth` is its points / 7, null if they are missing. */
+/** True for a proof after grading, also if its grade is missing. `worth` is its points / 7, and is missing without points. */
 const isProof = (member) => member.worth != null || member.ungraded != null;
-/** true, false, or null if it is not known. */
+/** Whether a member is right: true, false, or null if it is not graded. */
 const isRightOne = (member) => (!isProof(member) ? member.correct ?? null : member.worth == null ? null : member.worth * data.most > data.good - 1e-9);
 const rightness = (member) => ({ true: "right", false: "wrong" })[isRightOne(member)] ?? "quiet";
 const inPoints = (share) => decimal(share * data.most).replace(".0", "");
-/** Why a proof has no grade. */
+/** The reason why a proof has no grade. */
 const whyUngraded = (member) => member.ungraded.replace("cut off", "truncated");
-/** The points of a proof, or why it has none. */
+/** The points of a proof, or the reason why it has none. */
 const pointsOf = (member) => (member.ungraded ? whyUngraded(member) : `${inPoints(member.worth)}/${data.most}`);
 const judged = (member) => (isProof(member) ? (member.ungraded ? `no grade: ${whyUngraded(member)}` : `${inPoints(member.worth)} of ${data.most} points`)
   : member.correct == null ? NOT_GRADED : member.correct ? "right" : "wrong");
@@ -75,7 +75,7 @@ const parts = new Map(); // id -> promise of the texts of a problem, for the new
 const KEPT = 16;
 const awaited = new Map(); // id -> the function to call once its file has loaded
 
-/** Called by the files next to the page. */
+/** The function that the files next to the page call. */
 function part(id, text) {
   awaited.get(id)?.(text);
 }
@@ -98,7 +98,7 @@ function fetched(id) {
   }).finally(() => awaited.delete(id)).then((text) => text && unpacked(text));
 }
 
-/** The texts of a problem: answers and prompts in tier "a", thinking in tier "b". Null if there are none. */
+/** The texts of a problem: answers, short prompts and texts for graders in tier "a", all others in tier "b". Null if there are none. */
 function texts(run, problem, tier) {
   const id = `p${run}-${problem}-${tier}`;
   if (!parts.has(id)) {
@@ -111,7 +111,7 @@ function texts(run, problem, tier) {
   return parts.get(id);
 }
 
-/** A box for content wider than the screen, which keys scroll too. */
+/** A box that scrolls wide content, also with the keyboard. */
 const scroll = (label, child, more) => h("div", { class: "scroll " + (more || ""), tabindex: 0, role: "region", "aria-label": label }, child);
 
 /** Save an SVG as a file. The `picture` has its colours in attributes. */

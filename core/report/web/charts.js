@@ -30,7 +30,7 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
   const width = Math.min(560, Math.max(300, byId("main").clientWidth - 26)), height = 330, // letters of one size on all screens
     left = 46, right = 18, top = 14, bottom = 44;
   const all = series.flatMap((one) => one.points).filter((p) => p.y != null);
-  if (!all.length) return h("p", { class: "quiet" }, "Nothing finished yet.");
+  if (!all.length) return h("p", { class: "quiet" }, "Nothing to draw: no finished step has these figures.");
   let low = Math.min(...all.map((p) => p.x)), high = Math.max(...all.map((p) => p.x));
   if (!whole) low = 0;
   if (low === high) [low, high] = [low - 1, high + 1];

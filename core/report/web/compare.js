@@ -12,7 +12,7 @@ function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far", yLabel, series }, `frontier-${metric}`);
 }
 
-/** Each problem's final mean accuracy in every result. Problems on which results differ come first. With a `caption`,
+/** Each problem's final mean accuracy or points in every result. Problems on which results differ come first. With a `caption`,
     the table has no columns of differences. */
 function problemTable(runs, name = "Results by problem", caption) {
   const rows = new Map();
@@ -26,10 +26,10 @@ function problemTable(runs, name = "Results by problem", caption) {
     return found.length > 1 ? Math.max(...found) - Math.min(...found) : -1;
   };
   return scroll(name, h("table", { class: "map" },
-    h("caption", {}, h("span", {}, caption || (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and the difference from the first result in %.`
-      : "Right members after the last step, and the difference from the first result in points.") + " Problems on which results differ most come first.")),
+    h("caption", {}, h("span", {}, caption || (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and the difference from the first result in % of ${data.most} points.`
+      : "Right members after the last step, and the difference from the first result in percentage points.") + " Problems on which results differ most come first.")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), runs.map((run) => h("th", { scope: "col" }, run.name)),
-      !caption && runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", points")))),
+      !caption && runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", difference")))),
     h("tbody", {}, [...rows.values()].sort((a, b) => spread(b) - spread(a)).map((there) => h("tr", {},
       h("th", { scope: "row" }, there.find(Boolean).id),
       there.map((problem, n) => {

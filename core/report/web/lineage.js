@@ -1,4 +1,4 @@
-// The lineage of a population: a column for each step, a node for each member, an edge from each parent to its child.
+// The lineage of a problem's members: a column for each step, a node for each member, an edge from each parent to its child.
 
 const ROW = 30, HEAD = 44, PAD = 22, WIDTH = 1150;
 const lineageState = { byAnswer: false };
@@ -38,7 +38,7 @@ const plainly = (tex) => tex.replace(/\\[dt]?frac\{(\w+)\}\{(\w+)\}/g, "$1/$2").
 function drawnOrder(step) {
   const order = step.members.map((_, i) => i);
   if (!lineageState.byAnswer) return order;
-  // The members of a group have equal answers, and the largest is number 0. Groups with right members come first.
+  // Proofs are ordered by points. Otherwise groups of equal answers follow each other, first those with right members.
   if (hasPoints(step)) return order.sort((a, b) => (step.members[b].worth ?? -1) - (step.members[a].worth ?? -1) || a - b);
   const right = new Set(step.members.filter((m) => m.correct).map((m) => m.group));
   const rank = (m) => (m.group == null ? 2e6 : (right.has(m.group) ? 0 : 1e6) + m.group);
@@ -56,7 +56,7 @@ function mark(member, x, y) {
 }
 
 /**
- * The picture. `chosen` is the open member, "t,i"; `dims(member, t, i)` is true for members that the filter hides; `open(t, i)` opens one.
+ * The picture. `chosen` is the open member, "t,i". `dims(member, t, i)` is true for members that do not pass the filter. `open(t, i)` opens a member.
  */
 function lineage(problem, chosen, dims, open) {
   const most = Math.max(...problem.steps.map((step) => step.members.length));

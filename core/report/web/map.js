@@ -1,19 +1,19 @@
-// Problem × step: the number of right members or the mean points of proofs, and the problems that aggregation lost.
+// Problem × step: the number of right members or the mean points of proofs, and the problems lost or won by the last step.
 
 const hasPoints = (step) => step.members.some(isProof);
-/** The share of right members, or of all points. Proofs have no vote: their score is the mean of their grades. */
+/** The share of right members, or the mean points as a share of all points. Proofs have no vote, only a mean. */
 const rightShare = (step) => (hasPoints(step) ? step.majority_correct ?? 0 : step.members.filter((member) => member.correct).length / step.members.length);
 const isRight = (step) => (hasPoints(step) ? step.majority_correct * data.most > data.good - 1e-9 : step.majority_correct > 0.5);
-const isUngraded = (step) => step.majority_correct == null; // by anybody
+const isUngraded = (step) => step.majority_correct == null; // no grader has graded it
 /** The text of a population's cell. */
 const shareOf = (step) => (hasPoints(step) ? inPoints(step.majority_correct) : `${Math.round(rightShare(step) * step.members.length)}/${step.members.length}`);
-const voteMark = (step) => (isUngraded(step) || hasPoints(step) ? "" : step.majority_correct === 1 ? "✓" : step.majority_correct === 0 ? "✗" : "½"); // a tie scores its share
+const voteMark = (step) => (isUngraded(step) || hasPoints(step) ? "" : step.majority_correct === 1 ? "✓" : step.majority_correct === 0 ? "✗" : "½"); // a tie scores its share of right answers
 
-/** The change of a problem's majority from t=0 to its last step. */
+/** The change of a problem's majority or points from t=0 to its last step, as a key of FATES. */
 function fate(problem) {
   if (!problem.steps.length) return "none";
   if (isUngraded(problem.steps.at(-1))) return "ungraded";
-  if (isUngraded(problem.steps[0])) return "graded"; // at its end alone
+  if (isUngraded(problem.steps[0])) return "graded"; // but its first step is not
   const first = isRight(problem.steps[0]), last = isRight(problem.steps.at(-1));
   return first ? (last ? "kept" : "lost") : last ? "won" : "never";
 }
@@ -65,12 +65,12 @@ function problemsMap(run) {
   draw();
   return [
     h("h2", {}, "Problems × steps"),
-    h("p", { class: "quiet" }, ofProofs(run) ? `Mean points (of ${data.most}) by problem and step. Lost: a mean of ${data.good} or more only at t=0; won: only at the end. `
+    h("p", { class: "quiet" }, ofProofs(run) ? `Mean points (of ${data.most}) by problem and step. Lost: a mean of ${data.good} or more at t=0, but not at the end. Won: the reverse. `
       : "Right members by problem and step. ✓: the majority is right, ✗: it is wrong, ½: it is tied. ",
       "Click a cell to open the population."),
     h("div", { class: "bar" }, choice("order by", "order", ORDERS), choice("show", "kind", KINDS), shown),
     scroll("Problems by steps", h("table", { class: "map" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), Array.from({ length: steps }, (_, t) => h("th", { scope: "col" }, `t=${t}`)),
-        (ofProofs(run) ? [`${data.good} points or more`, `gain, % of ${data.most} points`, "tokens"] : ["majority", "gain, points", "tokens"]).map((name) => h("th", { scope: "col" }, name)))), body)),
+        (ofProofs(run) ? [`${data.good} points or more`, `gain, % of ${data.most} points`, "members' tokens"] : ["majority", "gain, percentage points", "members' tokens"]).map((name) => h("th", { scope: "col" }, name)))), body)),
   ];
 }

@@ -3,13 +3,13 @@
 const rated = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
 const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, words: `${words}: ${rated(e)}` });
 
-/** The numbers of problems in the accuracies of each step, if a step lacks some. */
+/** The number of problems in each step's accuracies. Empty if no step lacks any, or without grades. */
 function numbers(run) {
   if (!isGraded(run)) return [];
   const found = run.head.metrics.steps.map((step) => step.mean_accuracy.n);
   return found.some((n) => n !== run.head.problem_set.n) ? found : [];
 }
-/** The `name` with these numbers. */
+/** The `name` with these numbers, if a step lacks some problems. */
 function withN(name, run) {
   const counted = numbers(run).filter((n) => n > 0 || !ofProofs(run)), most = Math.max(...counted), least = Math.min(...counted);
   return counted.some((n) => n !== run.head.problem_set.n) ? `${name}, n=${most}${least < most ? ` to ${least}` : ""}` : name;
@@ -51,7 +51,7 @@ function spent(steps) {
 
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
-  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report the tokens of its replies.");
+  if (sums.includes(null)) return h("p", { class: "quiet" }, "No figure against tokens, because the server did not report the tokens of all steps.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `${stepName(step)}, ${count(sums[t])} tokens`));
   if (ofProofs(run)) {
     return figure({ title: "Mean points against tokens", xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, yLabel: "%", series: [
@@ -71,7 +71,7 @@ function facts(run) {
     engine: [engine.kind, engine.version].filter(Boolean).join(" "),
     problems: `${problem_set.name}, n=${problem_set.n}`,
     ...(run.head.runs ? { runs: `${run.head.runs.by} of each problem in the runs with SEED=${run.head.runs.seeds.join(", ")}` } : {}),
-    ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "by problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
+    ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "chosen by problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
       count(grading.input_tokens)} tokens read, ${count(grading.output_tokens)} written${grading.cost == null ? "" : `, ${dollars(grading.cost)}`}` } : {}),
     time: `${run.head.started} to ${run.head.ended} (${seconds(run.head.metrics.seconds)})`,
     code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with changes" : ""}` : "unknown",
@@ -103,7 +103,7 @@ function headline(run) {
     card("completion tokens", short(tokens.completion), `${run.head.runs ? `in ${run.head.runs.seeds.length} runs · ` : ""}${short(tokens.prompt)} prompt, ${
       tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
     run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
-      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also for failed requests`].filter(Boolean).join(" · ")),
+      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the experiment so far, also for failed requests`].filter(Boolean).join(" · ")),
     isGraded(run) && !proofs && steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
     isGraded(run) && checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
       checks.auc_within?.n ? ` · within a problem, %: ${rated(checks.auc_within)}` : ""}`));
@@ -113,7 +113,7 @@ function overview(run) {
   return [
     h("h2", {}, run.title),
     run.head.warnings.map((warning) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), warning)),
-    run.missing > 0 && h("p", { class: "warning" }, `The journal lacks ${plural(run.missing, "completion")} of these results: the texts can't be shown.`),
+    run.missing > 0 && h("p", { class: "warning" }, `The journal lacks ${plural(run.missing, "completion")} of these results. Their texts can't be shown.`),
     headline(run),
     isGraded(run) && h("div", { class: "figures" }, accuracyFigure(run), tokensFigure(run)),
     run.points && tableView(run.points),

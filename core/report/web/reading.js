@@ -1,6 +1,6 @@
-// The reading view: a problem, its lineage, and one member with its thinking, answer, box, scores and prompt.
+// The reading view: a problem, its lineage, and one member with its facts, thinking, answer, prompt, gradings and side calls.
 
-const LONG = 40000; // characters shown at once; the rest on demand
+const LONG = 40000; // characters shown at once. The rest follows on demand
 const FILTERS = {
   all: () => true,
   wrong: (m) => isRightOne(m) === false,
@@ -14,8 +14,8 @@ const FILTERS = {
 };
 const readingState = { filter: "all", source: false };
 
-// Mathematics: $…$ and \(…\) within a line, $$…$$, \[…\] and environments across lines; a dollar before a digit and
-// after a blank is money. Of Markdown code, headings and bold; the rest reads well as it is.
+// Mathematics: $…$ and \(…\) within a line, $$…$$, \[…\] and environments across lines. A dollar after a blank or before
+// a digit closes no formula, because it is money. Markdown: only code, headings and bold.
 const RICH = new RegExp([
   /\$\$([^]{1,4000}?)\$\$/, /\\\[([^]{1,4000}?)\\\]/,
   /(\\begin\{(?<environment>(?:equation|align|alignat|gather|aligned|gathered|cases|array|[bpvV]?matrix)\*?)\}[^]{1,4000}?\\end\{\k<environment>\})/,
@@ -29,7 +29,7 @@ const MOST_MATHS = 40000; // nodes of parse trees that one text may draw, each a
 const DEFINES = /\\(?:[egx]?def|let|futurelet|(?:re)?newcommand|providecommand)(?![a-zA-Z])/; // two lines can make millions of tokens
 let room = 0; // nodes that the text at hand may still draw
 
-/** Count the nodes of KaTeX's parse tree; Infinity if it is deeper than DEEPEST_MATHS. */
+/** Count the nodes of KaTeX's parse tree. Return Infinity if it is deeper than DEEPEST_MATHS. */
 function sizeOf(tree) {
   let size = 0;
   for (const open = [[tree, 0]]; open.length;) {
@@ -41,7 +41,7 @@ function sizeOf(tree) {
   return size;
 }
 
-/** Draw mathematics into an element; null if KaTeX can't read it, or if it would crash or freeze the tab. */
+/** Draw mathematics into an element. Return null if KaTeX can't read it, if it defines macros, or if it is too deep or large. */
 function maths(tex, displayMode) {
   const place = h("span", { class: "maths" }), source = tex.replace(/\\label\{[^{}]*\}/g, "");
   const options = { displayMode, throwOnError: true, trust: false, strict: false, maxExpand: 200, maxSize: 20 };
@@ -111,7 +111,7 @@ function facts1(run, member, step) {
   const notes = lab.notes?.(run, member) || member.notes;
   const rows = [
     (member.error || (member.correct != null && !isProof(member))) && ["answer", member.error ? "failed" : member.answer ?? "none found"],
-    member.group != null && ["votes for it", step.members.filter((other) => other.group === member.group).length],
+    member.group != null && ["votes for this answer", step.members.filter((other) => other.group === member.group).length],
     ["judged", isProof(member) ? judged(member) : member.correct == null ? NOT_GRADED : member.correct ? "✓ right" : "✗ wrong"],
     member.grade != null && !isProof(member) && ["grade", member.grade],
     member.grades?.length > 1 && ["gradings", member.grades.map((points) => points ?? "missing").join(", ")],
@@ -165,7 +165,7 @@ async function member(run, problem, t, i, place) {
   };
   const sent = (prompt, name) => prompt && fold(`${name}, as it was sent`, () => promptText(prompt, answers, thoughts), (text) => [text]);
   place.append(...[
-    thoughts?.error && h("p", { class: "warning" }, `The thinking can't be read: ${thoughts.error.message}.`),
+    thoughts?.error && h("p", { class: "warning" }, `The thinking, long prompts and side calls can't be read: ${thoughts.error.message}.`),
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, isProof(one) ? "Proof" : "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
     mine.forced != null && [h("h4", {}, "Forced answer (thinking was truncated)"), prose(mine.forced, "Forced answer")],
@@ -181,14 +181,14 @@ async function member(run, problem, t, i, place) {
 }
 
 const GRADED_BY = { solution: "Reference solution", guidelines: "Guidelines for graders", grading_scheme: "Marking scheme" };
-/** The references for grading the proofs of a problem, read when they are opened. */
+/** The texts for graders of a problem's proofs. Each is read when it is opened. */
 const gradedBy = (run, problem) => (problem.graded_by || []).map((name) => {
   const details = h("details", {}, h("summary", {}, GRADED_BY[name] ?? name));
   details.addEventListener("toggle", () => {
     if (details.childElementCount > 1) return;
     const place = h("div", {}, "reading …");
     details.append(place);
-    texts(run.number, problem.number, "a").then((found) => place.replaceChildren(...[prose(found?.problem?.[name] ?? "The text is not here.", GRADED_BY[name] ?? name)].flat()),
+    texts(run.number, problem.number, "a").then((found) => place.replaceChildren(...[prose(found?.problem?.[name] ?? "The text is not in this report.", GRADED_BY[name] ?? name)].flat()),
       (error) => (place.textContent = `The text can't be read: ${error.message}.`));
   });
   return details;
@@ -236,8 +236,8 @@ function reading(run, problem, t, i) {
   return [
     head,
     h("figure", {},
-      h("figcaption", {}, problem.steps.some(hasPoints) ? `Lineage, coloured by points: ● ${data.good} or more  ■ fewer  ◇ no grade  ? doubtful; an edge from each parent to its child, dashed from one with fewer`
-        : "Lineage: ● right  ■ wrong  ◇ no answer  ? doubtful; an edge from each parent to its child, dashed from a wrong one",
+      h("figcaption", {}, problem.steps.some(hasPoints) ? `Lineage, coloured by points: ● ${data.good} or more  ■ fewer  ◇ no grade  ? doubtful. An edge leads from each parent to its child, and is dashed if the parent has fewer`
+        : "Lineage: ● right  ■ wrong  ◇ no answer or grade  ? doubtful. An edge leads from each parent to its child, and is dashed if the parent is wrong",
         toggle(problem.steps.some(hasPoints) ? "order by points" : "group by answer", lineageState, "byAnswer", draw), exporting(() => picture, `${run.name}-${problem.id}-lineage`)),
       filters, frame),
     h("div", { class: "bar" }, toggle("source text", readingState, "source", show)),

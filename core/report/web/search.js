@@ -1,7 +1,7 @@
-// Text search through all answers and thinking of a run.
+// Text search through the answers and thinking of all members, without forced answers, prompts and side calls.
 
 const MOST_HITS = 200;
-let searching = 0; // the newest search; older ones give up
+let searching = 0; // number of the newest search. Older ones give up
 
 async function find(run, words, kinds, onHit, onProgress) {
   const mine = ++searching;
@@ -16,7 +16,7 @@ async function find(run, words, kinds, onHit, onProgress) {
         const at = text ? text.toLowerCase().indexOf(wanted) : -1;
         if (at < 0) continue;
         onHit(problem, t, i, where, text.slice(Math.max(0, at - 60), at), text.slice(at, at + wanted.length), text.slice(at + wanted.length, at + wanted.length + 60));
-        if (++hits >= MOST_HITS) return onProgress(run.problems.length, `the first ${MOST_HITS} are shown`);
+        if (++hits >= MOST_HITS) return onProgress(run.problems.length, `the first ${MOST_HITS} members are shown`);
         break;
       }
     }
