@@ -197,7 +197,7 @@ class _Desk:
         self.log: list[str] = []
 
     def population(self, solutions: list[int]) -> Population:
-        """Return these solutions as members. The last one gets the notes and side calls since the previous population."""
+        """Return these solutions as members. The last one gets the notes and side calls since the last population."""
         members = []
         for number in solutions:
             again = number in self.seen
@@ -291,7 +291,7 @@ class _Desk:
         return self._add(await ask(messages, *names), origins)
 
     def _add(self, solution: Completion, origins: list[int]) -> str:
-        """Add a solution. With text, it replaces `origins`. Without text, it is current only if no other solution is."""
+        """Add a solution. With text, it replaces `origins`. If empty, it is current only if no other solution is."""
         self.solutions.append(solution)
         self.origins.append(origins)
         self.notes += common.notes_on(solution, self.config)
