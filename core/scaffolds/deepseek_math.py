@@ -85,7 +85,7 @@ class Constants(Carrying):
     VERIFY_SAMPLES: int = constant(4, "number of reviews of each proof", 1, 64)
     ROUNDS: int = constant(2, "largest number of refinement rounds", 0, 1000)
     KEEP: int = constant(4, "number of best proofs that each round refines", 1, 1024)
-    REVIEWS: int = constant(2, "number of reviews that a refinement sees, the harshest in the first one", 1, 64)
+    REVIEWS: int = constant(2, "reviews that one refinement sees (a proof's first refinement: the harshest)", 1, 64)
     REFINEMENTS: int = constant(1, "number of times that a round refines each of the best proofs", 1, 64)
     VERIFY_TOKENS: int = constant(8192, "token cap of one review, thinking included", 1, 1_000_000)
 
