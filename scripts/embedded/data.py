@@ -27,7 +27,7 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
-OWN_PROMPTS = 0.3  # share of examples with the prompts of core/scaffolds/prompts.py (problems that ask for a proof: all)
+OWN_PROMPTS = 0.3  # share of examples with the prompts of core/scaffolds/prompts.py (if a proof is asked for: all)
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum (fewer if candidates stop early)
