@@ -32,13 +32,13 @@ The experiment imports LONGEST, sets constants and calls run(LONGEST, globals())
 that begin with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then accept SCAFFOLD=longest.
 
 - After each stage, yield the answer so far, because a budget may end the scaffold there. Yield a non-empty list of
-  Members, or Stage("reviews", members). Put each completion into a yielded member, as `completion` or `side_calls`.
+  Members, or Stage("reviews", members) to name it. Put each completion into a member's `completion` or `side_calls`.
 - `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is the answer, or "".
   Names like ("verify", step, member) must be unique within a problem. SEED, problem and names determine the request's
-  seed. Waiting requests with a low first number in their names are sent first. `changes` are fields of Sampling.
+  seed. Waiting requests are sent in the order of the first number in their names. `changes` are fields of Sampling.
 - Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
-- `Member.parents` are indices in the previous population. `carried_over` means that an earlier population has counted
-  the member's completion.
+- `Member.parents` are indices in the previous population. `carried_over` means that an earlier population of this
+  problem contains the completion.
 - Handle empty, truncated and unreadable replies. Record each case in `Member.notes` with a constant of common.py.
 - `prompts` contains all prompts of the scaffold, because results record their hash. A Wording is a prompt with one text
   for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs.

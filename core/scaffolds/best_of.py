@@ -1,6 +1,6 @@
 """Best of N by self-verification: the model scores N independent solutions, and the solution with the best score wins.
 
-verification.py requests the verdicts and averages them. N = 8 with 4 verdicts each takes at most 40 completions.
+verification.py requests and averages the verdicts. 8 solutions with 4 verdicts each take 8 + 32 completions or fewer.
 """
 
 import asyncio

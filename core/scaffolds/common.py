@@ -152,7 +152,7 @@ async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
     """Yield the remaining `members` after each round of a pairwise knock-out, in random order. Each round pairs
-    neighbours. An odd last member advances without a pair. QED-Nano's code also shuffles the members between rounds."""
+    neighbours. The last of an odd number advances without a pair. QED-Nano's code also shuffles between rounds."""
     number = 0
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]

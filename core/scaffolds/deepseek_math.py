@@ -1,12 +1,12 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
 The model writes N proofs, and is asked to assess each of them. Each proof gets VERIFY_SAMPLES reviews with a score of
-0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Each refinement of a
-proof sees the next REVIEWS of its reviews, from the harshest on. New proofs are reviewed and join the pool. The search
-ends after ROUNDS rounds, or when all reviews of a proof score 1. The proof with the best mean score wins.
-Self-assessments, then lots, break ties. The defaults take at most 60 completions, as in QED-Nano's evaluation. The
-paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16. For
-problems with an answer, a "proof" is a solution.
+0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. The refinements of a
+proof take its reviews in turn, REVIEWS each, from the harshest on. New proofs are reviewed and join the pool. The
+search ends after ROUNDS rounds, or when all reviews of a proof score 1. The proof with the best mean score wins. Ties
+are broken by a pass in all reviews, by self-assessments, and by lot. The defaults take at most 60 completions, as in
+QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
+REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solution.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class Constants(Carrying):
 
 
 def prove(problem: Problem) -> list[Message]:
-    """Build a request for a proof, and for a self-assessment with a last line from "Score: 0" to "Score: 1"."""
+    """Build a request for a proof, a self-assessment, and a last line "Score: 0", "Score: 0.5" or "Score: 1"."""
     return request(PROVE, problem, scale=SCALE.of(problem.is_proof))
 
 
@@ -109,7 +109,7 @@ def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Mess
 
 
 def read_proof(text: str) -> tuple[str, float | None]:
-    """Return the text before the last self-assessment, and the score stated there (None if it is missing)."""
+    """Return the text before the last self-assessment, and the self-assessment's score (None if it is missing)."""
     begins = [found.start() for found in _ASSESSMENT.finditer(text)]
     if not begins:
         return text.strip(), None
@@ -119,7 +119,7 @@ def read_proof(text: str) -> tuple[str, float | None]:
 
 @dataclass
 class _Proof:
-    """A proof. `text` lacks the self-assessment, and `claim` is its score or 0. Of `reviews`, the harshest is first."""
+    """A proof. `text` has no self-assessment, `claim` is its score or 0, and `reviews` begin with the lowest score."""
 
     member: Member
     text: str

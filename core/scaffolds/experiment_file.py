@@ -72,7 +72,7 @@ def chosen(default: str) -> Scaffold[Any]:
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:
-    """Return the scaffold of this name or experiment, with its own constants as in its experiment. Raises UserError."""
+    """Return the scaffold of this name or experiment. Its own constants are as in the experiment. Raises UserError."""
     known = of_scaffolds()
     experiment = known.get(name, name)
     if experiment not in known.values():

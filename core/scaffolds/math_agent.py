@@ -230,7 +230,7 @@ class _Desk:
         return True
 
     def _check(self, tool: str, numbers: list[int]) -> None:
-        """Raise InvalidCall for bad or too many numbers, an empty solution or report, or a call that exceeds CALLS."""
+        """Raise InvalidCall for bad or too many numbers, an empty solution or report, or a call beyond CALLS."""
         if tool != "submit" and self.calls == self.config.CALLS:
             raise InvalidCall(common.NO_CALLS_LEFT, "no calls are left; submit a solution")
         name, note = TOOLS[tool], common.EMPTY_SUBMISSION if tool == "submit" else common.BAD_ARGUMENTS

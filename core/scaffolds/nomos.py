@@ -112,7 +112,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     Yields:
         The N solutions, the N solutions with scores (points / 7), and the best solution. Each wave yields its new
         solutions, then the best solution so far. If two or more are kept, they come next, and the best solution of the
-        group. If the group has two or more, it comes next, then the winners of each knock-out round."""
+        chosen group. If this group has two or more, it comes next, then the winners of each knock-out round."""
 
     async def judged(member: Member, t: int, i: int) -> Member:
         if common.has_text(member, config):

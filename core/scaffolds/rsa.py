@@ -96,7 +96,7 @@ async def rsa(
         config: The scaffold's constants.
         select: Returns all indices of a population in random order. The first K members with text become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
-        stop: Returns whether to end after a population, which is not the last.
+        stop: Returns whether to end after a population. The last population needs no call.
         aggregate: Builds the messages that show the candidates.
 
     Yields:

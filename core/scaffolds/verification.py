@@ -2,7 +2,7 @@
 
 With VERIFY_MODE = "verdict", the model thinks and is asked for a last line "Verdict: True" or "Verdict: False". The
 score is the mean of the readable verdicts among VERIFY_SAMPLES. With "p_true", the model does not think. The score is
-P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is None. Without a verdict, so is the score.
+P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is None. If all are None, so is the score.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
-# P(True) needs the model's own probabilities. SGLang applies sampling parameters before it reports them: turn them off.
+# P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to them, so these are off.
 ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
