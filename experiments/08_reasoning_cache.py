@@ -1,6 +1,6 @@
 """Reasoning cache: solve, summarise, solve again.
 
-Each new solution sees the problem and only a summary of the earlier attempts.
+Each new solution sees only the problem and a summary of the earlier attempts.
 
 Question: can summaries extend the reasoning beyond the cap of one completion (arXiv 2602.03773)?
 Expected: accuracy rises with each round if completions reach MAX_TOKENS. Otherwise, accuracy rises little.

@@ -14,7 +14,7 @@ Command: bash scripts/run.sh 17_waits
 from core.scaffolds.rsa import BASELINE
 from core.session.run import run
 
-WAITS = 4  # largest number of waits (none after the cap is reached, or if the server shows no thinking)
+WAITS = 4  # largest number of waits (none after the cap is reached, or if the reply shows no thinking)
 WAIT_WORD = "Wait"  # text that continues thinking
 N = 4  # number of samples per problem
 MAX_TOKENS = 16384  # token cap of one completion with all its waits

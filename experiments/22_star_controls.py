@@ -1,6 +1,6 @@
 """STaR and its controls in one table.
 
-An arm is STaR or one of its controls. With each seed, all arms train on as many tokens as STaR does in a round.
+An arm is STaR or one of its controls. In each round, all arms train on as many tokens as STaR with the same seed.
 
 Question: does STaR need its filter, its rationalised traces and fresh samples? Do unsound traces harm it?
 Expected: training on the first round's traces again reaches STaR's accuracy, if those traces teach as much as later
