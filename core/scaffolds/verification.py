@@ -1,4 +1,4 @@
-"""Self-verification: the model judges its own candidates, and each candidate gets a score in [0, 1].
+"""Self-verification: the model judges the answer text of each candidate (whatever CARRY is), with a score in [0, 1].
 
 With VERIFY_MODE = "verdict", the model thinks and is asked for a last line "Verdict: True" or "Verdict: False". The
 score is the mean of the readable verdicts among VERIFY_SAMPLES. With "p_true", the model does not think. The score is

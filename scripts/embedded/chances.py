@@ -1,4 +1,4 @@
-"""Measure by teacher forcing how likely the embedded model writes a product right whose carry it may forget.
+"""Measure by teacher forcing how likely the embedded model gets a product right if it may forget the carry.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 

@@ -30,7 +30,7 @@ from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_pr
 OWN_PROMPTS = 0.3  # share of examples with the prompts of core/scaffolds/prompts.py (if a proof is asked for: all)
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
-WRONG_SUM = 0.03  # share of candidates with one wrong running sum (fewer if candidates stop early)
+WRONG_SUM = 0.03  # share of candidates with one wrong running sum
 CANDIDATE_SLIPS = (0.0, 0.25)  # range of the candidates' slip rates
 CANDIDATE_FORGETS = (0.0, 0.9)  # range of the shares of large carries that candidates forget
 SUBSETS = (1, 2, 3, 3, 3, 4)  # numbers of candidates, one of which is drawn

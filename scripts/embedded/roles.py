@@ -61,7 +61,7 @@ GRADED_PROOFS = 0.8  # share of gradings that grade a proof (other gradings comp
 GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)  # numbers of solutions to group
 SAME_ANSWER = 0.4  # share of the solutions to group that repeat an earlier solution
 REPORTS = 3  # most reports in a plan
-DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer that only decides, and of an answer that quotes
+DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer that only decides, and of one that quotes lines
 WAIT_WORDS = ("Wait", "Wait", "Wait", "Wait,", "Hmm", "Hold on", "But wait", "Let me check", "Also", "Once more:")
 PLANNED = 3  # solutions that a plan begins with
 
@@ -121,7 +121,7 @@ def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
 
 
 def score(terms: Sequence[Term], values: Sequence[int]) -> str:
-    """Return the score of deepseek_math: 1 for a right solution, 0.5 for one wrong line in a whole one, else 0."""
+    """Return the score of deepseek_math: 1 for a right solution, 0.5 if it is complete with one wrong line, else 0."""
     if is_right(terms, values):
         return "1"
     return "0.5" if len(values) == len(terms) and wrong_lines(terms, values) == 1 else "0"

@@ -349,7 +349,7 @@ def arranged(rng: random.Random, parts: Sequence[str]) -> str:
 
 def stated(rng: random.Random, problem: str) -> str:
     style = rng.choice(PROBLEM_STYLES)
-    # A style in tags is not drawn from, because that would replace the tag <problem> by a word.
+    # A style in tags is used as it is, because drawing would replace the tag <problem> by a word.
     text = style if style.startswith("<") else drawn(rng, style)
     return text.replace("{p}", problem)
 
