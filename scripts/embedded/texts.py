@@ -148,7 +148,7 @@ def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: in
 
 def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
     """Return the chances of each term's merged value. `found` has the candidates' values of each term. If the right
-    value is among them, the merge mostly takes it. Otherwise the merge is a new attempt with chance `mix.fresh`, else the
+    value is among them, the merge mostly takes it. Otherwise it is a new attempt with the chance `mix.fresh`, else the
     most frequent value (at random if there are several)."""
     merges = []
     for term, votes in zip(terms, found, strict=True):
