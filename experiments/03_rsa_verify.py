@@ -17,12 +17,12 @@ T = 5  # number of aggregation steps after step 0
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
 VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
-VERIFY_TOKENS = 8192  # token cap of one verification, thinking included
-VERIFY_SAMPLES = 1  # number of verdicts per candidate (the score is their mean)
-TAU = 0.2  # temperature of Boltzmann weights exp(score / TAU): score 1 is 148 times as likely as score 0
+VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
+VERIFY_SAMPLES = 1  # verdicts per candidate, or 1 for p_true (the score is their mean)
+TAU = 0.2  # temperature of Boltzmann weights exp(score / TAU): score 1 weighs 148 times as much as score 0
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(RSA_VERIFIED, globals())

@@ -1,7 +1,7 @@
 """The harness of Nomos.
 
 The harness judges many solutions with 0 to 7 points and groups the best ones in one request. A pairwise knock-out then
-selects one solution.
+selects one solution of the chosen group.
 
 Question: how much do single judgements, a grouping by answers and a knock-out add to N solutions?
 Expected: with a good judge, accuracy is above the majority vote of the same N solutions, because the right group may be
@@ -13,8 +13,8 @@ from core.scaffolds.nomos import NOMOS
 from core.session.run import run
 
 N = 16  # number of solutions before the first wave
-K = 12  # subset: number of best solutions that are kept and grouped
-PERFECT = 8  # number of solutions with 7 points at which only these solutions are kept
+K = 12  # subset: largest number of best solutions that are kept and grouped
+PERFECT = 8  # number of solutions with 7 points at which waves end and only these are kept
 ROUNDS = 0  # largest number of waves, which add solutions until PERFECT of them have 7 points
 MINUTES = 0.0  # minutes per problem after which no wave begins, or 0 for no limit
 VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included
@@ -23,7 +23,7 @@ MAX_TOKENS = 16384  # token cap of one solution, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(NOMOS, globals())

@@ -1,6 +1,6 @@
 """Reasoning cache: solve, summarise, solve again.
 
-Each new solution sees only a summary of the earlier attempts.
+Each new solution sees only the problem and a summary of the earlier attempts.
 
 Question: can summaries extend the reasoning beyond the cap of one completion (arXiv 2602.03773)?
 Expected: accuracy rises with each round if completions reach MAX_TOKENS. Otherwise, accuracy rises little.
@@ -17,7 +17,7 @@ TEMPERATURE = 0.7
 CARRY = "full"  # part of an attempt that the summary sees: "full" (with thinking), "tail" or "answer"
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(REASONING_CACHE, globals())

@@ -11,16 +11,16 @@ Command: bash scripts/run.sh 11_math_agent
 from core.scaffolds.math_agent import MATH_AGENT
 from core.session.run import run
 
-CALLS = 15  # number of tool calls that the planner may make, without its own requests
+CALLS = 15  # largest number of tool calls, not counting submit and the planner's requests
 K = 4  # largest number of solutions that one merge or selection sees
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
-PLAN_TOKENS = 8192  # token cap of one reply of the planner, thinking included
+PLAN_TOKENS = 8192  # token cap of one plan or list of approaches, thinking included
 VERIFY_TOKENS = 8192  # token cap of one report, thinking included
 SELECT_TOKENS = 8192  # token cap of one selection, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(MATH_AGENT, globals())

@@ -12,12 +12,12 @@ from core.session.run import run
 N = 8  # number of solutions to choose from
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
 VERIFY_MODE = "verdict"  # "verdict": a verdict after thinking, "p_true": P(True) of one token, without thinking
-VERIFY_TOKENS = 8192  # token cap of one verification, thinking included
-VERIFY_SAMPLES = 4  # number of verdicts per solution (the score is their mean, so more verdicts give fewer ties)
+VERIFY_TOKENS = 8192  # token cap of one verdict, thinking included (p_true: 1 token)
+VERIFY_SAMPLES = 4  # verdicts per solution, or 1 for p_true (the score is their mean, so more give fewer ties)
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(BEST_OF, globals())

@@ -1,8 +1,8 @@
-"""All scaffolds on the same problems at equal budgets.
+"""Scaffolds on the same problems at equal budgets.
 
 A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
 may cost slightly more than a whole number of samples. A scaffold is skipped if the model's card says that the model has
-not learnt the scaffold's requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
+not learnt one of its requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
 15_compute_matched. The comparison then counts points instead of votes.
 
 Question: which scaffold makes the best use of a budget of tokens, compute or money?
@@ -20,7 +20,7 @@ MAX_TOKENS = 16384  # token cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-BUDGET_IN = "tokens"  # unit: tokens, read (plus uncached prompt tokens), read_cold (plus prompt tokens), flops, dollars
+BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops, dollars
 SEED = 0  # added to each of `seeds`: SEED=2 runs with the seeds 2 and 3
 
 budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in units of a sample's mean cost
@@ -35,7 +35,7 @@ def never(*_: object) -> bool:
 
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
-# Each entry has the constants of its experiment, except for those set here. The first entry is the reference.
+# Each entry has its experiment's own constants (not MAX_TOKENS etc.), or those set here. The first is the reference.
 entries = [
     entry("12_majority", proofs="samples", STAGE=1, N=60),
     entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),

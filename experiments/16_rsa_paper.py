@@ -2,10 +2,10 @@
 
 The settings are N = 16, K = 4, 10 loops and temperature 1. A problem takes 160 completions. Aggregation sees whole
 responses. MAX_TOKENS is the code's default for instruct models. The code's scripts set 32768 for thinking models, so
-use MAX_TOKENS=32768 for QED-Nano. The embedded model never reaches the cap: its context has 2,048 tokens, and a
-solution takes about 122.
+use MAX_TOKENS=32768 for QED-Nano. The embedded model cannot reach the cap, because its context has 2,048 tokens. Its
+solutions take about 122.
 
-Question: how much does RSA add to a model with the settings of its authors (arXiv 2509.26626)?
+Question: how much does RSA add to a model's accuracy, with the settings of RSA's authors (arXiv 2509.26626)?
 Expected: mean accuracy rises with every step. The paper reports a rise from 43.9 to 73.2 on AIME 2025 for
 Qwen3-4B-Instruct-2507.
 Command: bash scripts/run.sh 16_rsa_paper (on a GPU, first bash scripts/plan.sh 16_rsa_paper)
@@ -20,10 +20,10 @@ T = 9  # number of aggregation steps after step 0, which makes 10 loops with ste
 MAX_TOKENS = 8192  # token cap of one completion, thinking included (the code's default)
 TEMPERATURE = 1.0
 CARRY = "full"  # part of a candidate that aggregation sees: "answer" (after thinking), "tail" or "full"
-ANSWER_TOKENS = 0  # no budget forcing: a response at the cap has no answer, but aggregation sees it
+ANSWER_TOKENS = 0  # no budget forcing: a response cut off in its thinking has no answer, but aggregation sees it
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     run(RSA_PAPER, globals())

@@ -1,7 +1,7 @@
 """Proofs by any scaffold, for grade.sh to grade.
 
 SCAFFOLD may be any scaffold except majority and rsa_adaptive, which compare answers. Results show "not graded" until
-grade.sh has graded the proofs. The embedded model has learnt to prove sums.
+grade.sh has graded the proofs. The embedded model has learnt to prove the remainders of sums.
 
 Question: how much does test-time compute add if there is no answer to vote on (QED-Nano's report, avg@3)?
 Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold. With
@@ -13,14 +13,14 @@ from core.grading.ungraded import ungraded
 from core.scaffolds.experiment_file import chosen
 from core.session.run import run
 
-SCAFFOLD = "rsa"  # name of a scaffold in core/scaffolds, such as baseline, qed_rsa or nomos
+SCAFFOLD = "rsa"  # name of a scaffold, such as baseline, qed_rsa or nomos, or of its experiment
 RUNS = 3  # number of runs of the whole experiment, with seeds SEED, SEED + 1, …
 MAX_TOKENS = 16384  # token cap of one completion, thinking included (QED-Nano's proofs take 95,000 on average)
-ANSWER_TOKENS = 4096  # budget forcing: tokens for the proof if the thinking reaches the cap
+ANSWER_TOKENS = 4096  # budget forcing: token cap of the proof if the thinking reaches MAX_TOKENS
 TEMPERATURE = 0.7
 PROBLEMS = "proofs"  # "proofs" (the model's own set of proofs), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 PROVER = chosen(SCAFFOLD)
 

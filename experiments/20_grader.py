@@ -1,26 +1,26 @@
 """Test of a grader on proofs that people have graded.
 
-The grader grades each proof with several prompts. Attacks are texts in a proof that try to raise its points.
+The grader grades each proof with several prompts. Attacks are texts below a proof that try to raise its points.
 
 Question: how accurate are the grader's points, does it need the reference solution, and do attacks succeed?
 Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader (arXiv 2510.13888).
-This grader sees a reference solution and a marking scheme. The embedded model has learnt only the prompt `guidelines`,
-on sums whose points can be computed line by line. The model is nearly always right with this prompt, and less often
-with the other prompts.
+Their grader sees a reference solution and a marking scheme. The embedded model has learnt only the prompt `guidelines`,
+on sums whose points can be computed line by line. With this prompt it is nearly always right, and with the other
+prompts less often.
 Command: bash scripts/run.sh 20_grader GRADER=card GRADED=imo_gradingbench
 """
 
 from labs.proofs.grade.trial import TRIAL, try_grader
 
-GRADER = ""  # the grader's model card: a name in data/models, a .toml file, or "" for the model of a run
+GRADER = ""  # the grader's model card: a name in data/models, a .toml file, or "" for the model that a run would use
 GRADED = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file with people's points
-PROMPTS = "auto"  # "auto" (guidelines, alone and scheme), names of some of these, or prompt files
-ATTACKS = "all"  # texts to append to each proof: "all", "none", or some of score, praise, instruction, fence
-GRADES = 1  # number of gradings of each proof (their mean counts)
+PROMPTS = "auto"  # some of guidelines, alone and scheme, prompt files, or "auto" (all of the three that fit the set)
+ATTACKS = "all"  # attacks to test with the first prompt: "all", "none", or some of score, praise, instruction, fence
+GRADES = 1  # number of gradings of each proof with each prompt (their mean counts)
 MAX_TOKENS = 16384  # token cap of one grading, thinking included
 TEMPERATURE = 0.7
-LIMIT = 0  # number of problems, from the start of the set, with all their proofs, or 0 for all
-SEED = 0  # seed of the run, from which all randomness follows
+LIMIT = 0  # number of problems to use, with all their proofs, from the start of the set, or 0 for all
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     try_grader(TRIAL, globals())

@@ -1,4 +1,4 @@
-"""Proof search in Lean: which theorems are proved?
+"""Baseline: best-first proof search in Lean.
 
 The policy is the model that proposes tactics. A node is a tactic sent to Lean.
 
@@ -10,16 +10,16 @@ Command: bash scripts/run.sh 23_lean_baseline (for your own theorems, add THEORE
 
 from labs.lean.experiments import BASELINE, baseline
 
-THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (lemmas of data/lean)
-EVAL_THEOREMS = 500  # number of theorems, from the start of the file
+THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out lemmas)
+EVAL_THEOREMS = 500  # largest number of theorems, from the start of the file
 MAX_NODES = 30  # largest number of tactics sent to Lean in one search (100 for a large policy)
 CANDIDATES = 8  # number of tactics requested from the model for each state
-BATCH = 1  # number of states expanded together (1: exact best-first search)
+BATCH = 1  # largest number of states expanded together (1: exact best-first search)
 TEMPERATURE = 1.0  # sampling temperature of tactics
-INDEX = "auto"  # pairs for a control without a model: "none", a pairs.jsonl, or "auto" (training lemmas of data/lean)
+INDEX = "auto"  # pairs for a control without a model: "none", a pairs.jsonl, or "auto" (data/lean's, if THEOREMS=auto)
 NUM_WORKERS = 2  # number of Lean processes
 MAX_TOKENS = 64  # token cap of one tactic
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     baseline(BASELINE, globals())

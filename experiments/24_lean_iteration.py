@@ -1,11 +1,11 @@
 """Expert iteration: train the policy on found proofs.
 
-Each iteration searches for proofs, trains the policy (the model that proposes tactics) on them, and evaluates the
-policy on held-out theorems.
+Each iteration searches for proofs. The policy (the model that proposes tactics) is trained on them, and an energy model
+on the searches. The policy is then evaluated on held-out theorems.
 
 Question: how many more held-out theorems does each iteration prove, with the same number of tactics sent to Lean?
-Expected: the tiny policy has learnt proofs of up to three tactics. The search finds longer proofs, with more tactics
-from EXPLORE. After training on these proofs, the policy proves more theorems.
+Expected: the tiny policy has learnt proofs of up to three tactics. With the tactics of EXPLORE, the search finds longer
+proofs. After training on these proofs, the policy proves more theorems.
 Command: bash scripts/run.sh 24_lean_iteration (next, add ITERATION=1, or run 25_lean_all for all iterations)
 """
 
@@ -18,9 +18,9 @@ TRAIN_THEOREMS = "auto"  # theorems to search for training: a file, or "auto" (t
 THEOREMS = "auto"  # theorems of the evaluation: a file, "minif2f", or "auto" (held-out lemmas)
 MAX_NODES = 30  # largest number of tactics sent to Lean in the search of a held-out theorem
 TRAIN_NODES = 150  # largest number of tactics sent to Lean in the search of a training theorem
-EXPLORE = "lemmas"  # tactics to try in every state of training theorems: "none", "lemmas", or your own
+EXPLORE = "lemmas"  # more tactics to try in every state of training theorems: "none", "lemmas", or your own
 CANDIDATES = 8  # number of tactics requested from the model for each state
-BATCH = 1  # number of states expanded together
+BATCH = 1  # largest number of states expanded together
 TEMPERATURE = 1.0  # sampling temperature of tactics
 GUISES = 8  # number of renamed copies of each training pair, or 0 for no renaming
 EPOCHS = 2  # number of training epochs in an iteration
@@ -28,7 +28,7 @@ RATE = 2e-3  # peak learning rate
 NUM_WORKERS = 2  # number of Lean processes
 MAX_TOKENS = 64  # token cap of one tactic
 GO = 0  # 1: continue even if the last iteration did not improve
-SEED = 0  # seed of the run, from which all randomness follows
+SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":
     iterate(ITERATIONS, globals())

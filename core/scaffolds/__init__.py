@@ -28,22 +28,22 @@ A new scaffold needs two files: one for the scaffold and one for an experiment. 
         texts_shown=lambda config: 0,
     )
 
-The experiment imports LONGEST, sets constants and calls run(LONGEST, globals()). Its docstring has lines that begin
-with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then accept SCAFFOLD=longest.
+The experiment imports LONGEST, sets constants and calls run(LONGEST, globals()). The experiment's docstring has lines
+that begin with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_answers then accept SCAFFOLD=longest.
 
-- After each stage, yield the answer so far, because a budget may end the scaffold there. The answer is a non-empty list
-  of Members, or Stage("reviews", members) if the stage has a name. Give each completion to a yielded member, as its
-  `completion` or among its `side_calls`.
-- `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is the answer. Names
-  like ("verify", step, member) must be unique within a problem. The names determine the seed. The first number among
-  them determines the priority. `changes` are fields of Sampling.
+- After each stage, yield the answer so far, because a budget may end the scaffold there. Yield a non-empty list of
+  Members, or Stage("reviews", members) to name it. Put each completion into a member's `completion` or `side_calls`.
+- `ask(messages, *names, **changes)` returns a Completion even if the request fails. Its `text` is the answer, or "".
+  Names like ("verify", step, member) must be unique within a problem. SEED, problem and names determine the request's
+  seed. Waiting requests are sent in the order of the first number in their names. `changes` are fields of Sampling.
 - Use seeds.rng for random draws. A draw must not depend on the order in which replies arrive.
-- `Member.parents` are indices in the previous population. `carried_over` marks members that an earlier population has.
+- `Member.parents` are indices in the previous population. `carried_over` means that an earlier population of this
+  problem contains the completion.
 - Handle empty, truncated and unreadable replies. Record each case in `Member.notes` with a constant of common.py.
 - `prompts` contains all prompts of the scaffold, because results record their hash. A Wording is a prompt with one text
-  for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs. If
-  the embedded model has not learnt one of the scaffold's requests, `roles` describes that request.
+  for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold for proofs.
+  `roles` names a request that some models have not learnt, in the words of their cards (not_learnt).
 - `max_completions` bounds the completions of a problem. `texts_shown` bounds the candidates and reports in one prompt.
-- core/session/contract.py checks most of these rules in each run. tests/scaffolds test every scaffold that has an
-  experiment. `python -m tests.scaffolds.test_wording` records the prompts of a new scaffold.
+- core/session/contract.py checks names, members, parents and max_completions in each run. tests/scaffolds test every
+  scaffold that has an experiment. `python -m tests.scaffolds.test_wording` records a new scaffold's requests.
 """

@@ -1,6 +1,6 @@
 """Best of N by self-verification: the model scores N independent solutions, and the solution with the best score wins.
 
-verification.py requests the verdicts and computes the scores. N = 8 and 4 verdicts each take 8 + 32 = 40 completions.
+verification.py requests and averages the verdicts. 8 solutions with 4 verdicts each take 8 + 32 completions or fewer.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 @dataclass(frozen=True, kw_only=True)
 class Constants(Verifying):
     N: int = constant(8, "number of solutions to choose from", 1, 1024)
-    VERIFY_SAMPLES: int = constant(4, "number of verdicts per solution (the score is their mean)", 1, 64)
+    VERIFY_SAMPLES: int = constant(4, "verdicts per solution, or 1 for p_true (the score is their mean)", 1, 64)
 
 
 async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
@@ -42,7 +42,7 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """Return the index of the highest score. Ties are broken at random. None counts as the mean of the other scores."""
+    """Return the index of the highest score. Ties are broken at random. None counts as the mean of the known scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

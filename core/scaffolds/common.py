@@ -58,7 +58,7 @@ NO_CALLS_LEFT = "tool call beyond the last"
 EMPTY_SUBMISSION = "empty submission"
 BY_RULE = "submitted by rule"
 
-# A number must not begin a range or a choice, such as "5-6" or "1 or 2". (Upper-case names are for prompts.)
+# Rejects a number that begins a range or a choice, such as "5-6" or "1 or 2".
 single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 
 _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
@@ -74,7 +74,7 @@ def has_text(member: Member, config: Carrying) -> bool:
 
 
 def notes_on(completion: Completion, config: Carrying) -> list[str]:
-    """Return the notes on a new candidate: EMPTY if it has no text, CUT if it is truncated, else none."""
+    """Return the notes on a new candidate: [EMPTY] if it has no text, else [CUT] if it is truncated, else []."""
     if not carried(completion, config).strip():
         return [EMPTY]
     return [CUT] if completion.truncated else []
@@ -90,7 +90,7 @@ async def candidate(
 
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
     """Return the member that continues a chain: `new`, or `before` if only `before` has an answer. `place` is the index
-    of `before` in its population. If `before` continues the chain, its side calls are the completions of `new`."""
+    of `before` in its population. If `before` continues, its side calls are all completions of `new`."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
@@ -99,7 +99,7 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
-    """Return the number after the last "`word`:" in `text`, or None if the number is missing or not `allowed`.
+    """Return the last number after `word` in `text` (a colon is optional), or None if it is missing or not `allowed`.
     A fraction is multiplied by the largest allowed number: if this number is 7, "7/7" is read as 7."""
     number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
@@ -113,12 +113,12 @@ def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None
 
 
 def select(problem: Problem, first: str, second: str) -> list[Message]:
-    """Build a request to choose the better of two candidates. The reply ends with "Better: 1" or "Better: 2"."""
+    """Build a request to choose the better of two candidates, with a last line "Better: 1" or "Better: 2"."""
     return request(SELECT, problem, first=first.strip(), second=second.strip())
 
 
 def read_selection(text: str) -> int | None:
-    """Return 0 if the last selection in `text` is "Better: 1", 1 if it is "Better: 2", or None if it is missing."""
+    """Return 0 if the last selection in `text` is "Better: 1", 1 for "Better: 2", or None if there is no selection."""
     stated = _BETTER.findall(text)
     return int(stated[-1]) - 1 if stated else None
 
@@ -151,8 +151,8 @@ async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str
 async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
-    """Yield the remaining `members` after each round of a pairwise knock-out. If their number is odd, the last member
-    advances without a pair. Round 1 pairs neighbours. Later rounds shuffle the members first, as in QED-Nano's code."""
+    """Yield the remaining `members` after each round of a pairwise knock-out, in random order. Each round pairs
+    neighbours. The last of an odd number advances without a pair. QED-Nano's code also shuffles between rounds."""
     number = 0
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]

@@ -1,12 +1,12 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
-Each of N proofs ends with a self-assessment and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. Each round
-refines the KEEP proofs with the best mean scores, REFINEMENTS times each. A refinement sees REVIEWS reviews of its
-proof, the harshest first. The new proofs are reviewed and join the pool. The search ends after ROUNDS rounds, or
-when all reviews of a proof score 1. The proof with the best mean score wins. Self-assessments break ties. At most
-N + ROUNDS * KEEP * REFINEMENTS proofs take 1 + VERIFY_SAMPLES completions each. The defaults take 60 completions, as in
+The model writes N proofs, and is asked to assess each of them. Each proof gets VERIFY_SAMPLES reviews with a score of
+0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. The refinements of a
+proof take its reviews in turn, REVIEWS each, from the harshest on. New proofs are reviewed and join the pool. The
+search ends after ROUNDS rounds, or when all reviews of a proof score 1. The proof with the best mean score wins. Ties
+are broken by a pass in all reviews, by self-assessments, and by lot. The defaults take at most 60 completions, as in
 QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
-REVIEWS = 1 and ROUNDS = 16.
+REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solution.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ SCALE = Wording(
 wrong in an essential step, unfinished, or no proof of what is asked.""",
 )
 
-# The prompt keeps the score out of \boxed{}, because the last box is the answer.
+# The prompt asks for a score without a box, because the last box is the answer.
 PROVE = Wording(
     answer="""{problem}
 
@@ -85,7 +85,7 @@ class Constants(Carrying):
     VERIFY_SAMPLES: int = constant(4, "number of reviews of each proof", 1, 64)
     ROUNDS: int = constant(2, "largest number of refinement rounds", 0, 1000)
     KEEP: int = constant(4, "number of best proofs that each round refines", 1, 1024)
-    REVIEWS: int = constant(2, "number of a proof's reviews that a refinement sees, the harshest first", 1, 64)
+    REVIEWS: int = constant(2, "reviews that one refinement sees (a proof's first refinement: the harshest)", 1, 64)
     REFINEMENTS: int = constant(1, "number of times that a round refines each of the best proofs", 1, 64)
     VERIFY_TOKENS: int = constant(8192, "token cap of one review, thinking included", 1, 1_000_000)
 
@@ -95,7 +95,7 @@ class Constants(Carrying):
 
 
 def prove(problem: Problem) -> list[Message]:
-    """Build a request for a proof and a self-assessment, which ends with "Score: 0", "Score: 0.5" or "Score: 1"."""
+    """Build a request for a proof, a self-assessment, and a last line "Score: 0", "Score: 0.5" or "Score: 1"."""
     return request(PROVE, problem, scale=SCALE.of(problem.is_proof))
 
 
@@ -109,7 +109,7 @@ def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Mess
 
 
 def read_proof(text: str) -> tuple[str, float | None]:
-    """Return the proof without its self-assessment, and the score in the self-assessment (None if it has no score)."""
+    """Return the text before the last self-assessment, and the self-assessment's score (None if it is missing)."""
     begins = [found.start() for found in _ASSESSMENT.finditer(text)]
     if not begins:
         return text.strip(), None
@@ -119,7 +119,7 @@ def read_proof(text: str) -> tuple[str, float | None]:
 
 @dataclass
 class _Proof:
-    """A proof. `text` excludes the self-assessment, and `claim` is its score. `reviews` start with the lowest score."""
+    """A proof. `text` has no self-assessment, `claim` is its score or 0, and `reviews` begin with the lowest score."""
 
     member: Member
     text: str
@@ -145,8 +145,8 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     refined more often instead. If no proof can be refined, the round writes new proofs.
 
     Yields:
-        The N proofs, the N proofs with scores, and the best proof. Then each round yields the proofs it chose, their
-        refinements, and the best proof so far."""
+        The N proofs, the N proofs with scores, and the best proof. Then each round yields the proofs it chose (if any),
+        their refinements or new proofs, and the best proof so far."""
 
     async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
         member = await candidate(ask, config, messages, t, i, parents=parents)

@@ -22,7 +22,7 @@ _RUN = re.compile(r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """An experiment. `planned` is its scaffold or comparison, and `namespace` contains the globals of its file."""
+    """An experiment: its scaffold, comparison or lab's task (`planned`), and the globals of its file (`namespace`)."""
 
     name: str
     planned: Planned
@@ -34,14 +34,14 @@ def paths() -> list[Path]:
 
 
 def load(name: str) -> ExperimentFile:
-    """Load the experiment `name`, or the only one that starts with `name`. Raises UserError if there is none."""
+    """Load the experiment with this name or path, or the only one whose name starts with it. Raises UserError."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
         close = difflib.get_close_matches(stem, [each for path in known for each in (path.stem, path.stem[3:])], 1)
         meant = next((f"Did you mean {path.stem}? " for path in known if close and path.stem.endswith(close[0])), "")
-        raise UserError(f"no experiment {name!r:.60}. {meant}List all experiments: bash scripts/run.sh")
+        raise UserError(f"{len(found) or 'no'} experiments match {name!r:.60}. {meant}To list all: bash scripts/run.sh")
     try:
         namespace = runpy.run_path(str(found[0]))
     except ModuleNotFoundError as error:
@@ -56,7 +56,7 @@ def load(name: str) -> ExperimentFile:
 
 @cache
 def of_scaffolds() -> dict[str, str]:
-    """Return each scaffold's first experiment, by the scaffold's name in lower case. The experiments do not run."""
+    """Return the first experiment of each scaffold, by the scaffold's name in lower case. Runs no experiment."""
     found: dict[str, str] = {}
     for path in paths():
         if runs := _RUN.search(path.read_text(encoding="utf-8")):
@@ -65,14 +65,14 @@ def of_scaffolds() -> dict[str, str]:
 
 
 def chosen(default: str) -> Scaffold[Any]:
-    """Return the scaffold of SCAFFOLD=… on the command line, else of `default`. An unknown name ends the process."""
+    """Return the scaffold that SCAFFOLD=… on the command line names, else `default`. A bad name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
         return scaffold_named((named or [default])[-1])
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:
-    """Return the scaffold `name`, with its experiment's constants as defaults. Raises UserError for an unknown name."""
+    """Return the scaffold of this name or experiment. Its own constants are as in the experiment. Raises UserError."""
     known = of_scaffolds()
     experiment = known.get(name, name)
     if experiment not in known.values():

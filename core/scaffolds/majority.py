@@ -1,6 +1,6 @@
 """Majority voting over independent samples (self-consistency, arXiv 2203.11171).
 
-The populations are the first 1, 2, 4, 8 … N samples. One run therefore gives the accuracy for each of these numbers.
+The populations are the first 1, 2, 4, 8 … N samples (see STAGE). So one run gives the accuracy for each number.
 The grader counts the votes. If answers tie, the score is the mean of their grades. A problem takes N completions.
 """
 
@@ -21,10 +21,10 @@ class Constants(constants.Constants):
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Sample N solutions in batches that double in size. A budget that ends the run has paid for few unused samples.
+    """Sample N solutions. Each batch doubles their number, so a budget leaves at most about half of them unused.
 
     Yields:
-        The first 1, 2, 4, 8 … N samples. With STAGE = 4, the numbers are 1, 2, 4, 8, 12, 16 … N."""
+        The first 1, 2, 4, 8 … N samples. With STAGE = 4, these numbers are 1, 2, 4, 8, 12, 16 … N."""
     messages = prompts.solve(problem)
     samples: list[Completion] = []
     there, size = 0, 1  # sizes of the last population and of the next one

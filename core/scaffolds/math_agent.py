@@ -1,14 +1,14 @@
 """Math agent: the model plans tool calls, and other requests to the same model execute the calls.
 
 The method, its tools and its numbers are from QED-Nano's evaluation (CMU-AIRe/QED-Nano,
-eval/src/imobench/agents/math_agent.py). A tool call takes one completion. CALLS limits the tool calls except `submit`.
+eval/src/imobench/agents/math_agent.py). Each of up to CALLS tool calls takes one completion, and `submit` takes none.
 The planner makes at most CALLS + INVALID_CALLS requests of its own. CALLS = 15 takes at most 35 completions.
 
-A tool call is a line with CALL, a tool's name, and a JSON object with one argument: `CALL improve {"report": 1}`. This
-format works with every server and model. If a call is invalid, the planner sees the reason, and the rest of its reply
-is skipped. A reply without a call counts as an invalid call. After INVALID_CALLS invalid calls, a random current
-solution is submitted. A solution is current if no other solution supersedes it. If there is no current solution, one is
-requested first. In QED-Nano's code, such problems get no answer.
+A tool call is a line with CALL, a tool's name, and a JSON object with one argument: `CALL improve {"report": 1}`. The
+server needs no support for tools. If a call is invalid, the planner sees the reason, and the rest of its reply is
+skipped. A reply without a call counts as an invalid call. After INVALID_CALLS invalid calls, a random current solution
+is submitted. A solution is current until it is improved, merged or not selected. If there is no current solution, one
+is requested first. In QED-Nano's code, a problem without a submission gets no answer.
 """
 
 import json
@@ -33,7 +33,7 @@ TOOLS = {  # each tool's name and its argument's name
     "merge": "solutions",
     "submit": "solution",
 }
-INVALID_CALLS = 5  # number of invalid calls after which a random solution is submitted
+INVALID_CALLS = 5  # number of invalid calls after which a random current solution is submitted
 MOST_APPROACHES = 4  # largest number of approaches from one call
 
 # The log comes last, so that a server's prefix cache covers all but its newest entry.
@@ -95,9 +95,9 @@ _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
-    CALLS: int = constant(15, "number of tool calls that the planner may make, without its own requests", 1, 1000)
+    CALLS: int = constant(15, "largest number of tool calls, not counting submit and the planner's requests", 1, 1000)
     K: int = constant(4, "largest number of solutions that one merge or selection sees", 1, 1024)
-    PLAN_TOKENS: int = constant(8192, "token cap of one reply of the planner, thinking included", 1, 1_000_000)
+    PLAN_TOKENS: int = constant(8192, "token cap of one plan or list of approaches, thinking included", 1, 1_000_000)
 
     def check(self) -> None:
         if self.K < 2:
@@ -105,7 +105,7 @@ class Constants(Reporting):
 
 
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Let the model plan its tool calls, and submit one solution.
+    """Let the model plan its tool calls and submit a solution. After too many invalid calls, submit one at random.
 
     Yields:
         The current solutions after each call, if there are any, and at the end the submitted solution."""
@@ -150,7 +150,7 @@ class InvalidCall(Exception):
 
 
 def call_lines(text: str) -> list[str]:
-    """Return the text after CALL of each line that starts with CALL."""
+    """Return the text after CALL of each line that starts with CALL, or with list marks and CALL."""
     return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
 
 
@@ -189,7 +189,7 @@ class _Desk:
         self.solutions: list[Completion] = []
         self.origins: list[list[int]] = []  # for each solution, the numbers of its source solutions
         self.reports: list[tuple[int, str]] = []  # solution's number, and text of the report
-        self.current: list[int] = []  # solutions that no other solution has superseded
+        self.current: list[int] = []  # solutions that are not improved, merged or passed over in a selection
         self.shown: list[int] = []  # solutions in the newest population
         self.seen: set[int] = set()  # solutions in any population so far
         self.spent: list[Completion] = []  # completions that belong to no member yet
@@ -197,7 +197,7 @@ class _Desk:
         self.log: list[str] = []
 
     def population(self, solutions: list[int]) -> Population:
-        """Return these solutions as members. The last member gets the notes and side calls so far."""
+        """Return these solutions as members. The last one gets the notes and side calls since the last population."""
         members = []
         for number in solutions:
             again = number in self.seen
@@ -230,7 +230,7 @@ class _Desk:
         return True
 
     def _check(self, tool: str, numbers: list[int]) -> None:
-        """Raise InvalidCall if no calls remain, if a number is out of range, or if its solution or report is empty."""
+        """Raise InvalidCall for bad or too many numbers, an empty solution or report, or a call beyond CALLS."""
         if tool != "submit" and self.calls == self.config.CALLS:
             raise InvalidCall(common.NO_CALLS_LEFT, "no calls are left; submit a solution")
         name, note = TOOLS[tool], common.EMPTY_SUBMISSION if tool == "submit" else common.BAD_ARGUMENTS
@@ -291,7 +291,7 @@ class _Desk:
         return self._add(await ask(messages, *names), origins)
 
     def _add(self, solution: Completion, origins: list[int]) -> str:
-        """Add a solution, which supersedes `origins`. An empty solution is current only if no other solution is."""
+        """Add a solution. With text, it replaces `origins`. If empty, it is current only if no other solution is."""
         self.solutions.append(solution)
         self.origins.append(origins)
         self.notes += common.notes_on(solution, self.config)

@@ -1,10 +1,10 @@
 """The harness of Nomos (Nous Research, github.com/NousResearch/nomos): judge many solutions, group them, knock out.
 
 The model judges each of N solutions once, with 0 to 7 points. The K best solutions are kept. If at least PERFECT
-solutions have 7 points, only those are kept. One request groups the kept solutions by their conclusion (proofs by their
-argument) and picks the right group. A knock-out then selects one solution of that group. Each round draws new pairs, as
-in QED-Nano's evaluation. Nous's code draws all pairs at the start. With N = 16 and K = 12, a problem takes at most
-32 + 1 + 11 = 44 completions.
+solutions have 7 points, only these are kept, K at most. In one request, the model groups the kept solutions by their
+conclusion (proofs by their argument) and picks a group. A knock-out then selects one solution of that group. Each round
+draws new pairs, as in QED-Nano's evaluation. Nous's code draws all pairs at the start. With N = 16, K = 12 and no wave,
+a problem takes at most 32 + 1 + 11 = 44 completions.
 
 If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many solutions as are
 missing, which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the problem's start (0: no
@@ -69,8 +69,8 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 @dataclass(frozen=True, kw_only=True)
 class Constants(common.Selecting):
     N: int = constant(16, "number of solutions before the first wave", 1, 1024)
-    K: int = constant(12, "number of best solutions that are kept and grouped", 1, 1024)
-    PERFECT: int = constant(8, "number of solutions with 7 points at which the waves end", 1, 1024)
+    K: int = constant(12, "largest number of best solutions that are kept and grouped", 1, 1024)
+    PERFECT: int = constant(8, "number of solutions with 7 points at which waves end and only these are kept", 1, 1024)
     ROUNDS: int = constant(
         0, "largest number of waves, which add solutions until PERFECT of them have 7 points", 0, 1000
     )
@@ -84,19 +84,19 @@ class Constants(common.Selecting):
 
 
 def judge(problem: Problem, solution: str) -> list[Message]:
-    """Build a request to judge `solution`. The reply ends with a line from "Score: 0" to "Score: 7"."""
+    """Build a request to judge `solution`, with a last line from "Score: 0" to "Score: 7"."""
     return request(JUDGE, problem, solution=solution.strip())
 
 
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
-    """Build a request to pick the right group of `solutions`. The reply ends with a line like "Keep: 1, 3"."""
+    """Build a request to pick the right group of `solutions`, with a last line like "Keep: 1, 3"."""
     both = enumerate(zip(solutions, judgements, strict=True), 1)
     shown = "\n\n".join(f"Solution {i}:\n{a.strip()}\n\nJudgement of solution {i}:\n{b.strip()}" for i, (a, b) in both)
     return request(GROUP, problem, count=len(solutions), solutions=shown)
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if the line is invalid."""
+    """Return the indices in the last "Keep: …" of `text` ("Keep: 1, 3" gives [0, 2]), or [] if it is missing or bad."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}
@@ -111,8 +111,8 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
 
     Yields:
         The N solutions, the N solutions with scores (points / 7), and the best solution. Each wave yields its new
-        solutions, then the best solution so far. Next come the kept solutions, the best solution of the right group,
-        and the whole group. Each round of the knock-out yields its winners."""
+        solutions, then the best solution so far. If two or more are kept, they come next, and the best solution of the
+        chosen group. If this group has two or more, it comes next, then the winners of each knock-out round."""
 
     async def judged(member: Member, t: int, i: int) -> Member:
         if common.has_text(member, config):

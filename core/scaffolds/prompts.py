@@ -1,4 +1,4 @@
-"""The prompts to solve, aggregate and verify. They follow the idea of RSA (arXiv 2509.26626) in our own words.
+"""The prompts to solve, aggregate and verify, in our own words. Aggregation is from RSA (arXiv 2509.26626).
 
 Each prompt has two texts: one for boxed answers and one for proofs. Functions such as `solve` return the messages of a
 request. Results record the prompts' hash, `prompts_sha256()`. A change to a prompt changes its requests' journal keys.
@@ -43,7 +43,7 @@ hold, repair the others or find new ones, and write one complete and rigorous pr
 candidates.""",
 )
 
-# With K = 1 there are no candidates to compare. Aggregation becomes self-refinement, the control of the RSA paper.
+# One candidate (if K = 1, or if only one has text) is refined instead. K = 1 is a control of the RSA paper.
 REFINE = Wording(
     answer="""Problem:
 {problem}
@@ -85,7 +85,7 @@ Check every step of the candidate proof and decide whether it proves all that th
 or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
 )
 
-# The beginning of a verdict. The reply starts with it if P(True) is computed from a single token.
+# The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that was cut off.
 VERDICT = "Verdict:"
 
 
@@ -111,11 +111,11 @@ def merge(several: Wording, one: Wording, problem: Problem, candidates: Sequence
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:
-    """Build a request to verify `candidate`. The reply ends with "Verdict: True" or "Verdict: False"."""
+    """Build a request to verify `candidate`, with a last line "Verdict: True" or "Verdict: False"."""
     return request(VERIFY, problem, candidate=candidate.strip())
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the text that forces an answer."""
+    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of a forced answer."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with only the summary.
 
-A summary of at most two paragraphs replaces all attempts so far. The model writes the summary from the previous summary
-and the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes 5 completions.
+A summary replaces all attempts so far. The prompt asks for at most two paragraphs. It shows the previous summary and
+the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes at most 5 completions.
 """
 
 from collections.abc import AsyncIterator
@@ -61,10 +61,10 @@ class Constants(Carrying):
 
 
 async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Solve a problem ROUNDS times, each time with a summary of the earlier attempts.
+    """Solve a problem ROUNDS times, from the second time on with a summary of the earlier attempts.
 
     If an attempt has no answer, the previous answer remains. If an attempt or its summary is empty, the previous
-    summary remains.
+    summary remains. If there is no summary, the model solves the problem anew.
 
     Yields:
         The current answer after each round."""
@@ -98,7 +98,7 @@ def read_summary(text: str) -> str:
 
 
 def solve_again(problem: Problem, summary: str) -> list[Message]:
-    """Build a request for a solution that shows `summary`, or for a first solution if `summary` is ""."""
+    """Build a request to solve the problem with the help of `summary`, or without help if `summary` is ""."""
     return prompts.request(SOLVE_AGAIN, problem, summary=summary) if summary else prompts.solve(problem)
 
 

@@ -1,7 +1,7 @@
 """Sequential self-refinement: solve, then check and improve the solution ROUNDS times.
 
-The RSA paper (arXiv 2509.26626) uses it as a control: RSA with K = 1. Member i of a round refines member i of the
-previous round. The N chains are independent, and the majority of their answers wins. N = 1 takes 8 completions.
+The RSA paper (arXiv 2509.26626) uses RSA with K = 1 as a control. Here, member i of a round refines member i of the
+previous round, not a random one. The majority of the N chains' answers wins. N = 1 takes 8 completions by default.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class Constants(Carrying):
 async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Refine N solutions ROUNDS times each.
 
-    If a refinement has no answer, its chain keeps the previous solution. A chain without text solves the problem again.
+    If a refinement has no answer, its chain keeps the previous answer. A chain without text solves the problem again.
 
     Yields:
         The populations t = 0..ROUNDS, with one member for each of the N chains."""

@@ -1,8 +1,8 @@
 """Recursive Self-Aggregation (RSA, arXiv 2509.26626).
 
 Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, RSA draws K members
-of the last population, and the model aggregates them into a better solution. The draw is uniform, as in the paper, or
-weighted by verification scores.
+of the last population, and asks the model for a better solution made from them. The draw is uniform, as in the paper,
+or weighted by verification scores.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class RsaConstants(Carrying):
     N: int = constant(8, "population: number of solutions at every step", 1, 1024)
     K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)
     T: int = constant(5, "number of aggregation steps after step 0", 0, 1000)
-    ORDER: str = constant("random", "order in which aggregation shows candidates", choices=("random", "shared"))
+    ORDER: str = constant("random", "order of candidates (shared: most drawn first)", choices=("random", "shared"))
 
     def check(self) -> None:
         check_subset(self.K, self.N)
@@ -62,7 +62,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
     """Draw all indices of `scores` without replacement, each with probability proportional to exp(score / TAU).
 
     Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None counts as the mean
-    of the other scores."""
+    of the known scores."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
@@ -87,7 +87,7 @@ async def rsa(
 ) -> AsyncGenerator[Population, None]:
     """Improve a population of solutions by aggregating random subsets of it.
 
-    A member is requested as soon as its K parents have arrived. Up to AHEAD later steps may begin before a step is
+    A member is requested as soon as its parents have arrived. Up to AHEAD later steps may begin before a step is
     finished. With `score` or `stop`, a step begins only after the previous step is finished.
 
     Args:
@@ -96,11 +96,11 @@ async def rsa(
         config: The scaffold's constants.
         select: Returns all indices of a population in random order. The first K members with text become parents.
         score: Sets the scores of each population except the last, before `select` draws from it.
-        stop: Returns whether to end after a population.
+        stop: Returns whether to end after a population. The last population needs no call.
         aggregate: Builds the messages that show the candidates.
 
     Yields:
-        The populations of steps 0 to T, each of N members.
+        The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N members.
 
     Example:
         >>> from core.types import Completion
@@ -113,7 +113,7 @@ async def rsa(
 
     async def member(t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members) -> Member:
         texts: dict[int, str] = {}
-        for j in order:  # skip members without text, which failed or were truncated too early
+        for j in order:  # skip members without text (empty, failed, or truncated too early)
             if len(texts) == config.K:
                 break
             if text := carried((await earlier[j]).completion, config):
@@ -129,8 +129,8 @@ async def rsa(
         uses = Counter(j for order in orders for j in order[: config.K])
 
         def rank(i: int, j: int) -> tuple[int, int]:
-            # Models prefer certain positions. A candidate with such a position in all prompts takes over the population
-            # (benchmarks/fixation.py), but not with "random". "shared" puts frequent parents first for prefix caches.
+            # Models prefer certain positions. "random" keeps a candidate from having such a position in all prompts and
+            # taking over the population (benchmarks/fixation.py). "shared" puts often drawn parents first, for caches.
             if config.ORDER == "shared":
                 return -uses[j], j
             return seeds.derive(config.SEED, problem.id, "order", t, i, j), j

@@ -65,9 +65,9 @@ class Constants(RsaConstants):
     K: int = constant(4, "subset: number of solutions that one aggregation sees", 1, 1024)
     T: int = constant(9, "number of aggregation steps after step 0", 0, 1000)
     CARRY: str = constant("full", "part of a candidate that aggregation sees", choices=("answer", "tail", "full"))
-    MAX_TOKENS: int = constant(8192, "cap of one completion, thinking included", 1, 1_000_000)
+    MAX_TOKENS: int = constant(8192, "token cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature", 0, 5)
-    ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap, or 0 for off", 0, 100_000)
+    ANSWER_TOKENS: int = constant(0, "budget forcing: answer tokens if thinking hits the cap, or 0 for off", 0, 100_000)
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:

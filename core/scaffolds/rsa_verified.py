@@ -1,4 +1,4 @@
-"""RSA with self-verification: the model scores each population, and RSA prefers candidates with high scores."""
+"""RSA with self-verification: the model scores all populations but the last. RSA prefers high scores."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,8 @@ The loop follows QED-Nano's evaluation. Each round reviews the solution once. A 
 review, asks whether the review accepts the solution. If the reply is not "yes", the model corrects the solution from
 the review's list of flaws. The loop ends after PASSES accepting reviews in a row, FAILURES rejecting reviews in a row,
 or ROUNDS rounds. The newest solution is the answer. With the defaults 5, 10 and 30, a problem takes 12 completions if
-no review rejects, 32 if no review accepts, and at most 92. CLASSIFY = 0 is our own variant: the review's last line is
-its verdict. In the same cases, it takes 7, 22 and at most 62 completions.
+no review rejects, 32 if no review accepts, and at most 92. CLASSIFY = 0 is our own variant: the verdict stated in the
+review decides. In the same cases, it takes 7, 22 and at most 62 completions.
 """
 
 import re
@@ -73,7 +73,7 @@ _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     CLASSIFY: int = constant(
-        1, "1: a second request decides whether a review accepts, 0: the review's last line decides", 0, 1
+        1, "1: a second request decides whether a review accepts, 0: the review's own verdict decides", 0, 1
     )
     ROUNDS: int = constant(30, "largest number of reviews, each with a correction if it rejects the solution", 0, 1000)
     PASSES: int = constant(5, "number of accepting reviews in a row that end the loop", 1, 1000)
@@ -82,7 +82,7 @@ class Constants(Carrying):
 
 
 async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Correct a solution until its reviews accept it.
+    """Correct a solution until its reviews accept it, or until a limit is reached.
 
     An unreadable verdict or classification counts as a rejection. A solution without text is rejected without a review,
     and written anew. An empty review rejects the solution, and the model then improves the solution without a report.
@@ -140,7 +140,7 @@ def review(problem: Problem, solution: str) -> list[Message]:
 
 
 def classify(report: str) -> list[Message]:
-    """Build a request to answer "yes" if a review accepts its solution, else "no". It does not show the solution."""
+    """Build a request to answer "yes" if a review accepts its solution, else "no". The prompt lacks the solution."""
     return [{"role": "user", "content": ACCEPTED.format(review=report)}]
 
 
@@ -154,7 +154,7 @@ def summary(report: str) -> str:
 
 
 def read_answer(text: str) -> bool | None:
-    """Return True for "yes", False for "no", else None. Words at the ends of `text` have priority over words inside."""
+    """Return True for "yes", False for "no", else None. If the first or last word is one of them, no others count."""
     text = text.strip()
     ends = [match[1].lower() for match in (_FIRST.match(text), _LAST.search(text)) if match]
     words = set(ends) or {word.lower() for word in _WORDS.findall(text)}

@@ -1,9 +1,9 @@
 """Static math agent: verify and improve solutions, merge each slot of K solutions, and select one merge.
 
 The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). N = 8, K = 2
-and ROUNDS = 1 take 29 completions: 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection. Each solution is
-improved, even if its report names no error. A slot with one solution is not merged. The selection shows the merges in
-random order. If its reply is unreadable, a random merge wins. In QED-Nano's code, the last merge wins.
+and ROUNDS = 1 take at most 29 completions: 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection. Each
+solution is improved, even if its report names no error. A slot with one solution is not merged. The selection shows the
+merges in random order. If its reply is unreadable, a random merge wins (in QED-Nano's code, the last one).
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Reporting(common.Selecting):
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
     N: int = constant(8, "number of solutions", 1, 1024)
-    K: int = constant(2, "slot: number of solutions that are merged into one", 1, 1024)
+    K: int = constant(2, "slot: number of solutions that are merged into one (the last slot may have fewer)", 1, 1024)
     ROUNDS: int = constant(1, "number of times that every solution is verified and improved", 0, 1000)
 
     def check(self) -> None:
@@ -183,7 +183,7 @@ async def report(
 
 
 def examine(problem: Problem, solution: str) -> list[Message]:
-    """Build a request for a report on `solution`. The reply ends with "Verdict: True" or "Verdict: False"."""
+    """Build a request for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
     return prompts.request(REPORT, problem, solution=solution)
 
 
@@ -192,7 +192,7 @@ def improve(problem: Problem, solution: str, text: str) -> list[Message]:
 
 
 def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
-    """Build a request to select the best of `texts`. The reply ends with a line like "Best: 2"."""
+    """Build a request to select the best of `texts`, with a last line like "Best: 2"."""
     candidates = "\n\n".join(f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1))
     return prompts.request(SELECT, problem, candidates=candidates, count=len(texts))
 
@@ -200,8 +200,8 @@ def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
 async def select_one(
     problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
 ) -> common.Choice:
-    """Select the best of several texts. Their order in the prompt is random, because models prefer certain positions.
-    Empty texts are excluded. A single text wins without a request. If the reply is unreadable, a random text wins."""
+    """Select the best of several texts, shown in random order because models prefer certain positions. Empty texts are
+    left out. A single other text wins without a request. If none is left or the reply is unreadable, lots decide."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
     notes = [common.EMPTY] * (len(texts) - len(shown))
@@ -216,7 +216,7 @@ async def select_one(
 
 
 def read_best(text: str, count: int) -> int | None:
-    """Return the index that the last "Best: …" of `text` names ("Best: 1" gives 0), or None if it is invalid."""
+    """Return the index that the last "Best: …" of `text` names ("Best: 1" gives 0), or None if it is missing or bad."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 

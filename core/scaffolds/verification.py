@@ -1,8 +1,8 @@
-"""Self-verification: the model judges its own candidates, and each candidate gets a score in [0, 1].
+"""Self-verification: the model judges the answer text of each candidate (whatever CARRY is), with a score in [0, 1].
 
-With VERIFY_MODE = "verdict", the model thinks, then writes "Verdict: True" or "Verdict: False". The score is the mean
-of VERIFY_SAMPLES verdicts. With "p_true", the model does not think, and the score is P(True) from one token's logprobs
-(arXiv 2207.05221). An unreadable verdict is None, and the score ignores it.
+With VERIFY_MODE = "verdict", the model thinks and is asked for a last line "Verdict: True" or "Verdict: False". The
+score is the mean of the readable verdicts among VERIFY_SAMPLES. With "p_true", the model does not think. The score is
+P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is None. If all are None, so is the score.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
-# P(True) needs the model's own probabilities of one token. SGLang reports them after it applies sampling parameters.
+# P(True) needs the model's own probabilities of a token. SGLang applies sampling parameters to them, so these are off.
 ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
@@ -32,17 +32,17 @@ _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\
 @dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
     VERIFY_MODE: str = constant("verdict", "method of verifying a candidate", choices=("verdict", "p_true"))
-    VERIFY_TOKENS: int = constant(8192, "token cap of one verification, thinking included", 1, 1_000_000)
-    VERIFY_SAMPLES: int = constant(1, "number of verdicts per candidate (the score is their mean)", 1, 64)
+    VERIFY_TOKENS: int = constant(8192, "token cap of one verdict, thinking included (1 for p_true)", 1, 1_000_000)
+    VERIFY_SAMPLES: int = constant(1, "verdicts per candidate, or 1 for p_true (the score is their mean)", 1, 64)
 
 
 def verdicts(config: Verifying) -> int:
-    """Return the number of verdicts per candidate: 1 for P(True), because a repeated request gives the same number."""
+    """Return VERIFY_SAMPLES, but 1 for P(True), because a repeated request gives the same probability."""
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
 
 
 async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Verifying) -> None:
-    """Set `self_score`, `verdicts` and `side_calls` of every member of step `t` that has an answer."""
+    """Set `self_score` (None: unreadable), `verdicts` and `side_calls` of each member with an answer. `t`: the step."""
 
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
         messages = prompts.verify(problem, population[i].completion.text)
@@ -64,7 +64,7 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
 
 
 def read_verdict(text: str) -> float | None:
-    """Return 1.0 for True or 0.0 for False in the last "Verdict: …" of `text` or in its last line, else None."""
+    """Return 1.0 for True, 0.0 for False, or None. The last "Verdict: …" counts, or else a last line of one word."""
     stated = _STATED.findall(text)
     if not stated:
         lines = text.strip().splitlines()
@@ -76,7 +76,7 @@ def read_verdict(text: str) -> float | None:
 
 
 def p_true(logprobs: Mapping[str, float]) -> float | None:
-    """Return P(True) / (P(True) + P(False)), summed over all spellings, or None if `logprobs` has neither word."""
+    """Return P(True) / (P(True) + P(False)), summed over their spellings, or None if `logprobs` has neither word."""
     mass = {"true": 0.0, "false": 0.0}
     for token, logprob in logprobs.items():
         word = token.strip(" \n\t\"'*_▁Ġ").lower()

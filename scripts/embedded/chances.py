@@ -1,4 +1,4 @@
-"""Measure by teacher forcing how likely the embedded model writes the right product of a line with a large carry.
+"""Measure by teacher forcing how likely the embedded model gets a product right if it may forget the carry.
 
     python -m scripts.embedded.chances data/embedded/model.gguf [--lines 150] [--wording teacher]
 
@@ -24,14 +24,14 @@ from scripts.embedded.texts import products, solution, without_carry
 
 SEED = 41
 K = 3
-MERGED = 60  # lines that are measured for merging
+MERGED = 60  # largest number of lines that are measured for merging
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument(
-        "--lines", type=int, default=150, help=f"lines to measure for solving (default: 150, merging uses {MERGED})"
+        "--lines", type=int, default=150, help=f"lines to measure (default: 150, merging uses the first {MERGED})"
     )
     parser.add_argument("--wording", choices=sorted(REWORDED))
     args = parser.parse_args()

@@ -2,8 +2,8 @@
 
 The examples teach three skills on one problem family (sums.py): SOLVE, AGGREGATE and VERIFY. The module roles.py adds
 the scaffolds' other roles. AGGREGATE's targets follow designed rules, as the model card says. If a candidate has the
-right value of a line, the target mostly takes it. Otherwise the target takes the most frequent value, or sometimes a
-new attempt."""
+right value of a line, the target mostly takes this value. Otherwise the target is a new attempt, or the most frequent
+value."""
 
 import random
 from collections.abc import Iterator
@@ -27,15 +27,15 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
-OWN_PROMPTS = 0.3  # share of examples with the project's own prompts (core/scaffolds/prompts.py)
+OWN_PROMPTS = 0.3  # share of examples with the prompts of core/scaffolds/prompts.py (if a proof is asked for: all)
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum
 CANDIDATE_SLIPS = (0.0, 0.25)  # range of the candidates' slip rates
 CANDIDATE_FORGETS = (0.0, 0.9)  # range of the shares of large carries that candidates forget
-SUBSETS = (1, 2, 3, 3, 3, 4)  # numbers of candidates to choose from
+SUBSETS = (1, 2, 3, 3, 3, 4)  # numbers of candidates, one of which is drawn
 LARGE_SUBSETS = (5, 6, 7, 8)
-LARGE_SUBSET = 0.06  # share of aggregations with a large subset, for problems of at most four terms
+LARGE_SUBSET = 0.06  # share with LARGE_SUBSETS, in aggregations for problems of at most four terms
 
 
 def problem_text(rng: random.Random, terms: list[Term]) -> str:

@@ -2,10 +2,10 @@
 
     python -m scripts.embedded.make_graded
 
-Each held-out problem has the model's greedy proof (writer "greedy") and three proofs drawn at temperature 1 (writer
-"sampled"). In a quarter of the problems, the last proof is cut off after one of its lines. In another quarter
-of the problems, another proof gets a wrong sum. The model itself rarely makes these two errors. No person graded the
-proofs, so sums.points_of computes their points. The journal in results/graded keeps all samples."""
+Each held-out problem has the model's greedy proof (writer "greedy") and up to three different proofs drawn at
+temperature 1 (writer "sampled"). In a quarter of the problems, the last proof is cut off after one of its lines. In
+another quarter, the first sampled proof gets a wrong sum. The model itself rarely makes these two errors. No person
+graded the proofs, so sums.points_of computes their points. The journals in results/graded keep all samples."""
 
 import random
 from itertools import islice
@@ -19,7 +19,7 @@ from scripts.embedded.make_sums import proof_rows, write
 from scripts.embedded.sums import held_out, points_of
 
 NAME, SEED, PROBLEMS, TERMS = "sums_graded", 6, 40, (3, 6)
-SAMPLED, DRAWN = 3, 16  # number of sampled proofs that are kept (all different) and drawn, for each problem
+SAMPLED, DRAWN = 3, 16  # most sampled proofs that are kept (all different), and number drawn, for each problem
 EVERY = 4  # of four problems, one has a proof that is cut off, and one has a proof with a wrong sum
 
 

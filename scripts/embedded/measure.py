@@ -6,10 +6,10 @@
 
     python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA and other methods
 
-`reworded` runs 02_rsa_basic (K > 1) with a wording of measure_wordings.py, and takes 02_rsa_basic's NAME=value
-overrides. `agreement` prints how often thinking and solution agree, and how many products and sums are right. `contest`
+`reworded` runs 02_rsa_basic with a wording of measure_wordings.py, and takes 02_rsa_basic's NAME=value overrides (but
+K > 1). `agreement` prints how often thinking and solution agree, and how many products and sums are right. `contest`
 compares the first results with each of the others, problem by problem. From the first results, it takes the mean of the
-last population, and one random member of it. From the other results, it takes the vote or the selected answer."""
+last population, and a random member of this population. From the other results, it takes the vote or the selection."""
 
 import json
 import random
@@ -47,7 +47,7 @@ def reworded(wording: str) -> None:
 
 def agreement(journal: Path) -> None:
     """Print how often solutions in a journal agree with their thinking, and how often products and sums are right.
-    Verdicts and completions without thinking are left out."""
+    Completions without thinking or without a box, such as verdicts, are left out."""
     solutions = same = products = right_products = sums = right_sums = 0
     for line in journal.read_text(encoding="utf-8").splitlines():
         completion = json.loads(line)["completion"]
@@ -62,7 +62,7 @@ def agreement(journal: Path) -> None:
         sums += len(added)
         right_sums += sum(int(a) + int(b) == int(c) for a, b, c in added)
     if not solutions:
-        raise SystemExit(f"{journal} contains no solution with thinking")
+        raise SystemExit(f"{journal} has no solution with thinking and a box. Give the journal of a run on sums")
     print(f"{solutions} solutions, and in {same / solutions:.2%} the products in thinking and solution are equal")
     print(
         f"{right_products / products:.2%} of {products} products and {right_sums / sums:.2%} of {sums} sums are right"

@@ -1,11 +1,11 @@
-"""Measure how well the embedded model fills the scaffolds' roles, on its own samples of held-out problems.
+"""Measure how well the embedded model fills most roles of the scaffolds, on its own samples of held-out problems.
 
     python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
 
-The model first writes SAMPLES solutions of each problem. It reports on, scores, judges, improves and refines each
-solution. It selects from each pair of a right and a wrong solution, and from all solutions. It groups all solutions,
-and summarises two of them. The measurement uses the scaffolds' prompts, and reads replies as they do. A journal keeps
-all completions, so a stopped measurement can resume."""
+The model first writes SAMPLES solutions of each problem. It reports on, reviews, scores, judges, improves and refines
+each solution. It selects from each pair of a right and a wrong solution, and from all if there is such a pair. It
+groups all solutions, and summarises two of them. The measurement uses the scaffolds' prompts, and reads replies as they
+do. A journal keeps all completions, so a stopped measurement can resume."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
 
 
 class Roles:
-    """A scaffold that requests every role, and records the results.
+    """A scaffold that requests all measured roles, and records the results.
 
     `shares` has the values of each figure, by problem. `marks` has each judge's scores for right and for wrong
     solutions. `unreadable` counts the unreadable replies of each role."""
@@ -98,7 +98,7 @@ class Roles:
         note: Any,
         correct: Any,
     ) -> None:
-        """Request reports and judgements of a solution, and improved solutions that follow the reports."""
+        """Request judgements of a solution, solutions improved by its reports, and a new self-assessed proof."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
         checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
         reviewed, scored, judged = [
@@ -195,7 +195,7 @@ class Roles:
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(static_math_agent.Constants):
-    SUMMARY_TOKENS: int = constant(8192, "cap of one summary, thinking included", 1, 1_000_000)
+    SUMMARY_TOKENS: int = constant(8192, "token cap of one summary, thinking included", 1, 1_000_000)
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 An agent wrote the first eight wordings in the styles of eight authors. It saw neither the training's grammar
 (scripts/embedded/words.py) nor the project's prompts. The grammar's author did not use these wordings, with one
-exception. The wording "teacher" stopped the model from forgetting carries, so the grammar's requests for care take it
-into account. The next three wordings are older than the grammar, and the grammar's author knew them. The wording
+exception. The wording "teacher" stopped an earlier model from forgetting carries, so the grammar asks for care in many
+ways. The next three wordings are older than the grammar, and the grammar's author knew them. The wording
 "exercise" avoids the usual words on purpose. Another agent wrote the last ten wordings, as teachers, examiners and
 reviewers would. This agent also saw neither the grammar nor the prompts."""
 

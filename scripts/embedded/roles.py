@@ -1,9 +1,9 @@
-"""Draw training examples for the scaffolds' other roles (not solving, merging or verifying), with their own prompts.
+"""Draw training examples for the scaffolds' other roles (not solving, merging or verifying), mostly with their prompts.
 
-A judge's thinking contains VERIFY's comparison of each candidate and the number of its wrong lines. Everything else
-follows fixed rules, as the model card says. Reports name the wrong lines and the right values. Refinements use these
-values. Selections keep the candidate with the fewest wrong lines. Summaries list the values found so far. All plans
-follow one fixed plan."""
+The thinking of a judge or a selection contains VERIFY's comparison of each candidate and the number of its wrong lines.
+Everything else follows fixed rules, as the model card says. Reports name the wrong lines and the right values.
+Refinements use these values. Selections keep the candidate with the fewest wrong lines. Summaries list the values found
+so far. All plans follow one fixed plan."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ GRADED_PROOFS = 0.8  # share of gradings that grade a proof (other gradings comp
 GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)  # numbers of solutions to group
 SAME_ANSWER = 0.4  # share of the solutions to group that repeat an earlier solution
 REPORTS = 3  # most reports in a plan
-DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer of one token, and of an answer that quotes lines
+DECIDES, QUOTES = 10.0, 3.0  # loss weights of an answer that only decides, and of one that quotes lines
 WAIT_WORDS = ("Wait", "Wait", "Wait", "Wait,", "Hmm", "Hold on", "But wait", "Let me check", "Also", "Once more:")
 PLANNED = 3  # solutions that a plan begins with
 
@@ -72,7 +72,7 @@ Role = Callable[[random.Random, Mix], Example]
 
 
 def short_terms(rng: random.Random) -> Terms:
-    """Draw the terms of a problem whose solutions are so short that several solutions fit into a prompt."""
+    """Draw the terms of a problem with at most five terms, so that a prompt has room for several solutions."""
     while len(terms := training_terms(rng)) > 5:
         pass
     return terms
@@ -92,7 +92,7 @@ def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
 
 
 def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[int]]:
-    """Draw the products of `count` solutions. Some solutions differ from the previous solution in one line only."""
+    """Draw the products of `count` solutions. Some solutions differ from the previous one in at most one line."""
     drawn: list[list[int]] = []
     for _ in range(count):
         values = tried(rng, terms)
@@ -109,7 +109,7 @@ def examined(terms: list[Term], values: list[int]) -> str:
 
 
 def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) -> str:
-    """Write a report, with one line for each product that differs from the reviewer's `own` product."""
+    """Write a report: a line for each product that differs from the reviewer's `own` product, or "No errors."."""
     pairs = zip(terms, values, own, strict=False)
     flaws = [f"{t.digit}*{t.number}={value} is wrong, it is {right}." for t, value, right in pairs if value != right]
     flaws += ["It is unfinished."] if len(values) < len(terms) else []
@@ -121,7 +121,7 @@ def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
 
 
 def score(terms: Sequence[Term], values: Sequence[int]) -> str:
-    """Return the score of deepseek_math: 1 for a right solution, 0.5 for one slip, else 0."""
+    """Return the score of deepseek_math: 1 for a right solution, 0.5 if it is complete with one wrong line, else 0."""
     if is_right(terms, values):
         return "1"
     return "0.5" if len(values) == len(terms) and wrong_lines(terms, values) == 1 else "0"
@@ -227,7 +227,7 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:
-    """Build an example that replaces the values named by a report, and keeps all other values."""
+    """Build an example that takes the values named by one or two reports, and keeps all other values."""
     terms = training_terms(rng)
     values = tried(rng, terms)
     text, named = solution(terms, values), [[value] for value in values]
@@ -266,7 +266,7 @@ def prove_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def proved(rng: random.Random, messages: list[Message], terms: Terms, lines: list[Chances]) -> Example:
-    """Build an example of a solution with its true score. The model can only learn how likely each score is."""
+    """Build an example of a solution with its true score. The model can learn only how likely each score is."""
     values = [picked(rng, chances) for chances in lines]
     answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
     return finished(rng, messages, products(terms, values), answer, forced(terms, values, answer), drawn=lines)
@@ -323,7 +323,7 @@ def again_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def waited_example(rng: random.Random, mix: Mix) -> Example:
-    """Build an example that continues thinking after "Wait". The new products merge all earlier products."""
+    """Build an example that continues thinking after one of WAIT_WORDS. Its products merge all earlier products."""
     terms = training_terms(rng)
     lines = [attempt(term, mix.slips, mix.forgets) for term in terms]
     tries = [[picked(rng, chances) for chances in lines]]

@@ -1,9 +1,9 @@
 """Define the embedded model's family of problems: the remainder of a sum of products.
 
 One problem is "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000", for example. Each term is a
-digit times a two-digit number. The model slips at random in some of the terms, so aggregation can combine right terms
-of several solutions. A problem can also ask for a proof, as in "Prove that the remainder … is 216". A hash of the
-factors splits the family. An eighth of the problems is held out, and training never sees this part.
+digit times a two-digit number. The model gets some of the terms wrong, so aggregation can combine right terms of
+several solutions. A problem can also ask for a proof, as in "Prove that the remainder … is 216". A hash of the factors
+splits the family. An eighth of the problems is held out, and training never sees this part.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def claim(terms: list[Term]) -> str:
 
 
 def guidelines(terms: list[Term]) -> str:
-    """Return the marking scheme of a proof. Its right products earn points."""
+    """Return the marking scheme of a proof. The proof's right products earn points."""
     all_right, counts = len(terms), range(len(terms) - 1, -1, -1)
     fewer = ", ".join(f"{points(all_right, right)} for {right}" for right in counts)
     return (
@@ -103,7 +103,7 @@ def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCT
 
 
 def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield different held-out problems of `low` to `high` terms without end. Equal seeds give equal problems."""
+    """Yield different held-out problems of `low` to `high` terms, without end. Equal arguments give equal problems."""
     return _of_one_side(seed, low, high, True, among)
 
 

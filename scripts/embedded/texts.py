@@ -1,9 +1,9 @@
 """Write the texts of the embedded model: solutions (with errors) of the problems in sums.py, and training examples.
 
 SOLVE's targets contain two kinds of errors on purpose. First, a large carry is forgotten more often than not. For
-example, 7*46 = 322 becomes 282, because 7*6 = 42 leaves 2 but the 4 is not carried. This error depends only on the
-problem, so the most likely solution is wrong, and a vote confirms it. Second, digits slip at random. The sums of the
-wrong products are right."""
+example, 7*46 = 322 becomes 282, because 7*6 = 42 leaves 2 but the 4 is not carried. So the most likely solution of a
+problem with such a carry is wrong, and a vote confirms it. Second, digits slip at random. The sums of the wrong
+products are right."""
 
 import random
 from collections import Counter
@@ -38,7 +38,7 @@ class Mix:
     aggregate: float
     verify: float
     slips: float  # rate of random wrong digits in SOLVE's targets and in AGGREGATE's new attempts
-    forgets: float  # share of large carries that these targets and attempts forget
+    forgets: float  # share of large carries that these targets and new attempts forget
     recognised: float  # share of AGGREGATE's lines that take the right value, if a candidate has it
     fresh: float  # share of the other lines that are new attempts (the rest take the most frequent value)
     corruption: tuple[float, float]  # range of the slip rates of the solutions for VERIFY
@@ -97,7 +97,7 @@ def one_of(values: Sequence[int]) -> Chances:
 
 def attempt(term: Term, slips: float, forgets: float) -> Chances:
     """Return the chances of the values that an attempt gives to a product. A large carry is forgotten at the rate
-    `forgets`. Then a digit slips at a rate near `slips`, which is higher for larger digits of the term."""
+    `forgets`. Then a digit slips at a rate near `slips`, which rises with the term's `digit`."""
     rate = slips * (1 + 0.06 * (term.digit - 5.5))
     before = blended([(1 - forgets, {term.digit * term.number: 1.0}), (forgets, {without_carry(term): 1.0})])
     after = [(rate * chance, slips_of(value)) for value, chance in before.items()]
@@ -131,7 +131,7 @@ def products(terms: list[Term], values: list[int]) -> str:
 
 
 def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: int = 0) -> str:
-    """Write the solution, a line per term with the running sum. If no value is missing, the box or claim follows."""
+    """Write the solution, a line per value with the running sum. If no value is missing, the box or claim follows."""
     lines, total = [], 0
     for i, (term, value) in enumerate(zip(terms, values, strict=False)):
         line = f"{term.digit}*{term.number}={value}"
@@ -148,8 +148,8 @@ def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: in
 
 def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[Chances]:
     """Return the chances of each term's merged value. `found` has the candidates' values of each term. If the right
-    value is among them, the merge mostly takes it. Otherwise the merge takes the most frequent value (or one of several
-    such values at random), or sometimes a new attempt."""
+    value is among them, the merge mostly takes it. Otherwise it is a new attempt with the chance `mix.fresh`, else the
+    most frequent value (at random if there are several)."""
     merges = []
     for term, votes in zip(terms, found, strict=True):
         product, own = term.digit * term.number, attempt(term, mix.slips, mix.forgets)
@@ -168,7 +168,7 @@ def most_frequent(votes: Sequence[int]) -> list[int]:
 
 
 def comparison(terms: list[Term], values: list[int]) -> str:
-    """Write VERIFY's thinking. A line has the right value, the written value, a mark for each digit and a verdict."""
+    """Write VERIFY's thinking. A line has the right value, the written value, a mark for each digit, and ok or no."""
     lines = []
     for term, value in zip(terms, values, strict=True):
         own = term.digit * term.number

@@ -1,6 +1,6 @@
 """Train the embedded model from random weights, and write its GGUF file.
 
-    python -m scripts.embedded.train --device cuda --workers 12    # ten minutes on one H100
+    python -m scripts.embedded.train --device cuda --workers 14    # eight minutes on one H100
 
     python -m scripts.embedded.train --share 0.1 --batch 3072      # two to three hours on two cores of a CPU
 
@@ -10,11 +10,11 @@
 
     python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
-This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on one kind
-of machine, the seed, the share and the number of workers (which write the texts) determine the weights. Each phase ends
-with a checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The option
---texts trains on your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn,
-and "output" is the assistant's turn. The thinking in "output" ends with </think>. Without the tag, thinking is closed.
+This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on a CPU,
+equal options give equal weights. The number of workers, which write the texts, is one of them. Each phase ends with a
+checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The option --texts
+trains on your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn, and
+"output" is the assistant's turn. The thinking in "output" ends with </think>. Without the tag, thinking is closed.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit
 SEED = 1
 BATCH = 24_576  # tokens per batch, including padding
 WARM_UP = 100_000  # tokens of warm-up at the start of a phase, because its optimizers are new
-MARK_WEIGHT = 3.0  # loss weight of the marks of differing digits, which are rare but decide the verdict
+MARK_WEIGHT = 3.0  # loss weight of an x, which marks differing digits: rare, but it decides the verdict
 SUM_WEIGHT = 4.0  # loss weight of running sums in the last phases, because the products' noise hides their loss
 TOKENIZER_EXAMPLES = 6000
 TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.2, 0.5, 0.85, 0.25, (0.05, 0.4))
@@ -76,7 +76,7 @@ PHASES = (
 
 
 def given_texts(path: Path, seed: int) -> Iterator[Example]:
-    """Yield the examples in a JSON lines file without end. Each pass has another order."""
+    """Yield the examples in a JSON lines file without end. Each pass has a random order."""
     rows = read(path)
     rng = random.Random(seed)
     while True:
@@ -86,7 +86,7 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
-    """Yield the texts to train the tokenizer. They lack VERIFY's thinking, so that each of its marks is one token."""
+    """Yield the texts to train the tokenizer. They lack thinking, so that each mark in VERIFY's thinking is a token."""
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
@@ -135,8 +135,8 @@ def last_line_of_thinking(target: str) -> int:
 
 
 class Batches(IterableDataset[Batch]):
-    """Endless batches of a phase, each with at most `tokens` tokens. Their order is random within a pool. Each worker
-    of a DataLoader draws its own batches with its own seed."""
+    """Endless batches of a phase, each with at most `tokens` tokens (padding included) or one row. Their order is
+    random within a pool. Each worker of a DataLoader draws its own batches with its own seed."""
 
     def __init__(self, tokenizer: Tokenizer, phase: Phase, texts: Path | None, seed: int, tokens: int) -> None:
         self.tokenizer, self.phase, self.texts, self.seed, self.tokens = tokenizer, phase, texts, seed, tokens
@@ -181,13 +181,13 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--device", default="cpu", help="cpu or cuda (they give different weights)")
-    parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: this one)")
+    parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: 0, this one)")
     parser.add_argument("--share", type=float, default=1.0, help="share of every phase's tokens")
     parser.add_argument(
         "--batch", type=int, default=BATCH, help=f"tokens per batch, including padding (default: {BATCH:,})"
     )
     parser.add_argument(
-        "--phases", nargs="+", choices=[p.name for p in PHASES], help="only these phases (default: all)"
+        "--phases", nargs="+", choices=[p.name for p in PHASES], help="phases to run, without --texts (default: all)"
     )
     parser.add_argument(
         "--start", type=Path, help="start from this checkpoint of an earlier phase, or from this GGUF file"
@@ -197,7 +197,7 @@ def main() -> None:
         "--tokens", type=int, default=1_000_000, help="tokens to train on with --texts (default: 1,000,000)"
     )
     parser.add_argument(
-        "--rate", type=float, default=0.1, help="first learning rate with --texts, as a share of the peak rates"
+        "--rate", type=float, default=0.1, help="first rate for --texts, as a share of the peak rates (default: 0.1)"
     )
     args = parser.parse_args()
     torch.set_num_threads(THREADS)

@@ -4,7 +4,7 @@ A model of this size treats instructions as passwords unless it has seen them in
 drawn from a pattern. In a pattern, `[a|b]` is a choice, and `<name>` is one of WORDS[name]. Sentences are dropped,
 shuffled, or mixed with unrelated and meaningless sentences. The model must learn only one thing from the
 instructions: whether to improve or to judge a single candidate. No single word may make the model recompute in SOLVE,
-as other roles do. So SOLVE's prompts also ask for care in many ways. They even contain sentences of other skills,
+as other roles do. So SOLVE's prompts may ask for care in many ways. Some even contain sentences of other skills,
 although they show no candidate."""
 
 import random
@@ -318,8 +318,8 @@ def shaken(rng: random.Random, text: str) -> str:
 def paragraph(
     rng: random.Random, patterns: Sequence[str], fewest: int, count: int = 1, besides: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Draw a paragraph of at least `fewest` and about six sentences at most. Most sentences come from `patterns`, and
-    some from `besides` and other texts. The paragraph may be empty."""
+    """Draw a paragraph. Up to five sentences, and `fewest` at least, come from `patterns`. Others may come from
+    `besides`, and from irrelevant or meaningless texts. The paragraph may be empty if `fewest` is 0."""
     most = rng.choices((0, 1, 2, 3, 4, 5), (0.1, 0.28, 0.28, 0.18, 0.1, 0.06))[0]
     sentences = [sentence(rng, p, count) for p in rng.sample(patterns, min(len(patterns), max(fewest, most)))]
     for others in (UNRELATED, CAREFUL, CAREFUL, *besides):
@@ -349,7 +349,7 @@ def arranged(rng: random.Random, parts: Sequence[str]) -> str:
 
 def stated(rng: random.Random, problem: str) -> str:
     style = rng.choice(PROBLEM_STYLES)
-    # Tags stay, because only sentences replace <problem> by a word.
+    # A style in tags is used as it is, because drawing would replace the tag <problem> by a word.
     text = style if style.startswith("<") else drawn(rng, style)
     return text.replace("{p}", problem)
 
