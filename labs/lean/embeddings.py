@@ -1,8 +1,8 @@
 """Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
 
 A folder contains parts of at most PART texts. A part is one .npz file, which is written completely or not at all and
-never changed. So the same command resumes and embeds no text twice. A part contains the vectors (float32), the hashes
-of their texts, which texts were cut to fit, and the model. Spaces do not change a state's vector (`text_of`).
+never changed. So the same command resumes and embeds no stored text again. A part contains the vectors (float32), the
+hashes of their texts, which texts were cut, and the model. Extra spaces do not change a state's vector (`text_of`).
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Embedder:
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
         """Embed non-empty texts. If a text is too long for the server, its middle is removed.
-        Raises RunFailed for invalid embeddings, since a guided search can't continue without embeddings."""
+        Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
         tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
         try:
@@ -171,7 +171,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: is the text cut?"""
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: whose text was cut."""
 
     model: str
     vectors: Vectors

@@ -12,7 +12,7 @@ SORRY = re.compile(r"declaration uses .sorry.")
 
 @dataclass(frozen=True)
 class Theorem:
-    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". `name` is for our files and seeds."""
+    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". Lean does not see `name`."""
 
     name: str
     statement: str
