@@ -34,7 +34,7 @@ REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
-LEAST_GAIN = 0.05  # after iteration 0, a gain ends the run if it is not shown and surely below this
+LEAST_GAIN = 0.05  # after iteration 0, a gain that is not significant and surely smaller ends the run
 HINT = "Try higher MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL trained on pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 
@@ -168,7 +168,7 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline proves enough, and why: at least one theorem, and the rate's interval reaches `least`."""
+    """Return whether a baseline proves enough, and why. It must prove a theorem, and its interval reach `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:
