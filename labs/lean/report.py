@@ -47,7 +47,7 @@ SOLVED = (
 )
 DIFFERENCES = (
     "differences: percentage points, paired by theorem, with 95% intervals. p comes from a two-sided sign-flip test. "
-    "Won and lost count theorems that only one of the two policies proves. Minus first: minus the first policy"
+    "Won, lost: theorems that only one search proves. Minus before (first): the gain over the previous (first) policy"
 )
 TAKEN = (
     "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
