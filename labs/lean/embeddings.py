@@ -29,7 +29,7 @@ BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
 PART = 2000  # most texts in a part
 SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
-WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and embed the states again"
+WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and run the iteration again"
 
 _TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
 
@@ -182,7 +182,7 @@ class Stored:
         """Return the rows of texts in `vectors`. Raises UserError if a text has no vector."""
         found = [self.places.get(hash_of(text), -1) for text in texts]
         if missing := found.count(-1):
-            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run the same command again")
+            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run their iteration again")
         return np.array(found, np.int64)
 
 
@@ -190,7 +190,7 @@ def load(folder: Path) -> Stored:
     """Read the embeddings in a folder. Raises UserError, also if two uncut texts have the same vector."""
     parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
-        raise UserError(f"{folder} contains no embeddings. Embed the states first")
+        raise UserError(f"{folder} contains no embeddings. Run the iteration that embeds the states")
     vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
     hashes = [each for part in parts for each in part["hashes"]]
     whole = vectors[~cut]

@@ -28,7 +28,7 @@ LAYERS = (512, 256, 128, 1)  # the number of outputs of each layer
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # files in an energy's folder
 MEAN, SCALE = "mean", "scale"  # names of tensors
 DIGITS = 6  # decimal digits of an energy. Further digits depend on the batch
-WHAT, REMEDY = "the energy", "Train it again"
+WHAT, REMEDY = "the energy", "Remove its folder, and train the energy again"
 
 Tensors = Mapping[str, NDArray[np.float32]]
 

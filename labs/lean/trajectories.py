@@ -36,7 +36,7 @@ _TYPES = {
 }
 _NULLABLE = ("parent_state_id", "ebm_score")
 SCHEMA = pyarrow.schema([pyarrow.field(name, kind, name in _NULLABLE) for name, kind in _TYPES.items()])
-WHAT, REMEDY = "the trajectories", "Use a file or a folder that a search has written"
+WHAT, REMEDY = "the trajectories", "Remove the file and repeat its search, or use a path that a search has written"
 
 Row = dict[str, Any]
 
