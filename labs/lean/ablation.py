@@ -1,4 +1,4 @@
-"""Compare orders in which a search expands states. One policy searches the same theorems in each, with equal nodes.
+"""Compare orders in which a search expands states. Each order uses one policy, the same theorems and equal nodes.
 
 States are ordered by log probability, by energy, by both with the weight ALPHA, or by random numbers computed from a
 state's text. Each order is compared with the order by log probability, paired by theorem.

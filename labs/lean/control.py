@@ -100,7 +100,7 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
     if not known:
-        raise UserError(f"INDEX={config.INDEX} contains no pairs except of THEOREMS. Use another file, or INDEX=none")
+        raise UserError(f"INDEX={config.INDEX} has only pairs of THEOREMS, or none. Use another file, or INDEX=none")
     return known, of
 
 

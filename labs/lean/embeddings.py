@@ -171,7 +171,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: whose text was cut."""
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: which texts were cut."""
 
     model: str
     vectors: Vectors

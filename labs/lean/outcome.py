@@ -34,7 +34,7 @@ REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
-LEAST_GAIN = 0.05  # after iteration 0, a gain that is not significant and surely smaller ends the run
+LEAST_GAIN = 0.05  # after iteration 0, an insignificant gain whose interval ends below this ends the run
 HINT = "Try higher MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL trained on pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 
@@ -179,7 +179,7 @@ def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[boo
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
     """Return whether an iteration's gain justifies the next iteration, and why, by the gain's paired interval.
-    The gain of iteration 0 must be above 0 significantly. A later gain may also be unclear, unless it is significantly
+    The gain of iteration 0 must be significantly above 0. A later gain may also be unclear, unless it is significantly
     below LEAST_GAIN, because few theorems cannot show a small gain."""
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:

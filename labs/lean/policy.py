@@ -1,7 +1,7 @@
 """Propose tactics for a state with a model, each with the summed log probability of its tokens.
 
 The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only on SEED, the
-theorem, the state's text and the request's number. So equal states get equal requests.
+theorem, the state's text and the request's number. So equal states of a theorem get equal requests.
 """
 
 import asyncio

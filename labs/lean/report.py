@@ -51,7 +51,7 @@ DIFFERENCES = (
 )
 TAKEN = (
     "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
-    "model proposed, on average. Searches for training and noise also try EXPLORE, and have up to TRAIN_NODES nodes"
+    "model proposed, on average. Training and noise searches also try EXPLORE's tactics, with up to TRAIN_NODES nodes"
 )
 TIME = "time: the sum over parallel searches. Tactics read from the journal of an earlier search took no time"
 ENERGY = (

@@ -134,7 +134,7 @@ def plain(text: str) -> str:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at their first position, with the best log probability. In one line, ignore extra spaces."""
+    """Merge equal tactics at the first place, with the best log probability. One-line tactics may differ in spaces."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()

@@ -262,7 +262,7 @@ class Session:
 
 
 class Workers:
-    """A pool of `count` sessions of one Lean, started on demand. `count` more processes check whole proofs."""
+    """A pool of `count` sessions of one Lean, started on demand. Up to `count` more processes check whole proofs."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Call Session.run of the idle session whose open file begins with the most equal tactics. Wait for one."""
+        """Wait for idle sessions, and call `run` of the one whose open file begins with the most equal tactics."""
         path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)
