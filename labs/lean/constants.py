@@ -80,7 +80,7 @@ class BaselineConstants(LeanConstants):
         "auto", 'theorems to evaluate on: a file, "minif2f", "minif2f:valid", or "auto" (data/lean\'s held-out lemmas)'
     )
     EVAL_THEOREMS: int = constant(500, "most theorems to evaluate on, from the start of THEOREMS", 1, 1_000_000)
-    SMOKE: int = constant(0, "1: run a short trial in a separate folder, of 6 theorems a set and 4 nodes a search", 0, 1)
+    SMOKE: int = constant(0, "1: run a short trial in a separate folder (6 theorems a set, 4 nodes a search)", 0, 1)
 
     @property
     def budgets(self) -> list[int]:

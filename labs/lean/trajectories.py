@@ -29,7 +29,7 @@ _TYPES = {
     "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof, else NEGATIVE
     "depth_from_root": pyarrow.int64(),  # number of tactics from the start
     "remaining_depth": pyarrow.int64(),  # number of tactics to the end of the proof, or OFF_PATH off the path
-    "llm_log_prob": pyarrow.float64(),  # the tactic's natural log probability (a probe: at least PROBE_LOGPROB, start: 0)
+    "llm_log_prob": pyarrow.float64(),  # the tactic's natural log probability (probe: at least PROBE_LOGPROB, start: 0)
     "ebm_score": pyarrow.float64(),  # the state's energy in the search, or null if it was not computed
     "is_proof_complete": pyarrow.bool_(),  # whether this state ends the accepted proof
     "timestamp_ms": pyarrow.int64(),  # when the state was reached, in milliseconds since 1970
