@@ -1,4 +1,4 @@
-"""Compare orders in which a search expands states. In each, one policy searches the same theorems with equal nodes.
+"""Compare orders in which a search expands states. Each order uses one policy, the same theorems and equal nodes.
 
 States are ordered by log probability, by energy, by both with the weight ALPHA, or by random numbers computed from a
 state's text. Each order is compared with the order by log probability, paired by theorem.
@@ -67,7 +67,7 @@ async def _random() -> AsyncIterator[Scores]:
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget, for the record.
-    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for several orders."""
+    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for all gains."""
     orders: dict[str, Any] = {}
     first = _solved(found[LOGPROB], budgets[-1])
     for order, runs in found.items():
@@ -107,4 +107,4 @@ def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = outcome.counts(orders[LOGPROB]["reasons"])
-    return f"{Table('', rows).body(width)}\n\nreasons for failure by log probability alone: {ended}"
+    return f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: {ended}"

@@ -32,7 +32,7 @@ async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
 
 
 async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Return Lean's verdict on a proof without the guard. Use it only for trusted texts and in tests."""
+    """Return Lean's verdict on a proof without the guard. Call it directly only for trusted texts and in tests."""
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)

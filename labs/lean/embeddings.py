@@ -1,8 +1,8 @@
 """Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
 
 A folder contains parts of at most PART texts. A part is one .npz file, which is written completely or not at all and
-never changed. So the same command resumes and embeds no text twice. A part contains the vectors (float32), the hashes
-of their texts, which texts were cut to fit, and the model. Spaces do not change a state's vector (`text_of`).
+never changed. So the same command resumes and embeds no stored text again. A part contains the vectors (float32), the
+hashes of their texts, which texts were cut, and the model. Extra spaces do not change a state's vector (`text_of`).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
 PART = 2000  # most texts in a part
 SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
-WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and embed the states again"
+WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and run the iteration again"
 
 _TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
 
@@ -77,7 +77,7 @@ class Embedder:
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
         """Embed non-empty texts. If a text is too long for the server, its middle is removed.
-        Raises RunFailed for invalid embeddings, since a guided search can't continue without embeddings."""
+        Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
         tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
         try:
@@ -171,7 +171,7 @@ def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Stored:
-    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: is the text cut?"""
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: which texts were cut."""
 
     model: str
     vectors: Vectors
@@ -182,7 +182,7 @@ class Stored:
         """Return the rows of texts in `vectors`. Raises UserError if a text has no vector."""
         found = [self.places.get(hash_of(text), -1) for text in texts]
         if missing := found.count(-1):
-            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run the same command again")
+            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run their iteration again")
         return np.array(found, np.int64)
 
 
@@ -190,7 +190,7 @@ def load(folder: Path) -> Stored:
     """Read the embeddings in a folder. Raises UserError, also if two uncut texts have the same vector."""
     parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
-        raise UserError(f"{folder} contains no embeddings. Embed the states first")
+        raise UserError(f"{folder} contains no embeddings. Run the iteration that embeds the states")
     vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
     hashes = [each for part in parts for each in part["hashes"]]
     whole = vectors[~cut]

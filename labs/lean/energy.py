@@ -1,4 +1,4 @@
-"""Evaluate the energy, a small network on the embedding of a state. An energy is low if a proof is near.
+"""Evaluate the energy, a small network on the embedding of a state. An energy should be low if a proof is near.
 
 Torch trains the network in another process (energy_training.py), and numpy evaluates it here. An energy's
 folder contains energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). It also
@@ -28,7 +28,7 @@ LAYERS = (512, 256, 128, 1)  # the number of outputs of each layer
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # files in an energy's folder
 MEAN, SCALE = "mean", "scale"  # names of tensors
 DIGITS = 6  # decimal digits of an energy. Further digits depend on the batch
-WHAT, REMEDY = "the energy", "Train it again"
+WHAT, REMEDY = "the energy", "Remove its folder, and train the energy again"
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
@@ -58,7 +58,7 @@ class Energy:
             raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
-        """Return the energies of `vectors` (states, width). A low energy means that a proof is near."""
+        """Return the energies of `vectors` (states, width). A low energy means that a proof should be near."""
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
             weight, bias = (self._tensors[name] for name in names(layer))
@@ -98,7 +98,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Guidance:
-    """The guidance of searches. `opened` opens a function that scores states, or None. `by` identifies the energy."""
+    """The guidance of searches. `opened` opens a function that scores states, or None. `by` identifies the function."""
 
     opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""

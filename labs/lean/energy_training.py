@@ -1,10 +1,10 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train).
 
-Only this module of the lab imports torch, and no other module imports this module. Equal trees, steps and seed give
-identical weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven
-others. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT times a
-squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number is
-divided by its standard deviation. When it was divided by the longest path instead, the energy did not learn it.
+Only this module of the lab imports torch, and no other module imports this module. Equal trees, vectors, steps and seed
+give equal weights. The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and up to
+seven states off it. A state's score is its negative energy divided by a learned temperature. The loss adds DEPTH_WEIGHT
+times a squared error, so that a path state's energy also predicts the number of tactics left in its proof. This number
+is divided by its standard deviation. Divided by the longest path's length instead, it was not learned.
 """
 
 import json
@@ -35,7 +35,7 @@ from labs.training.outcome import LINE, TELL_SECONDS
 from labs.training.schedule import Schedule
 
 THREADS = 1  # with more threads, sums would differ from run to run
-BATCH = 32  # examples in each step: a state on a path, and seven states off the path
+BATCH = 32  # examples in each step, each with a state on a path and up to seven states off it
 RATE = 5e-4  # AdamW's peak learning rate
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.1
@@ -77,7 +77,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
         optimizer.zero_grad()
         losses.append(float(loss.item()))
         if not math.isfinite(losses[-1]):
-            raise UserError(f"the energy's training diverged at step {step:,} (loss {losses[-1]}). Set another SEED")
+            raise UserError(f"the energy's training diverged at step {step:,} (loss {losses[-1]}). Use another seed")
         if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
             print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)

@@ -72,7 +72,7 @@ def place(results: Path, config: BaselineConstants) -> Path:
 
 
 def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """Return the first `most` theorems of a file or set, its name, and `lean` with its head. Raises UserError."""
+    """Return the first `most` theorems of a file or set, its name, and `lean` with their head. Raises UserError."""
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
@@ -213,7 +213,7 @@ def _work(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"at most {tactics:,} tactics. The estimate excludes Lean and training. For a shorter run, set {smaller}"
+    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: {smaller}"
     return Work(of, requests, rows=(("Lean", lean),))
 
 

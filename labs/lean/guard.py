@@ -3,8 +3,8 @@
 Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration). Lean ends a `by` block at any
 word that begins a command, even if the word is indented. The guard refuses unknown characters and unmatched brackets.
 It refuses comments, strings and quoted names, which could hide text. It also refuses words that begin a command or take
-code, and settings unless their values are plain. Lean judges all other words. Two more layers of defence follow:
-accept.py does not trust allowed text, and cage.py limits what code can do.
+code, searches for tactics, and known settings whose values are not plain. Lean judges all other text. Two more layers
+of defence follow: accept.py does not trust allowed text, and cage.py limits what code can do.
 """
 
 import re
@@ -16,10 +16,10 @@ from labs.lean.theorem import GIVEN, NAME
 LONGEST = 2000  # characters
 
 # Allowed characters besides printable ASCII and newline: Greek, and blocks of letters and signs that Lean and Mathlib
-# use. Characters that look like others are refused: Cyrillic, full-width forms, other blanks, invisible characters.
+# use. Many look-alikes are refused: Cyrillic, full-width forms, blanks other than spaces, invisible characters.
 BLOCKS = (
-    (0x02B0, 0x02B8),  # raised letters, such as ˣ (0x2E3) in Rˣ
-    (0x02E0, 0x02E4),
+    (0x02B0, 0x02B8),  # raised letters
+    (0x02E0, 0x02E4),  # raised letters, such as ˣ in Rˣ
     (0x0391, 0x03C9),  # Greek, without 0x37E, which looks like a semicolon
     (0x1D2C, 0x1D6A),  # raised and lowered letters: ᴴ ᵐ ᵢ
     (0x1D9C, 0x1DBF),  # ᶜ ᶠ
@@ -38,7 +38,7 @@ BLOCKS = (
 SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡‼⁅⁆⋆⬝⬞⸨⸩ᗮⁿᵣⱼϑϕϖϱϵ")
 PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›⸩", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹⸨", strict=True))
 
-# Words that begin a command, in Lean or in Mathlib, or open a scope. They are allowed only in a name: `Foo.end`.
+# Words that begin a command, in Lean or in Mathlib, or open a scope. Names may contain them after a dot: `Foo.end`.
 COMMANDS = frozenset(
     """
     abbrev add_decl_doc alias assert_no_sorry assert_not_exists assert_not_imported attribute axiom axioms
@@ -77,7 +77,7 @@ HOLES = frozenset(
 )
 PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # refused beginnings of a word or a dotted name
 SEARCHES = frozenset(("hint",))  # tactics that search for tactics and lack a "?". Refused only as the first word
-# Tactics that take settings: after them, Lean runs the value in `(name := value)` as code. Elsewhere it is an argument.
+# Tactics that take settings: after them, Lean runs the value in `(name := value)` as code. Other values are arguments.
 SETTABLE = frozenset(
     """
     abel abel1 abel_nf ac_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rewrite apply_rules
@@ -108,7 +108,7 @@ _FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
 _MARKED = re.compile(r"(?<![\w.'])[^\W\d][\w']*\?(?![\w'])|[^\W\d][\w']+%")
 _QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # does not match x' or ∑' n
 _SETTING = re.compile(r"\(\s*([^\W\d][\w.']*)\s*:=")
-# Allowed values of a setting: true, 5, .pos [2], {decide := true}
+# Allowed values of a setting, such as true, 5, .pos [2], {decide := true}
 _PLAIN = r"(?:true|false|[0-9]+|\[[0-9,\s]*\]|\.[a-z]\w*(?:\s*\[[0-9,\s]*\])?)"
 _VALUE = re.compile(rf"\s*(?:{_PLAIN}|\{{(?:\s*[a-z]\w*\s*:=\s*{_PLAIN}\s*,?)*\s*\}})\s*")
 _HEAD = re.compile(r"(?<![A-Za-z0-9_.'])([A-Za-z_][A-Za-z0-9_']*)[!?*]*$")
@@ -130,7 +130,7 @@ def refused(tactic: str) -> str:
 
 
 def refused_statement(statement: str) -> str:
-    """Return why a statement is refused, or "" if it is binders, a colon and a type, without proofs and values."""
+    """Return why a statement is refused, or "". It may have binders, and needs a type, but no proofs and no values."""
     if why := _characters(statement) or _words(statement):
         return why
     if ":=" in statement:

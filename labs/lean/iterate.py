@@ -1,9 +1,9 @@
-"""Run expert iteration: search for proofs with the newest policy, train it on them, and evaluate it.
+"""Run expert iteration: search for proofs with the newest policy, train a policy on them, and evaluate it.
 
-In iteration 0 the first policy searches the training theorems, some also at a higher temperature. The pairs of its
-proofs train the next policy. Later iterations train on the pairs of all iterations so far. Each iteration also trains
-an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and requests
-are in the journal. So the same command resumes a run that was killed. With GO=0 a run ends after a "no go".
+In iteration 0 the first policy searches the training theorems, some also at NOISE_TEMPERATURE. The pairs of its proofs
+train the next policy. Later iterations train on the pairs of all iterations so far. With ENERGY=1, each iteration also
+trains an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and
+requests are in the journal. So the same command resumes a killed run. With GO=0 a policy's "no go" ends the run.
 """
 
 import asyncio
@@ -138,7 +138,7 @@ class Iterations:
             return self._evaluation("before" if number else "baseline", session, folder)
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
-        """Search the training theorems, and write the pairs of all iterations so far."""
+        """Search the training theorems, and write the pairs of all iterations so far, and the pairs to train on."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
         helps = bool(number) and self._helps(number - 1)
         noisy: list[Outcome] = []
@@ -167,7 +167,7 @@ class Iterations:
         result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", result)
         proved = sum(each.is_proved for each in outcomes)
-        self.say(f"iteration {number} proved {proved} of {len(outcomes)} training theorems ({len(merged)} pairs)")
+        self.say(f"iteration {number} proved {proved} of {len(outcomes)} training theorems (all pairs: {len(merged)})")
 
     def _noisy(self) -> list[Theorem]:
         """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""
@@ -217,8 +217,8 @@ class Iterations:
             found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
             write_json(own / "eval.json", found)
             record.done("guided", found, complete=True)
-            helps = "go: the energy helps. Searches of training theorems will use it"
-            not_shown = "no go: the energy is not shown to help. Searches of training theorems will not use it"
+            helps = "go: the energy helps. The next iteration's training searches will use it"
+            not_shown = "no go: the energy is not shown to help. The next training searches will not use it"
             self.say(helps if self._helps(number) else not_shown)
         return not before or self._goes(outcome.risen(result["gain"], number))
 
@@ -227,7 +227,7 @@ class Iterations:
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
-        """Train an energy in `home` on the searches up to iteration `number`, and evaluate it with `policy`.
+        """Train an energy in `home` on the training searches up to `number`, and evaluate it with `policy`.
         The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
@@ -252,7 +252,7 @@ class Iterations:
         return bool(guided and self.config.ENERGY and guided["gain"]["low"] > 0)
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
-        """Embed the states of all searches up to an iteration, train an energy on them, and return its energy.json."""
+        """Embed the states of all training searches so far, train an energy on them, and return its energy.json."""
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
 

@@ -52,13 +52,13 @@ def is_named(named: str) -> bool:
 
 
 def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
-    """Return the theorems of a split, and `lean` with the `open` lines that they need.
+    """Return the theorems of a split, and `lean` with autoImplicit and the `open` lines that they need.
     A missing file is downloaded to `folder`. Raises UserError, without a download if `lean` lacks Mathlib."""
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:
-        raise UserError(f"THEOREMS={named} is not a split of miniF2F. Use {NAME} (its test problems) or {NAME}:valid")
+        raise UserError(f"{named} is not a set of theorems. Use {NAME} (the test problems of miniF2F) or {NAME}:valid")
     if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
-        raise UserError(f"THEOREMS={named} needs Mathlib, which {lean.name} lacks. Set LEAN to a project with Mathlib")
+        raise UserError(f"{named} needs Mathlib. Set LEAN to a project with it, and import it in LEAN_HEAD if set")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:
         reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())

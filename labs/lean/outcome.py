@@ -34,7 +34,7 @@ REMEDY = "Remove the file, and run the same command again"
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if a baseline's whole interval is below this rate, its proofs are too few to train on
 MOVE = "Move its folder away, and run the same command again"
-LEAST_GAIN = 0.05  # least gain in the rate that justifies the searches of an iteration after iteration 0
+LEAST_GAIN = 0.05  # after iteration 0, an insignificant gain whose interval ends below this ends the run
 HINT = "Try higher MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL trained on pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # parts of a search's time
 
@@ -168,7 +168,7 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline proves enough to train on, and why. The interval of its rate must reach `least`."""
+    """Return whether a baseline proves enough, and why. It must prove a theorem, and its interval reach `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:
@@ -179,8 +179,8 @@ def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[boo
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
     """Return whether an iteration's gain justifies the next iteration, and why, by the gain's paired interval.
-    The gain of iteration 0 must be significant. A later gain is too small only if it is significantly below
-    LEAST_GAIN, because few theorems cannot show a small gain."""
+    The gain of iteration 0 must be significantly above 0. A later gain may also be unclear, unless it is significantly
+    below LEAST_GAIN, because few theorems cannot show a small gain."""
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:
         return True, f"iteration {number} is better than {before}"
@@ -229,7 +229,7 @@ def counts(by_name: dict[str, int]) -> str:
 
 
 class Record(stages.Record):
-    """The record of a baseline's searches or of an iteration, with its finished stages."""
+    """The record of a baseline, an iteration or a comparison of orders, with its finished stages."""
 
     STAGES = ("searched", "trained", "evaluated", "guided")  # also "guided_before", on which no other stage depends
     PRODUCTS: ClassVar = {"trained": "digest"}

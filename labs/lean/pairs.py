@@ -52,12 +52,12 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read(path: Path) -> list[Pair]:
     """Read the pairs of a file. Raises UserError."""
-    remedy = "Remove the file, and run the same command again"
+    remedy = "Write it again with the command that wrote it"
     return list(decoded(path, Pair, "the pairs", remedy, is_lines=True))
 
 
 def renamed(pair: Pair, rng: random.Random) -> Pair:
-    """Return a pair with other names for the free variables of its state."""
+    """Return a pair with random names for the variables of its state, if their types are in POOLS."""
     names: dict[str, str] = {}
     taken = set(_NAME.findall(pair.state)) | set(_NAME.findall(pair.tactic))
     variables = {name for found in _VARIABLES.finditer(pair.state) for name in found[1].split()}
@@ -72,8 +72,8 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
 
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
-    """Insert up to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers increase.
-    A tactic stays valid if hypotheses are added. A state without propositions, or with several goals, is unchanged."""
+    """Insert 0 to MOST_IRRELEVANT hypotheses before a pair's own hypotheses, whose numbers increase.
+    The tactic should stay valid. A state without variables of type Prop, or with several goals, is unchanged."""
     found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
     more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))
     if found is None or not more or "\n\n" in pair.state:
@@ -90,7 +90,7 @@ def shifted(pair: Pair, rng: random.Random) -> Pair:
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:
-    """Yield all pairs again and again without end, each round in random order and with other names."""
+    """Yield all pairs again and again without end, each round in random order, by `renamed` and `shifted`."""
     rng = random.Random(seed)
     while True:
         for pair in rng.sample(given, len(given)):

@@ -1,7 +1,7 @@
-"""Propose tactics for a state by a model, each with the summed log probability of its tokens.
+"""Propose tactics for a state with a model, each with the summed log probability of its tokens.
 
 The policy sends CANDIDATES requests for a state, each for one tactic. A request's seed depends only on SEED, the
-theorem, the state's text and the request's number. So a state gets the same tactics in each search.
+theorem, the state's text and the request's number. So equal states of a theorem get equal requests.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Policy:
 
     async def __call__(self, state: State) -> list[Candidate]:
         """Return different tactics, the likeliest first. Raises TooLong if the state exceeds the server's context.
-        Raises Failed if all requests fail, and UserError if the server returns no log probabilities."""
+        Raises Failed if all requests fail otherwise, and UserError if the server returns no log probabilities."""
         completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(completions)
         errors = [each.error for each in completions if each.error]

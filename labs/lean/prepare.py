@@ -5,8 +5,8 @@ folder with its files. The command writes pairs.jsonl (pairs.py), and theorems.j
 It also writes manifest.json with the source, its checksum, and counts of kept and omitted rows by reason.
 
 Pairs come only from the part "train". A pair is omitted if "val" or "test" contains a theorem with the same name, or a
-theorem whose first state equals the pair's state. A tactic of several lines is omitted too, since a search requests one
-line (ENDS). A theorem is kept if Lean elaborates its statement. Many statements fail without their file's namespaces.
+theorem whose first state equals the pair's state. Tactics of several lines are omitted too (ENDS=line). Theorems are
+kept only if Lean elaborates their statements. Many statements fail without their file's namespaces.
 """
 
 import asyncio
@@ -24,8 +24,7 @@ from msgspec import Struct
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import make_folder, read_json, results_dir, sha256, whole
-from labs.lean import guard, pairs, toolchain
-from labs.lean.outcome import write_json
+from labs.lean import guard, outcome, pairs, toolchain
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
 from labs.lean.session import Workers
@@ -90,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             source = {"path": str(path), "sha256": sha256(path), "metadata": metadata}
             manifest = prepared(folder, args.split, new, args.theorems) | {"source": source}
             shutil.rmtree(unpacked, ignore_errors=True)
-            write_json(new / "manifest.json", manifest)
+            outcome.write_json(new / "manifest.json", manifest)
         print(f"{(out / 'manifest.json').read_text(encoding='utf-8')}prepared {out}")
 
 
@@ -107,7 +106,7 @@ def _folder(path: Path, unpacked: Path) -> Path:
         path = unpacked
     found = next(path.rglob(f"{SPLITS[0]}/train.json"), None)
     if found is None:
-        raise UserError(f"{path} contains no {SPLITS[0]}/train.json, so it is not LeanDojo's data. {REMEDY}")
+        raise UserError(f"the source contains no {SPLITS[0]}/train.json, so it is not LeanDojo's data. {REMEDY}")
     return found.parents[1]
 
 
@@ -121,12 +120,13 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
     counts: Counter[str] = Counter()
     pairs.write(out / "pairs.jsonl", _kept(parts["train"], names, states, counts))
     if not counts[KEPT]:
-        raise UserError(f"{folder} contains no usable pair ({dict(counts)}). {REMEDY}")
+        left_out = f"left out: {outcome.counts(counts)}" if counts else "no tactics"
+        raise UserError(f"{split}/train.json contains no usable pair ({left_out}). {REMEDY}")
     wanted_of = {part: {each.full_name for each in parts[part]} for part in THEOREMS}
     wanted_of["train"] -= names
     theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, Counter[str](), "")
     for part, rows in theorems.items():
-        write_json(out / THEOREMS[part], {"theorems": rows})
+        outcome.write_json(out / THEOREMS[part], {"theorems": rows})
     return {
         "schema": 1,
         "split": split,
@@ -201,7 +201,7 @@ def _theorems(
         return kept[:wanted]
 
     kept = {part: rows for part, names in parts.items() if (rows := asyncio.run(elaborated(names)))}
-    remedy = "" if kept else ". This Lean accepted no statement. Set LEAN to a lake project with Mathlib"
+    remedy = "" if kept else ". It accepted none. Set LEAN to a lake project with Mathlib"
     return kept, left, f"statements checked by {lean.name}{remedy}"
 
 

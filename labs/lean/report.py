@@ -47,11 +47,11 @@ SOLVED = (
 )
 DIFFERENCES = (
     "differences: percentage points, paired by theorem, with 95% intervals. p comes from a two-sided sign-flip test. "
-    "Won and lost count theorems that only one of the two proves. Minus first compares with the first policy"
+    "Won, lost: theorems that only one search proves. Minus before (first): the gain over the previous (first) policy"
 )
 TAKEN = (
     "to a proof: median [lower, upper quartile] over proved theorems. Tactics a state: different tactics that the "
-    "model proposed, on average. Searches for training and noise try more tactics in each state and have more nodes"
+    "model proposed, on average. Training and noise searches also try EXPLORE's tactics, with up to TRAIN_NODES nodes"
 )
 TIME = "time: the sum over parallel searches. Tactics read from the journal of an earlier search took no time"
 ENERGY = (
@@ -146,7 +146,7 @@ class Iteration:
     """An iteration with its record. Fields of stages that have not finished are None.
     `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`, `noisy`:
     searches of training theorems. `before`, `first`: the gains of `alone` over the previous and the first policy.
-    `energy`: the gain of `guided` over `alone`. A gain is None if the searches can't be compared."""
+    `energy`: the gain of `guided` over `alone`. A gain is None if searches are missing or differ."""
 
     label: str
     alone: Searches | None
@@ -229,7 +229,7 @@ def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searche
     if not outcomes:
         return None
     if len({each.run for each in outcomes}) > 1:
-        notes.append(f"{label}: the searches differ in their constants or their model")
+        notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
     return Searches(label, folder, outcomes, nodes)
 
 
@@ -239,7 +239,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _compared(before: Searches | None, after: Searches | None, notes: list[str]) -> Paired | None:
-    """Compare two searches by theorem. If their theorems or nodes differ, add a note and return None."""
+    """Compare searches by theorem. If one is missing, return None. If theorems or nodes differ, also add a note."""
     if not before or not after:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Search for proofs by best-first search over states, with given functions to propose, apply, score and accept tactics.
+"""Search for proofs by best-first search. Given functions propose and apply tactics, score states and accept proofs.
 
 A round expands the best states of the frontier. A state's priority is alpha * logprob - (1 - alpha) * energy.
-`logprob` sums the log probabilities of its tactics, and `energy` is low if a proof is near. Both numbers are scaled to
-mean 0 and standard deviation 1 over the frontier. If any state lacks an energy, alpha is 1. If priorities are equal,
-the older state is expanded first. Unless a time limit is reached, the result does not depend on the order of replies.
+`logprob` is the sum or mean (LENGTH_NORMALISED) of its tactics' log probabilities. `energy` should be low near a proof.
+Both are scaled to mean 0 and standard deviation 1 over the frontier. If any state lacks an energy, alpha is 1. If
+priorities are equal, the older state is expanded first. The order of replies matters only if time runs out.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start",
 # Names of counted failures. A refused tactic is counted as "refused: " followed by the reason.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
-TOO_LONG = "state too long"  # it exceeds the model's context
+TOO_LONG = "state too long"  # it exceeds the model's context or session.LONGEST_STATE
 PASSING = ("timed out", "died")  # errors that may not occur again if the tactic is repeated
 AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors that are counted under their own names
 
@@ -35,11 +35,11 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An error from a World's function, with the reason. The search continues without the missing result."""
+    """An error of a World's function, with the reason. It ends a search that lacks the first state or an energy."""
 
 
 class TooLong(Failed):
-    """An error for a state that exceeds the model's context. No run can expand such a state."""
+    """An error for a state that exceeds the model's context. Another run with this model can't expand it either."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class World:
     """The functions that a search calls. All but `refused` may raise Failed.
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
     `propose(state)` returns tactics with log probabilities, always the same for a state. `accept(tactics)` returns the
-    verdict on a whole proof. `energy(states)` returns a number for each state, which is low near a proof.
+    verdict on a whole proof. `energy(states)` returns a number for each state, which should be low near a proof.
     `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused tactic adds no node."""
 
     run: Runs
@@ -60,9 +60,9 @@ class World:
 @dataclass(frozen=True)
 class Node:
     """An applied tactic and its result. Node 0 is the start, without a tactic.
-    `logprob` is the tactic's log probability, and `total` sums it over all tactics from the start. `state` is "" if no
-    `goals` are left, and None after an `error`. `same_as` is the other node that represents this state, or None.
-    Only nodes without `same_as` are expanded. `seconds`: time since the search began."""
+    `total` sums `logprob`, the tactic's log probability, from the start. `state` is "" if no `goals` are left, and None
+    if the tactic failed. `error`: why it failed, or why the proof was not accepted. `same_as`: the other node that
+    represents this state, or None. Only nodes with None are expanded. `seconds`: time since the search began."""
 
     number: int
     parent: int | None
@@ -81,11 +81,11 @@ class Node:
 @dataclass(frozen=True)
 class Found:
     """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
-    `why` explains the reason. EMPTY: all proposed tactics were tried. ERROR: some tactics could not be tried. `path`:
-    nodes from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES. `proposed`
-    maps an expanded node's number to its different allowed tactics, probes first. `unique`: the number of different
-    tactics that the model proposed for each node. `failures`: counts by name. `seconds`: time in "policy", "lean"
-    (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
+    `why` explains the reason. EMPTY: no state was left to expand. ERROR: a failure left the search incomplete.
+    `path`: nodes from the start to the proof's end. `applied`: the number of nodes that count towards MAX_NODES.
+    `proposed` maps an expanded node's number to its different allowed tactics, probes first. `unique`: the number of
+    different tactics that the model proposed for each of these nodes. `failures`: counts by name. `seconds`: time in
+    "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
     reason: str
@@ -120,7 +120,7 @@ def scaled(column: Sequence[float]) -> list[float]:
 
 
 def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alpha: float) -> list[float]:
-    """Return the priority of each state in a frontier. The state with the highest priority is expanded first."""
+    """Return the priority of each state. The highest is expanded first. If any energy is missing, all are ignored."""
     known = [energy for energy in energies if energy is not None]
     if len(known) < len(logprobs):
         return scaled(logprobs)
@@ -134,7 +134,7 @@ def plain(text: str) -> str:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at their first position, with the best log probability. Ignore extra spaces in a line."""
+    """Merge equal tactics at the first place, with the best log probability. One-line tactics may differ in spaces."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -214,7 +214,7 @@ class _Search:
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """Take the best states from the frontier, as many as the nodes `left` allow. Raises _Over if there is none."""
+        """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state or node is left."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -247,7 +247,7 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic that exceeds the time limit adds no node. Raises the errors of `run` and `accept`."""
+        A tactic that exceeds SECONDS adds no node. Raises the errors of `run` and `accept`, except Failed."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
@@ -277,8 +277,8 @@ class _Search:
 
     def _add(self, node: Node, state: State | None = None) -> Node:
         """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
-        The replaced node has the same state and a worse path, and was not expanded. An expanded node stays, since
-        the tree below it depends on its path."""
+        The replaced node has the same state, was not expanded, and is less likely or too deep. An expanded node stays,
+        since the tree below it depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state

@@ -1,4 +1,4 @@
-"""Search many theorems in parallel with one server's policy and one Lean, and write a file for each outcome.
+"""Search many theorems in parallel with one server's policy and one Lean, and write each outcome and tree to files.
 
 A resumed run reads tactics from the journal, and finished searches from their files.
 """
@@ -64,7 +64,7 @@ class Searching:
             return asyncio.run(self._all(theorems))
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """Return a theorem's outcome, or None if its search has not finished or should be repeated (ERROR)."""
+        """Return a theorem's outcome, or None if this run has not finished its search or should repeat it (ERROR)."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 

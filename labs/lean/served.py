@@ -28,12 +28,12 @@ WHY = "it embeds"
 
 
 def is_named() -> bool:
-    """Return whether the user names the model that proposes tactics."""
+    """Return whether BASE_URL, MODEL or ENGINE selects the model that proposes tactics."""
     return bool(environment.base_url() or environment.model() or environment.engine())
 
 
 def first() -> Weights:
-    """Return the policy from which iterations start. Raises UserError for a missing policy and for a remote server."""
+    """Return the policy from which iterations start. Raises UserError if it is missing or on a remote server."""
     if is_named():
         return served.first()
     if not POLICY.is_file():

@@ -25,18 +25,18 @@ from labs.lean.search import TOO_LONG, Failed, Proposes, Scores, World
 from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
-TACTIC_SECONDS = 30.0  # time limit of one tactic
+TACTIC_SECONDS = 30.0  # time limit of one request, for a tactic and the earlier tactics that Lean repeats
 START_SECONDS = 300.0  # time limit of a process's first file: Lean may read Mathlib from the disk
-LONGEST_STATE = 200_000  # characters, more than any model's context holds
+LONGEST_STATE = 200_000  # characters. A longer state is an error
 ERROR = 1  # severity of an error in diagnostics
-FATAL = 2  # progress that a dead worker reports
+FATAL = 2  # kind of progress that the server reports if its worker died
 UNSOLVED = "unsolved goals"
 MOST_REQUESTS = 1000  # requests to one process: Lean frees no memory of earlier requests
 MOST_SECONDS = 30 * 60  # life of one process
 
 
 class _Died(Exception):
-    """An error raised if the process ended or wrote invalid output."""
+    """An error raised if the process or its worker ended, reported an error or wrote invalid output."""
 
 
 class Session:
@@ -54,9 +54,9 @@ class Session:
         self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
         self._lines: list[str] = []
         self._version = self._id = 0
-        self._is_gone = False  # whether the process ended by itself
+        self._is_gone = False  # whether the process or its worker ended
         self._done = 0  # the last file version that Lean finished
-        self._through = asyncio.Event()  # set if Lean finished a version or sent diagnostics
+        self._through = asyncio.Event()  # set if Lean finished a version, sent diagnostics or ended
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
         """Return the state after `tactics`, or the error of the last tactic. All earlier tactics must work."""
@@ -105,7 +105,7 @@ class Session:
             raise
 
     async def _begin(self) -> None:
-        """Start the process with a file that contains only the head. Raises UserError if this fails twice."""
+        """Start the process with only the head in its file. Raises UserError if it fails twice or rejects the head."""
         for _ in range(2):
             try:
                 async with asyncio.timeout(START_SECONDS):
@@ -136,7 +136,7 @@ class Session:
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             why = one_line(wrong[0]["message"], LONGEST_ERROR)
-            remedy = "Build the project (lake exe cache get, lake build), or set LEAN to another Lean"
+            remedy = "Run 'lake exe cache get' and 'lake build', correct LEAN_HEAD's file, or set LEAN to another Lean"
             raise UserError(f"{self.toolchain.name} can't elaborate the head of its files ({why}). {remedy}")
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
@@ -262,7 +262,7 @@ class Session:
 
 
 class Workers:
-    """A pool of `count` sessions of one Lean, started on demand. It checks up to `count` whole proofs at once."""
+    """A pool of `count` sessions of one Lean, started on demand. Up to `count` more processes check whole proofs."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Call Session.run of the idle session whose open file shares the most tactics with this proof."""
+        """Wait for idle sessions, and call `run` of the one whose open file begins with the most equal tactics."""
         path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)
@@ -321,7 +321,7 @@ class Workers:
         finally:
             self._idle.append(session)
             async with self._free:
-                self._free.notify_all()  # if it woke only one waiter, and that one is cancelled, all would wait
+                self._free.notify_all()  # with notify(), a cancelled waiter would leave the others waiting
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:

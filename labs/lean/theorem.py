@@ -12,7 +12,7 @@ SORRY = re.compile(r"declaration uses .sorry.")
 
 @dataclass(frozen=True)
 class Theorem:
-    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". `name`: for records only."""
+    """A theorem. `statement`: binders and type, such as "(p q : Prop) : p → q → p ∧ q". Lean does not see `name`."""
 
     name: str
     statement: str
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a tactic: a state, or an error of one line ("refused: …", "timed out", "died", Lean's message)."""
+    """The result of a tactic: a state, or a one-line `error` such as "refused: …", "timed out" or Lean's message."""
 
     state: State | None
     error: str = ""
@@ -47,6 +47,6 @@ def opening(statement: str) -> str:
 
 
 def proof(statement: str, tactics: Sequence[str]) -> str:
-    """Return the Lean text of a theorem with its proof. It ends with `skip`, an error outside the `by` block."""
+    """Return the Lean text of a theorem and proof. The last line `skip` is an error if a tactic ended the proof."""
     lines = [line for tactic in tactics for line in tactic.strip("\n").rstrip().split("\n")]
     return "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"

@@ -36,13 +36,13 @@ class _File(Struct):
 
 
 def read(path: Path) -> list[Theorem]:
-    """Read the theorems of a file, in order. Raises UserError for repeated names and for refused statements."""
+    """Read the theorems of a file, in order. Raises UserError, also for repeated names and refused statements."""
     theorems: dict[str, Theorem] = {}
     for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
             raise UserError(f"{path}: the name {row.name} is used twice. Rename one theorem, or remove it")
         if why := guard.refused_statement(row.statement):
-            raise UserError(f"{path}: statement {row.name} is refused ({why}). Write binders, a colon and a type")
+            raise UserError(f"{path}: statement {row.name} is refused ({why}). Write only binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
     return list(theorems.values())
 
@@ -50,15 +50,15 @@ def read(path: Path) -> list[Theorem]:
 async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if a statement does not elaborate.
-    Users can't correct a published set, so its wrong statements are omitted with a note, unless all are wrong."""
+    """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
+    So its wrong statements are omitted with a note, unless all are wrong (UserError)."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
         return list(theorems)
     why = f"the statement of {left[0][0].name} does not elaborate: {one_line(left[0][1], 300)}"
     if not is_published:
-        raise UserError(f"{where}: {why}. Correct it")
+        raise UserError(f"{where}: {why}. Correct this statement")
     if len(left) == len(theorems):
         raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
     terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} ({why})")
@@ -94,9 +94,9 @@ def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = Fal
 
 
 def theorem_in(source: str) -> tuple[str, str] | None:
-    """Return a theorem's name and its statement on one line, or None if `source` is not a theorem.
-    The source may begin with attributes and end with a proof. `theorem NAME BINDERS : TYPE := by` has the statement
-    "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, is part of the statement."""
+    """Return a theorem's name and its statement on one line, or None if `source` is not a theorem with a type.
+    The source may begin with attributes and modifiers, and end with a proof. `theorem NAME BINDERS : TYPE := by` has
+    the statement "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, is part of the statement."""
     text = without_comments(source).lstrip()
     while text.startswith("@["):  # attributes
         closed = next((place for place in guard.outside(text) if text[place] == "]"), len(text))

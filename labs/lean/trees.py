@@ -1,7 +1,7 @@
 """Arrange the states of searched theorems, on a proof's path and off it, as training data for the energy.
 
 All searches of a theorem are merged. A state on the path of any proof counts as on the path, with its shortest distance
-to the end. Only the hash of its name decides whether a theorem is held out, in all iterations and with all seeds.
+to the end. Only the hash of a theorem's name decides whether it is held out, in all iterations and with all seeds.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from labs.lean import trajectories
 from labs.lean.embeddings import Stored, Vectors, hash_of, text_of
 from labs.lean.trajectories import POSITIVE
 
-HELD_OUT = 5  # one theorem in five is held out
-NEGATIVES = 7  # states off the path in each training example
-# The shares of siblings of path states, of the theorem's other states, and of states of other theorems.
+HELD_OUT = 5  # about one theorem in five is held out
+NEGATIVES = 7  # most states off the path in a training example
+# The expected shares of siblings of path states, of the theorem's other states, and of states of other theorems.
 SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
 
 Family = tuple[tuple[int, ...], tuple[int, ...]]  # children of a path state: on the path, and off it
@@ -137,8 +137,8 @@ class Batch(NamedTuple):
 
 class Draws:
     """A source of training examples from the trees that are not held out. All path states are equally likely.
-    Each of the seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
-    shares. No state is drawn twice. If the theorem has too few siblings or `others`, the other kind fills the gap, and
+    Each of up to seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
+    shares. No example repeats a state. If the theorem has too few siblings or `others`, the other kind fills the gap,
     then other theorems. If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:

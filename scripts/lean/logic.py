@@ -107,7 +107,7 @@ class Goal(NamedTuple):
 
 
 def proof(formula: Formula) -> list[str] | None:
-    """Return the shortest list of tactics that proves a formula, or None if BUDGET and LONGEST allow none."""
+    """Return a formula's shortest proof by the tactics of `_moves`, or None if BUDGET and LONGEST allow none."""
     left = [BUDGET]
     for most in range(1, LONGEST + 1):
         if (found := _proved([Goal((), formula, 0)], most, left)) is not None:
@@ -178,7 +178,7 @@ def _moves(goal: Goal) -> Iterator[tuple[str, list[Goal]]]:
 
 
 def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
-    """Return the goals that remain if `fact` is applied to `wanted`, or None if it does not conclude `wanted`."""
+    """Return the goals that remain if `fact` is applied to `wanted`, or None if `fact` does not fit or leaves none."""
     premises: list[Formula] = []
     while fact != wanted:
         if fact.kind not in ("imp", "not"):
@@ -189,7 +189,7 @@ def _premises(fact: Formula, wanted: Formula) -> list[Formula] | None:
 
 
 def lemmas(seed: int, by_length: dict[int, int]) -> Iterator[tuple[str, list[str]]]:
-    """Yield statements and proofs: `by_length[k]` of length k. The largest key also counts longer proofs."""
+    """Yield statements and proofs: `by_length[k]` of length k. The largest key includes longer proofs."""
     rng = random.Random(seed)
     wanted = dict(by_length)
     longest = max(wanted)

@@ -30,7 +30,7 @@ from scripts.lean import logic, numbers
 
 # Propositional lemmas by the number of tactics in their proof. 11 means 11 or more.
 BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}
-HELD_OUT = 25  # percent of lemmas
+HELD_OUT = 25  # percent of statements, on average
 FRESH = 2  # propositional lemmas drawn for `test`, as a multiple of BY_LENGTH
 FRESH_CHAINS = 4  # sets of equations (numbers.chains) drawn for `test`
 TAUGHT = 3  # most tactics in a proof that trains the tiny policy
@@ -53,7 +53,7 @@ Lemma = tuple[str, list[str]]
 
 
 async def found(workers: Workers, statement: str) -> Lemma | None:
-    """Return the statement with its shortest proof by numbers.tries, or None if MOST_CALLS calls find none."""
+    """Return the statement with its shortest proof by numbers.tries, or None if none is found in MOST_CALLS calls."""
     first = await workers.run(statement)
     if first.state is None:
         raise UserError(f"{statement}: {first.error}")
@@ -88,7 +88,7 @@ async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
 
 
 async def generated(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
-    """Return all lemmas of a seed. Raises UserError if Lean rejects a proof."""
+    """Return all lemmas of a seed whose proofs are known or found. Raises UserError if Lean rejects a proof."""
     rng = random.Random(seed)
     by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
     lemmas = dict(logic.lemmas(seed, BY_LENGTH))
@@ -155,7 +155,7 @@ def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Generate lemmas, and check each with Lean.")
+    parser = argparse.ArgumentParser(description="Generate lemmas, and check their proofs with Lean.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fresh", type=int, default=2, help="seed of the test lemmas")
     parser.add_argument("--workers", type=int, default=2)

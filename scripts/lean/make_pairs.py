@@ -21,7 +21,7 @@ from labs.lean.control import of_lemma
 from labs.lean.pairs import Pair
 from labs.lean.session import Workers
 
-# Replacements of a variable, by its type. They contain variables x and y.
+# Replacements of a variable, by its type. Random variables replace x and y in them.
 PLACES = {
     "Prop": ("(x ∧ y)", "(x ∨ y)", "(x → y)", "¬x", "(x ↔ y)", "False", "((x ∧ y) → x)", "(x ∨ ¬y)"),
     "Nat": ("(x + y)", "(x * y)", "(x + 2)", "(3 * x)", "0"),
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--lemmas", type=Path, default=DATA / "lean" / "lemmas_train.json")
-    parser.add_argument("--variants", type=int, default=16, help="number of random variants of each lemma")
+    parser.add_argument("--variants", type=int, default=16, help="random variants to try for each lemma")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()

@@ -56,7 +56,7 @@ def orders() -> Iterator[Lemma]:
 
 
 def predicates() -> Iterator[Lemma]:
-    """Yield lemmas about predicates of numbers: instances, witnesses, and steps from n to n + 1."""
+    """Yield lemmas about predicates of numbers: instances, witnesses, steps from n to n + 1, and implications."""
     for number in (0, 1, 2, 3, 5, 8):
         yield f"(P : Nat → Prop) : (∀ x, P x) → P {number}", ["intro h1", f"exact h1 {number}"]
         yield f"(P : Nat → Prop) : P {number} → ∃ x, P x", ["intro h1", f"exact ⟨{number}, h1⟩"]
@@ -94,7 +94,7 @@ def predicates() -> Iterator[Lemma]:
 
 
 def by_induction() -> Iterator[str]:
-    """Yield statements that the tactics of `tries` can prove, most of them by induction."""
+    """Yield statements to prove with the tactics of `tries`. Most proofs need induction."""
     yield from ("(n : Nat) : 0 + n = n", "(n : Nat) : 0 * n = 0", "(n : Nat) : 1 * n = n", "(n : Nat) : n * 1 = n")
     yield from ("(n : Nat) : n * 2 = n + n", "(a b : Nat) : a + b = b + a", "(a b c : Nat) : a + b + c = a + (b + c)")
     yield from ("(a b c : Nat) : a + b + c = a + c + b", "(a b c : Nat) : a + (b + c) = b + (a + c)")
@@ -122,7 +122,7 @@ def by_induction() -> Iterator[str]:
 
 
 def tries(state: str) -> list[str]:
-    """Return promising tactics for a state in Lean's text format."""
+    """Return promising tactics for the first goal of a state in Lean's text format."""
     goal = state.split("\n\n")[0]
     lines = goal.split("\n")
     given = [line.partition(" : ") for line in lines if not line.startswith(("⊢", "case"))]

@@ -4,8 +4,8 @@
     .venv-train/bin/python -m scripts.lean.train_policy results/lean/taught.jsonl --out data/lean/policy.gguf
 
 The policy has the embedded model's network and training loop, but fewer parameters. Its tokenizer has one token for
-each sign of Lean, since llama.cpp returns no probability for a token that is a part of a character. Training repeats
-each pair many times, each time with other names for its variables.
+each of SIGNS, since llama.cpp returns no probability for a token that is a part of a character. Training repeats each
+pair many times, with random names for its variables and often with irrelevant hypotheses.
 """
 
 import argparse
