@@ -188,7 +188,7 @@ class Loop:
         return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect round `number`'s traces, and merge all traces so far. REPEAT=1 repeats round 1's. Raises UserError."""
+        """Collect round `number`'s traces and merge all traces so far. REPEAT=1 repeats round 1's. Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
@@ -244,7 +244,7 @@ class Loop:
                 expected = self._identity(number, weights, tokens)
                 if all(known.get(name) == value for name, value in expected.items()):
                     return weights
-            say(f"round {number}: trained files are missing or changed, or the tokens to train on changed. Training again")
+            say(f"round {number}: the trained files (or the tokens to train on) are missing or changed. Training again")
         # The folder may exist: a run was killed before it recorded the training, or the training must be repeated.
         shutil.rmtree(folder, ignore_errors=True)
         before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)

@@ -1,4 +1,4 @@
-"""Store and merge traces, the solutions that a round trains on. A file has JSON lines with Alpaca's columns and more."""
+"""Store and merge traces, which a round trains on. A file has JSON lines with Alpaca's columns and more columns."""
 
 import json
 from collections.abc import Iterable, Sequence
