@@ -1,5 +1,5 @@
 """Estimate the memory of a training before the training begins. The estimate tends to be too high.
-It was checked against the field peak_memory of train.json."""
+The estimate was checked against the field peak_memory of train.json."""
 
 from core.engines.shape import RUNTIME_BYTES, Shape
 
