@@ -1,4 +1,4 @@
-"""Encode rows as tokens. Needs the package tokenizers, which only the environments for training contain."""
+"""Encode rows as tokens. Needs the package tokenizers, which .venv-train contains and .venv lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

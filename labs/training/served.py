@@ -1,4 +1,4 @@
-"""Serve trained weights until the next training. A server and a training do not fit into one GPU, so a run that trains
+"""Serve trained weights until the next training. A server and a training may not fit into one GPU, so a run that trains
 starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
