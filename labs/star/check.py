@@ -22,7 +22,7 @@ REASONS = {
 
 # "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also end a line at "\r",
 # form feeds, U+2028 and others. Programs could see different lines, so a text with such characters is dropped. So is
-# a text with invisible or misleading characters: escapes, direction marks, zero-width spaces, surrogates.
+# a text with invisible or misleading characters: escapes, direction marks, zero-width spaces, lone surrogates.
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
