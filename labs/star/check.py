@@ -10,10 +10,10 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
     "empty": "the solution contains only white space",
-    "control characters": "the text contains invisible characters, or some that control a terminal or text direction",
-    "no final line": "the last line neither begins with Final: nor (with FEWSHOT=none) contains a complete box",
-    "text after it": "more text follows the line with the answer",
-    "several finals": "the solution states more than one answer, in Final: lines or boxes (complete or not)",
+    "control characters": "the text has invisible characters, unusual line ends, or codes for terminals or direction",
+    "no final line": "no line begins with Final:, and no box is complete (boxes count only with FEWSHOT=none)",
+    "text after it": "more text follows the answer, or its box spans several lines",
+    "several finals": "an answer is stated more than once, even if equal, in Final: lines or boxes (complete or not)",
     "placeholder": "the last line has no answer, or only a placeholder such as <answer>",
     "unreadable": "the answer in the last line is too long, nested too deeply or damaged",
     "too few steps": "fewer than MIN_STEPS lines precede the last line",
@@ -22,14 +22,14 @@ REASONS = {
 
 # "\n" or "\r\n" ends a line here. Some programs (str.splitlines, terminals, JavaScript, TeX) also end a line at "\r",
 # form feeds, U+2028 and others. Programs could see different lines, so a text with such characters is dropped. So is
-# a text with invisible or misleading characters: escapes, direction marks, zero-width spaces, surrogates.
+# a text with invisible or misleading characters: escapes, direction marks, zero-width spaces, lone surrogates.
 _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
 )
 _MARKS = " \t\u00a0$`*_#>-"  # a line of only these characters counts as empty, like a line of \[ or \]
 _DISPLAY = {"", r"\[", r"\]"}
-# Only these characters may follow the box.
+# Only this may follow the content of the last box: its closing brace, white space and closing marks.
 _CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
 
 
@@ -75,6 +75,6 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
 
 
 def _is_last(text: str, start: int, end: int) -> bool:
-    """Return whether the box `text[start:end]` is on one line, and only closing marks follow it."""
+    """Return whether the box with the content `text[start:end]` is on one line, and only _CLOSING follows."""
     closing = _CLOSING.match(text, end)
     return "\n" not in text[start:end] and closing is not None and closing.end() == len(text)

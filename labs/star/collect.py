@@ -1,7 +1,7 @@
 """Define STaR's two scaffolds: one collects traces, the other evaluates. Both write ordinary results files.
 
-The first scaffold samples a problem until a sample is right and has the required form. If all TRIES fail, one more
-prompt contains the right answer (rationalisation). Prompts for evaluation never contain an answer."""
+The first scaffold samples a problem up to TRIES times, until a sample is kept. If none is kept, RATIONALISE=1 samples
+once more, with the reference answer in the prompt. FILTER=0 samples once. Evaluation never shows an answer."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
-# Chat tags of Qwen, Llama, DeepSeek and Gemma, which would end a turn. Other tags are plain text (training/encode.py).
+# Chat tags of Qwen, Llama, DeepSeek and Gemma, such as the end of a turn. A sample that contains one is dropped.
 _TAGS = re.compile(
     r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>|\[/?INST\]"
 )
@@ -33,14 +33,14 @@ class Sample:
     way: Way
     completion: Completion  # cut by `ended`
     dropped: str  # the reason to drop it, or "" if it is kept
-    steps: int  # lines before the answer
+    steps: int  # non-empty lines before the answer
     false: tuple[str, ...]  # its false equations
-    malformed: bool  # True if it is right, but was dropped for its form
+    malformed: bool  # True if it is right, but was dropped for its form (only with FILTER=1)
 
 
 def ended(completion: Completion, config: StarConstants) -> Completion:
-    """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line.
-    A stop sequence can't match the end of that line, and would change the journal's keys."""
+    """Cut a completion after its first complete `Final:` line, if the prompt asked for such a line. Failed and filtered
+    completions are not cut. A stop sequence can't match the line's end, and would change the journal's keys."""
     if config.takes_box or completion.error or completion.filtered:
         return completion
     lines = (line for line in final_lines(completion.text) if not says_nothing(line.value))
@@ -84,7 +84,7 @@ async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: s
     if grade.is_undecided:
         return "undecided"
     if grade.answer is None:
-        return form or "wrong"  # an answer that can't be parsed is an error of form
+        return form or "wrong"  # a missing answer is an error of form, if the guard found one
     return "" if grade.value == 1 else "wrong"
 
 
@@ -152,6 +152,6 @@ class Answering:
 
 
 def output(completion: Completion) -> str:
-    """Return the text to train on: the thinking, if any, in <think> tags, and then the answer."""
+    """Return the text to train on: the thinking, if any, in <think> tags, and then the text after thinking."""
     thinking, text = completion.thinking.strip(), completion.text.strip()
     return f"<think>\n{thinking}\n</think>\n\n{text}" if thinking else text

@@ -15,29 +15,29 @@ class StarConstants(Waiting, Asking):
     """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
-    ROUNDS: int = constant(5, "number of rounds, each of which samples, trains and evaluates", 1, 100, free=True)
+    ROUNDS: int = constant(5, "most rounds of sampling, training and evaluation", 1, 100, free=True)
     DATA: str = constant(
-        "auto", 'training problems: "auto" (the model card\'s set), "openr1", a set\'s name, hub:owner/name, or a file'
+        "auto", 'training problems: a set\'s name, hub:owner/name, a file, or "auto" (the card\'s set, else "openr1")'
     )
     EVAL: str = constant(
-        "auto", 'evaluation problems: like DATA, but "auto" is the model card\'s set, or HELD_OUT problems of DATA'
+        "auto", "held-out problems: a set's name, hub:owner/name, a file, or \"auto\" (the card's set, or part of DATA)"
     )
     HELD_OUT: int = constant(
-        200, "number of problems of DATA to hold out, chosen by a hash of their statements", 1, 100_000
+        200, "number of problems of DATA to hold out if EVAL selects no set, by a hash of the statements", 1, 100_000
     )
-    TRAIN_PROBLEMS: int = constant(300, "number of problems to train on in each round, drawn by SEED", 1, 1_000_000)
+    TRAIN_PROBLEMS: int = constant(300, "number of problems to sample in each round, drawn by SEED", 1, 1_000_000)
     TRIES: int = constant(1, "maximum number of samples for each problem until a sample is kept", 1, 1024)
     VOTES: int = constant(1, "number of samples in each majority vote, in the evaluation with SEEDS", 1, 1024)
-    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding without SEEDS", 0, 5)
+    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding and no use of SEEDS", 0, 5)
     FEWSHOT: str = constant(
         "none", "prompt that asks for a solution, see labs/star/prompts.py", choices=("none", "format", "math")
     )
-    RATIONALISE: int = constant(1, "1: if no sample is kept, draw one more with the answer in its prompt", 0, 1)
-    FILTER: int = constant(1, "0: also keep wrong samples (a control)", 0, 1)
+    RATIONALISE: int = constant(1, "1: if no sample is kept, draw one more, prompted with the reference answer", 0, 1)
+    FILTER: int = constant(1, "0: draw one sample of each problem, and keep it even if it is wrong (a control)", 0, 1)
     SOUND: int = constant(0, "1: drop samples with a false equation", 0, 1)
     REPEAT: int = constant(0, "1: every round trains on the traces of round 1 (a control)", 0, 1)
     START: str = constant(
-        "last", "model to train in each round: the last round's model, or the first model", choices=("last", "base")
+        "last", "model to train: the previous round's model, or the first model", choices=("last", "base")
     )
     MIN_STEPS: int = constant(2, "minimum number of lines before the answer of a solution", 1, 10_000)
     MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)
@@ -46,7 +46,7 @@ class StarConstants(Waiting, Asking):
     LORA_RANK: str = constant("auto", 'rank of LoRA, 0 to train all weights, or "auto" for 16 (0 for a GGUF file)')
     SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
     PATIENCE: int = constant(2, "rounds without a gain after which the run ends, or 0 for off", 0, 100, free=True)
-    LIMIT: int = constant(0, "maximum number of problems in a round and in the evaluation, or 0 for all", 0, 1_000_000)
+    LIMIT: int = constant(0, "most problems in a round and in the evaluation, or 0 for no limit", 0, 1_000_000)
 
     def check(self) -> None:
         for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
@@ -69,11 +69,11 @@ class StarConstants(Waiting, Asking):
 
     @property
     def in_a_round(self) -> int:
-        """The number of problems in a round."""
+        """The maximum number of problems in a round."""
         return min(self.TRAIN_PROBLEMS, self.LIMIT or self.TRAIN_PROBLEMS)
 
     def lora_rank(self, is_gguf: bool) -> int:
-        """Return LORA_RANK as a number (0: train all weights). Raises UserError if it is invalid."""
+        """Return LORA_RANK as a number (0: train all weights). "auto" is 0 for GGUF, else 16. Raises UserError."""
         if self.LORA_RANK == "auto":
             return 0 if is_gguf else 16
         if not re.fullmatch("[0-9]{1,4}", self.LORA_RANK):

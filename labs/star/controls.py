@@ -1,7 +1,7 @@
-"""Run STaR and its controls under several seeds, and compare them in one table. A control changes one constant.
+"""Run STaR and its controls under several seeds, and compare them in one table. A control is STaR with other constants.
 
-The controls show how much of the gain comes from the method. So, in each round, every arm trains on as many tokens as
-the first arm with the same seed. Requests that several arms share are sent once."""
+The controls show how much of the gain comes from the method. So, in each round, every arm trains on about as many
+tokens as the first arm with the same seed. Requests that several arms share are sent once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +31,14 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """The `arms` to run under each of `seeds` (added to SEED). The first arm is STaR, the others are controls."""
+    """The `arms` to run under each of `seeds` (added to SEED). The first arm limits the tokens and rounds of others."""
 
     arms: Sequence[Arm]
     seeds: Sequence[int]
     constants: type[StarConstants] = StarConstants
 
     def work(self, config: StarConstants, card: Card) -> Work:
-        """Estimate the work of all arms under all seeds. Raises UserError if the arms are invalid."""
+        """Estimate the work of all arms under all seeds. Raises UserError as `configs` and experiment.work do."""
         each = [work(of, card) for _, of in self.configs(config)]
         requests = tuple(
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
@@ -50,14 +50,14 @@ class Controls:
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
         """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
         if len({each.name for each in self.arms}) < len(self.arms):
-            raise UserError("two arms have the same name. Give each its own name: arm('no_filter', FILTER=0)")
+            raise UserError(f"two arms have the same name. Rename one of {', '.join(each.name for each in self.arms)}")
         return [(each, replace(config, **each.changes)) for each in self.arms]
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms under all seeds, as a command. Ends the process as core.session.run.run does."""
     listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
-    text = f"Arms: {listed}. Seeds: {', '.join(map(str, controls.seeds))}. To change them, edit the experiment's file."
+    text = f"Arms: {listed}. Seeds: SEED + {', '.join(map(str, controls.seeds))}. The experiment's file sets both."
     with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(text)) as (name, config, stop):
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)

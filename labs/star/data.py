@@ -1,7 +1,7 @@
 """Choose the problems to train on and the problems to evaluate on. No statement is in both sets.
 
-The choice of the held-out problems depends only on their statements (labs/star/statements.py). So every seed, run and
-order of rows holds out the same problems. A larger HELD_OUT adds problems and keeps the earlier choice."""
+If EVAL selects no set, usable problems of DATA are held out, in the order of the hashes of their statements. So every
+seed, run and order of rows holds out the same problems. A larger HELD_OUT keeps them and adds problems."""
 
 import hashlib
 import os
@@ -30,8 +30,8 @@ from labs.star.statements import hash_of, near
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
-# The columns to read: the names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such
-# as long solutions by models, are never loaded into memory.
+# The columns to read: names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such as
+# long solutions by models, are dropped. Of a parquet file, they are not even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"uuid", "question_type", "problem_type", "source"}
@@ -46,7 +46,7 @@ class Split:
     train: tuple[Problem, ...]  # sorted by the hash of their statements
     held_out: ProblemSet
     left_out: dict[str, int]  # the number of skipped rows of DATA, by reason
-    sha256: str  # a digest of both sets
+    sha256: str  # a digest of both sets, before LIMIT
     origin: ProblemSet  # the set DATA, without its problems
     near: tuple[str, ...]  # the ids of training problems that share GRAM words in a row with a held-out problem
 
@@ -63,11 +63,11 @@ class _Found:
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """Choose the problems to train on and to evaluate on. `own` is (star_set, star_eval_set) of the model's card. These
-    are the values of "auto" for DATA (or else openr1) and EVAL. If EVAL gets no set, HELD_OUT problems are held out.
+    """Choose the problems to train on and to evaluate on. `own` is (star_set, star_eval_set) of the model's card.
 
-    A problem is held out only if its answer can be parsed. Parsing may block, as answers.judge does. Raises UserError
-    if a set can't be read, if DATA has too few rows, or if rows of DATA repeat problems of EVAL."""
+    "auto" is star_set for DATA, or else openr1. For EVAL it is star_eval_set if DATA is star_set. If EVAL selects no
+    set, HELD_OUT problems of DATA whose answer can be parsed are held out. Parsing may block, as answers.judge does.
+    Raises UserError if a set can't be read, EVAL asks for proofs, or DATA has too few problems or repeats EVAL's."""
     name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
@@ -80,7 +80,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
         count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
         raise UserError(
             f"{count:,} rows of DATA={origin.name} repeat problems of EVAL={measured.name} (the first is {where}). "
-            "Remove them from DATA, or set another EVAL (EVAL=auto holds out problems of DATA)"
+            "Remove these rows from DATA, or set another EVAL (for your own DATA, EVAL=auto holds out some problems)"
         )
     problems = {hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ}
     times = Counter(problem.id for problem in problems.values())
@@ -91,9 +91,9 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     if len(problems) < takes:
         reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
         raise UserError(
-            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but HELD_OUT "
-            f"and one round need {takes:,}. A usable row has a problem and an answer that can be graded. Lower "
-            "HELD_OUT or TRAIN_PROBLEMS, or add rows"
+            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but one round "
+            f"{'needs' if measured else 'and HELD_OUT need'} {takes:,}. A usable problem has an answer that can be "
+            f"graded. Lower TRAIN_PROBLEMS{'' if measured else ' or HELD_OUT'}, or add rows"
         )
     readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
     held_out = {hash_: problems[hash_] for hash_ in islice(readable, 0 if measured else config.HELD_OUT)}
@@ -107,14 +107,14 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
-    """Draw TRAIN_PROBLEMS problems for round `number` (from 1) by SEED, or LIMIT problems if LIMIT is lower.
+    """Draw up to TRAIN_PROBLEMS problems for round `number` (from 1) by SEED, or up to LIMIT if LIMIT is set and lower.
     No problem repeats in a round. Problems whose answer can't be parsed are skipped. Parsing may block, as
     answers.judge does. Raises UserError if no answer can be parsed."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
     problems = tuple(islice(readable, config.in_a_round))
     if not problems:
-        raise UserError(f"DATA={split.origin.name} has no problem to train on, because no answer can be parsed")
+        raise UserError(f"DATA={split.origin.name} has no problem left whose answer can be parsed. Set another DATA")
     return replace(split.origin, name=f"{split.origin.name}:round_{number}", problems=problems)
 
 
@@ -197,5 +197,5 @@ def _problem_of(row: Any) -> Problem | str:
 
 
 def _text(cell: Any) -> str:
-    """Return a cell as text. Return "" for a list or an object, because it may be nested too deeply to print."""
+    """Return a cell as text. Return "" for a list or an object, which may be nested too deeply, and for other types."""
     return "" if isinstance(cell, (list, Mapping)) else text_of(cell)

@@ -31,7 +31,7 @@ from labs.training import process, served
 from labs.training.served import Weights
 
 TAKEN = "Use DATA=… for training and EVAL=… for evaluation"  # the remedy if PROBLEMS is set
-HINT = 50  # tokens (estimate) that the required form and the answer add to a prompt
+HINT = 50  # tokens (estimate) that the required form and the reference answer add to a prompt
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label), which share DATA and EVAL. Before any request, raises
+    """Open the session of `runs` (constants by label). The first run's constants choose the problems of all. Raises
     UserError for bad weights or problems, a used port, too little memory or disk, or a missing training package."""
     config = next(iter(runs.values()))
     start = served.first()
@@ -109,8 +109,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
         ("evaluation", f"{split.held_out.name}, n={len(split.held_out.problems)}"),
     ]
     if split.near:
-        near = f"{len(split.near):,} training problems, such as {', '.join(split.near[:3])}, have {GRAM} words in a row"
-        rows.append(("note", f"{near} of a held-out problem. They are kept (docs/star.md)"))
+        near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
+        rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))
     with session.open(name, config, stop, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, split, opened)
@@ -125,7 +125,7 @@ def untrained(own: Path, rounds: int) -> int:
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Estimate the work of one run that uses all its ROUNDS and TRIES. Raises UserError if the run is impossible."""
+    """Estimate a run that uses all its ROUNDS and TRIES. Raises UserError for a remote model or an unreadable EVAL."""
     served.check_is_here()
     held_out, name = _held_out(config, card)
     each = config.in_a_round
@@ -141,14 +141,14 @@ def work(config: StarConstants, card: Card) -> Work:
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
     about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"
-    # A round trains EPOCHS times on one trace for each problem of all rounds so far.
+    # At most: a round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
     starts = ("servers", f"{config.ROUNDS + 1} server starts, whose time is not estimated")
     return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return the number of problems to evaluate on in each round, and the set's name. Fetches nothing."""
+    """Return the number of problems to evaluate on, and the set's name. Loads the set unless its size is known."""
     name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
     if not name:
         return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"

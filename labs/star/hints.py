@@ -1,8 +1,8 @@
-"""Check rationalised traces, which were sampled with the right answer in the prompt.
+"""Check rationalised traces, which were sampled with the reference answer in the prompt.
 
 Such a trace must read as if the model had found the answer itself. A model can mention the hint in countless words, so
-no words are searched. The check is whether the trace states the answer before a step computes it, or states another
-answer. See docs/star.md for what this check finds and misses."""
+no such words are searched. The check is whether the trace states the answer before a step computes it, or states
+another answer. docs/star.md reports how much this check finds and misses."""
 
 import re
 
@@ -11,7 +11,7 @@ from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # maximum number of answers to compare. A trace with more answers counts as stating another answer
+MAX_STATED = 20  # most different answers to compare. A trace with more answers counts as stating another answer
 
 # The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or "6*7: ",
 # but not "the answer = " or "Step 1: ".
@@ -24,9 +24,9 @@ _REACH = 60  # characters to search before the answer
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Return whether a well-formed `text` states `answer` before a step computes it (after "=" or a word such as
-    "gives"). The last line, which must state the answer, is not searched. Return False if the `statement` contains the
-    answer, because a step may then begin with it. The time is linear in the length of `text`."""
+    """Return whether the first place with `answer` in a well-formed `text` is no result of a step (see _STEP). The last
+    line, which must state the answer, is not searched. Return False for an empty `answer`, or if the `statement`
+    contains it, because a step may then begin with it. The time is linear in the length of `text`."""
     value = normalised(answer)
     if not value:
         return False
@@ -41,8 +41,8 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 def states_another(text: str, problem: Problem) -> bool:
     """Return whether a box or a `Final:` line in `text` (thinking and reply) differs from the problem's answer.
-    Equal values in other spellings do not differ. A value that can't be compared in time counts as different. Return
-    False if the problem has no answer. For "math" answers, this may block, as core.grading.answers.judge does."""
+    Equal values in other spellings do not differ. Unreadable values, more than MAX_STATED values, and values that can't
+    be compared in time count as different. Return False if the problem has no answer. May block, as judge does."""
     if problem.answer is None:
         return False
     kind, found = problem.answer_type, dict.fromkeys(stated(text, problem.answer_type))

@@ -1,7 +1,7 @@
-"""Run the rounds of STaR: serve the newest weights, evaluate them, collect traces, stop the server, merge and train.
+"""Run the rounds of STaR: serve the newest weights, evaluate them, collect and merge traces, stop the server and train.
 
-With equal constants, samples depend only on weights, problems and SEED, and a training only on weights, traces and
-SEED. So a killed run resumes in the stage in which it was killed. The journal has the replies of that stage so far."""
+A stage uses only the constants, the problems and the recorded results of earlier stages. So a killed run resumes in the
+stage in which it was killed. The journal has the replies of that stage so far."""
 
 import shutil
 from collections import Counter
@@ -40,14 +40,14 @@ from labs.training.outcome import Options
 from labs.training.served import Weights, served
 from labs.training.starts import ADAPTER
 
-COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and the merged traces of all rounds
+COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and all traces so far, merged
 TIMED_OUT = ("no answer within", "silent for")  # how the errors of requests that took too long begin
 
 
 @dataclass
 class Loop:
     """A run of STaR that begins with the weights `start`, uses the problems of `split` and writes `record`.
-    If set, `tokens` replaces EPOCHS. It has the number of tokens to train on in each round, from round 1."""
+    `tokens` has the number of tokens to train on in each round, from round 1. If it is set, EPOCHS is ignored."""
 
     session: Session[StarConstants]
     split: Split
@@ -60,7 +60,7 @@ class Loop:
         return self.session.config
 
     def run(self) -> Record:
-        """Run all rounds, or resume them. Raises UserError. A stop signal ends the process."""
+        """Run or resume the rounds until ROUNDS or PATIENCE ends them. Raises UserError. Signals end the process."""
         for number in range(self.config.ROUNDS + 1):
             weights = self._trained(number) if number else self.start
             with ExitStack() as running:
@@ -188,7 +188,7 @@ class Loop:
         return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect the traces of round `number`, and merge them with the traces of earlier rounds."""
+        """Collect round `number`'s traces and merge all traces so far. REPEAT=1 repeats round 1's. Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
@@ -215,7 +215,7 @@ class Loop:
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
                 f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
-                f"{malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
+                f"{malformed[:1].upper() + malformed[1:] or 'Raise TRIES, or set DATA to easier problems'}"
             )
         if malformed:
             say(f"round {number}: {malformed}")
@@ -244,8 +244,8 @@ class Loop:
                 expected = self._identity(number, weights, tokens)
                 if all(known.get(name) == value for name, value in expected.items()):
                     return weights
-            say(f"round {number}: the trained weights are missing or changed. Training again")
-        # The folder exists if a run was killed before it recorded the training, or if the traces have changed.
+            say(f"round {number}: the trained files (or the tokens to train on) are missing or changed. Training again")
+        # The folder may exist: a run was killed before it recorded the training, or the training must be repeated.
         shutil.rmtree(folder, ignore_errors=True)
         before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)
         if number > 1 and self.config.START == "last":
@@ -309,6 +309,6 @@ def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the completion tokens and the seconds of a results file. Tokens are None if the server counts none."""
+    """Return the completion tokens and the seconds of a results file. Tokens are None if a count is unknown."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}

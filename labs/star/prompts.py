@@ -1,8 +1,8 @@
 """Build the prompts that ask for a solution, with or without a hint. The wording is not from the STaR paper.
 
 FEWSHOT=none is the project's usual prompt, which asks for a box. FEWSHOT=format asks for short steps and a `Final:`
-line. FEWSHOT=math adds worked examples to this prompt, but only for collecting. Training uses the prompt of `asked`,
-which never contains examples or a hint."""
+line. FEWSHOT=math adds worked examples to this prompt, but only for collecting. Training and evaluation use the prompt
+of `asked`, which never contains examples or a hint."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ FORMAT = """{problem}
 Write the solution in {least} to {most} short steps, one line each, with the calculation in it. End with one more \
 line, "Final:" and the answer alone."""
 
-# The prompt of rationalisation, the only one with the answer. With FEWSHOT=format or math, the required form follows
-# the hint, so that the model reads the form last. With FEWSHOT=none the hint comes last, as in our measurements.
+# The prompt of rationalisation, the only one with the reference answer. With FEWSHOT=format or math, the required form
+# follows the hint, so that the model reads the form last. With FEWSHOT=none the hint is last, as in our measurements.
 HINT = """{asked}
 
 For your own check: the right answer is {answer}. Find the steps that lead to it from the problem alone, and write \
@@ -51,7 +51,7 @@ def asked(problem: Problem, config: StarConstants) -> list[Message]:
 
 
 def collecting(problem: Problem, config: StarConstants, hint: str | None = None) -> list[Message]:
-    """Return the messages for collecting. FEWSHOT=math adds worked examples. `hint` is the answer to show, or None."""
+    """Return the messages for collecting. FEWSHOT=math adds worked examples. `hint`: the reference answer, or None."""
     shown: list[Message] = []
     for statement, solution in EXAMPLES if config.FEWSHOT == "math" else ():
         shown += [*asked(Problem("", statement, None), config), {"role": "assistant", "content": solution}]

@@ -1,4 +1,4 @@
-"""Read and write the record of a STaR run. It is a file with the run's constants and the stages of each round.
+"""Read and write the record of a STaR run: a file with the run's constants and the stages of each round.
 A stage is recorded after all its files are written. Paths are relative to the experiment's folder."""
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from core.results.stages import NAME
 from core.results.write import now
 
 SCHEMA = 1
-# How a sample was drawn. Only the prompt of "rationalised" contains the answer.
+# How a sample was drawn. Only the prompt of "rationalised" contains the reference answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
 FIX = "Move its folder away and run the command again. The journal still has the replies"
@@ -49,13 +49,13 @@ def read(path: Path) -> Record:
     found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
     label = fitted(found, _File, wrong, FIX).label
     if path.parent.name.partition(".")[0] != label:
-        raise UserError(f"{wrong}, because its label is {label!r}. {FIX}")
+        raise UserError(f"{wrong}, because its label is {label!r} in the folder {path.parent.name!r}. {FIX}")
     rounds = found.pop("rounds")
     return Record(path.parent, found, rounds)
 
 
 def paths(folder: Path) -> list[Path]:
-    """List the records of all runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
+    """List the records of all STaR runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
     if folder.name == "lean":
         return []  # proof searches have another kind of record (labs/lean/record.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
@@ -73,7 +73,7 @@ def results(record: Record) -> list[Path]:
     return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]
 
 
-# The model of a record. A record is untrusted, so the model has every field that is shown, used as a path or resumed.
+# The schema of a record. A record is untrusted, so the schema has every field that is shown, used as a path or resumed.
 
 
 class _Rate(Struct):

@@ -39,7 +39,7 @@ def results(folder: Path) -> list[Path]:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print Markdown tables if `--markdown` is set and all arguments are STaR runs. Return True if it did."""
+    """Print Markdown tables for `--markdown`, if all arguments name folders of STaR runs. Return True if printed."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
     folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]
@@ -60,7 +60,7 @@ def tables(runs: Sequence[Record]) -> list[Table]:
 
 def show(folder: Path) -> str:
     """Write table.txt and rounds.png into `folder`, and return the text for the terminal.
-    If the terminal's width is known and there are several runs, the text contains only the summary table."""
+    If the terminal's width is known and there are several runs, the text has only the summary table and the notes."""
     runs, width = _evaluated(folder), columns()
     shown, notes, path = tables(runs), _notes(runs, folder), folder / "table.txt"
     every = [table.text() for table in shown]
@@ -132,8 +132,8 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any] | None:
     """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
-    Only mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the numbers of
-    each run's results on the page."""
+    Of the accuracies only the mean is compared, because the vote over one sample equals it. The field `groups` has the
+    numbers of each run's results on the page."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
     names, metric = labels_of(runs), compare.METRICS[0]
@@ -225,7 +225,7 @@ def _samples(each: Round) -> dict[str, str]:
     return {"samples": name} if (name := each.get("collected", {}).get("results")) else {}
 
 
-# For each reason to drop a right solution (labs/star/check.py): the constant that would keep the solution.
+# For some reasons to drop a right solution (labs/star/check.py): a change of constants that may keep such solutions.
 KEEPS = {
     "too few steps": "lower MIN_STEPS",
     "too many steps": "raise MAX_STEPS",
@@ -235,7 +235,7 @@ KEEPS = {
 
 
 def malformed(collected: dict[str, Any]) -> str:
-    """Count the right samples that a round dropped for their form, and name the remedy. Return "" if there are none."""
+    """Count the right samples that a round dropped for their form, with known remedies. Return "" if there are none."""
     words = []
     for why, count in collected.get("malformed", {}).items():
         words.append(f"{count} {one_line(why, 60)}" + (f" ({KEEPS[why]})" if why in KEEPS else ""))
@@ -301,7 +301,7 @@ def _seconds(run: Record) -> str:
 
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
-    """Draw each run's accuracy at temperature 0 over the rounds. For a single run, also draw its sampled accuracy."""
+    """Draw each run's accuracy at temperature 0 over the rounds, and a single run's sampled accuracy, if any."""
     lines = [(run.label, [(each["round"], each["evaluated"]["accuracy"]) for each in done(run)]) for run in runs]
     if len(runs) == 1 and _has_samples(runs[0]):
         rates = [(each["round"], each["evaluated"]["sampled_accuracy"]) for each in done(runs[0])]
@@ -348,7 +348,7 @@ def _has_samples(run: Record, votes: int = 1) -> bool:
 
 
 def _cell(stage: str, head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    """Return a column about one stage. A cell is empty if the round lacks the stage or repeats round 1's traces."""
+    """Return a column about one stage. A cell is NONE if the round lacks the stage, or only repeats it (REPEAT=1)."""
 
     def cell(each: Round) -> str:
         outcome = each.get(stage)
@@ -361,7 +361,7 @@ _evaluation, _collection, _training = (partial(_cell, stage) for stage in ("eval
 
 
 def _way(way: str) -> Metric:
-    meaning = "samples kept from the first try, a retry, or rationalisation (with the answer in the prompt)"
+    meaning = "samples kept from the first try, a retry, or rationalisation (with the reference answer in the prompt)"
     return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
 
 
@@ -379,14 +379,14 @@ REPLIES = (
         "vote", "majority of VOTES samples", lambda of: _rate(of["vote"]), when=partial(_has_samples, votes=2), rank=2
     ),
     _evaluation(
-        "format", "% of replies in the form that is trained on", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
+        "format", "% of replies at t=0 in the form to train on", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
     _evaluation(
         "steps", "lines before the answer", lambda of: NONE if of["steps"] is None else f"{of['steps']:.1f}", rank=4
     ),
-    _evaluation("truncated", "replies cut off at MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
+    _evaluation("truncated", "replies at t=0 cut off at MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
     _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
-    _evaluation("timed out", "requests that exceeded TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
+    _evaluation("timed out", "requests at t=0 over TIMEOUT or STALL_SECONDS", lambda of: str(of["timed_out"]), rank=2),
     _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
     _evaluation("s", "", lambda of: f"{of['seconds']:,.0f}", rank=6),
 )
@@ -402,13 +402,13 @@ COLLECTIONS = (
     Metric("rows", "traces to train on, one for each problem", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    _training("loss", "mean over the first tenth of the steps, and over the last tenth", LOSSES.format_map, rank=4),
+    _training("loss", "mean over the first tenth of the updates, and over the last tenth", LOSSES.format_map, rank=4),
 )
 ABOUT = "accuracies in % of the held-out problems, with 95% confidence intervals"
 LEGEND = (
     f"{ABOUT}{BETWEEN}{legend(ACCURACIES)}",
     legend(REPLIES),
     legend(COLLECTIONS),
-    "the best round was chosen on the held-out problems, so its accuracy is slightly too high. This does not apply to "
-    "the last round",
+    "the best round was chosen on the held-out problems, so its accuracy may be slightly too high. This does not apply "
+    "to the last round",
 )

@@ -1,5 +1,5 @@
 """Find false equations in a trace, such as `7*46=282`: two whole numbers or decimals, an operator and a result.
-Equations that may be part of a longer calculation, or may be false on purpose, are skipped."""
+Skips equations in longer calculations, lines with words such as "if" or "not", and texts with congruences or bases."""
 
 import re
 from fractions import Fraction
@@ -17,7 +17,7 @@ _MEANT = re.compile(r"\b(?:if|suppos|assum|whether|wrong|incorrect|contradict|no
 
 
 def false_equations(text: str) -> list[str]:
-    """List the false equations in `text`, in order. Correctly rounded results count as true."""
+    """List the false equations in `text`, in order. Results that are rounded up or down count as true."""
     if _MODULAR.search(text):
         return []
     lines = [_BULLET.sub("", line, count=1) for line in text.split("\n") if not _MEANT.search(line)]

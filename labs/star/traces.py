@@ -1,4 +1,4 @@
-"""Store and merge traces, the solutions that a round trains on. A file has JSON lines with Alpaca's columns."""
+"""Store and merge traces, which a round trains on. A file has JSON lines with Alpaca's columns and more columns."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ class Trace(Struct, frozen=True):
     round: Positive  # from 1
     way: Way
     key: Filled  # of the completion in the journal
-    instruction: Filled  # the prompt
+    instruction: Filled  # the prompt, without a hint or examples
     output: Filled  # the text to learn
 
 
@@ -39,7 +39,7 @@ def _worth(trace: Trace) -> tuple[Any, ...]:
 
 
 def write(path: Path, traces: Iterable[Trace]) -> None:
-    """Write the traces to `path`, one on each line, or nothing on an error. Surrogates become �. Raises UserError."""
+    """Write traces to `path`, one on each line, or nothing on an error. Lone surrogates become �. Raises UserError."""
     write_atomically(path, (_line(trace) for trace in traces))
 
 

@@ -1,4 +1,4 @@
-"""Describe dense Llama, Qwen2 and Qwen3 models: tensors in GGUF and in Hugging Face's layout, and tokenizer rules."""
+"""Describe dense Llama, Qwen2 and Qwen3 models: tensors in GGUF and in Hugging Face's layout, and pre-tokenizers."""
 
 import json
 import struct
@@ -15,11 +15,11 @@ from core.base.files import read_json
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 
-# Qwen2's rule to split text before BPE. Each digit is a separate token.
+# The pattern of Qwen2's pre-tokenizer, which splits text before BPE. Each digit is a separate token.
 QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# Rules to split text before byte-level BPE. The keys are llama.cpp's names, the values are parts of tokenizer.json.
+# Pre-tokenizers for byte-level BPE. The keys are llama.cpp's names, the values are parts of tokenizer.json.
 _LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
 SPLITS: dict[str, list[dict[str, Any]]] = {
     "qwen2": [
@@ -51,7 +51,7 @@ UNUSED = ".rotary_emb.inv_freq"  # the end of tensor names in old Llamas. These 
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read the JSON file `path` of a model. Raises UserError if the file is missing or contains no object."""
+    """Read the JSON file `path` of a model. Raises UserError if the file is missing, invalid or contains no object."""
     value = read_json(path, "the model's file", "Choose the folder of a complete Hugging Face model")
     if not isinstance(value, dict):
         raise UserError(f"{path} does not contain a JSON object. Fetch it again")
@@ -59,7 +59,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def open_gguf(path: Path) -> gguf.GGUFReader:
-    """Open the GGUF file `path`. Raises UserError if the file is damaged, or has an unsupported architecture."""
+    """Open the GGUF file `path`. Raises UserError if it is missing or damaged, or its architecture is unsupported."""
     Gguf.read(path)
     try:
         return gguf.GGUFReader(path)
@@ -77,13 +77,14 @@ def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Map
 
 
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """Return the architecture that `config` names. Raises UserError with `folder` and `remedy` if it is unsupported."""
+    """Return the architecture of `config`. Raises UserError, with `remedy`, if it or an option is unsupported."""
     named = config.get("architectures")
     name = named[0] if isinstance(named, list) and len(named) == 1 else None
     found = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if found is None or config.get("model_type", found.name) != found.name:
         raise UserError(
-            f"{folder / 'config.json'} has the architecture {named}, not {' or '.join(ARCHITECTURES)}. {remedy}"
+            f"{folder / 'config.json'} has the architectures {named} and model_type {config.get('model_type')!r}. "
+            f"Supported are {', '.join(f'{each} ({its.name})' for each, its in ARCHITECTURES.items())}. {remedy}"
         )
     refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
     if asked := [name for name in refused if config.get(name)]:
@@ -118,7 +119,7 @@ def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str,
 
 
 def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
-    """Map the `names` of tensors in Hugging Face's layout to the names in GGUF."""
+    """Map the `names` of tensors in Hugging Face's layout to the names in GGUF. Unknown names are left out."""
     table = gguf.get_tensor_name_map(architecture.table, layers)
     found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
     return {name: its for name, its in found.items() if its}
@@ -128,7 +129,6 @@ def reordered(
     name: str, values: np.ndarray[Any, Any], shape: Shape, architecture: Architecture, to_gguf: bool
 ) -> np.ndarray[Any, Any]:
     """Put the rows of a Llama's queries and keys into llama.cpp's order, or back. Other tensors stay unchanged.
-
     Rotary positions rotate pairs of rows. In Hugging Face's layout a head's rows i and i + head_dim/2 are a pair. In
     GGUF a pair is two neighbouring rows."""
     if not architecture.is_paired or not name.endswith(("q_proj.weight", "k_proj.weight")):
@@ -139,7 +139,7 @@ def reordered(
 
 
 def split_of(tokenizer: dict[str, Any]) -> str | None:
-    """Return the key in SPLITS of a tokenizer.json's splitting rule, or None if SPLITS lacks the rule."""
+    """Return the key in SPLITS of a tokenizer.json's pre-tokenizer, or None if SPLITS lacks the pre-tokenizer."""
     found = tokenizer.get("pre_tokenizer")
     parts = found.get("pretokenizers") if isinstance(found, dict) else None
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):

@@ -50,7 +50,7 @@ class Chat:
 
     def texts(self, row: Row) -> tuple[str, str]:
         """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
-        prompt ends with <think>. If the reply then has no thinking, the prompt also closes it."""
+        prompt ends with <think>. If the reply has no thinking, the prompt is rendered without it, or closes it."""
         prompt, reply = self._prompt(row), row.reply.removeprefix(f"{THINK}\n")
         is_opened = _is_open(prompt)
         if row.reply.startswith(THINK) or END_THINK in row.reply:
@@ -62,12 +62,12 @@ class Chat:
     def _prompt(self, row: Row, **settings: Any) -> str:
         text = self.rendered([{"role": "user", "content": row.prompt}], **settings)
         if text is None:  # unexpected, because `of` rendered another message
-            raise UserError(f"the chat template can't render {row.prompt!r:.80}")
+            raise UserError(f"the chat template can't render the prompt {row.prompt!r:.80}. Remove this row")
         return text
 
 
 def _control(folder: Path, name: str) -> str:
-    """Return the control token `name` of tokenizer_config.json, or "". Its value is a string or an object."""
+    """Return the control token `name` of tokenizer_config.json (a string or an object), or "" if there is none."""
     named = read_object(folder / "tokenizer_config.json").get(name)
     text = named.get("content") if isinstance(named, dict) else named
     return text if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""Encode rows as tokens. Needs the package tokenizers, which only the environments for training contain."""
+"""Encode rows as tokens. Needs the package tokenizers, which .venv-train contains and .venv lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Encoded:
 
 def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
     """Encode `rows`. Return the encoded rows of at most `longest` tokens, and the number of longer rows. No row is cut.
-    Control tokens in a reply are encoded as plain text. Raises UserError if all rows are too long."""
+    Control tokens in a reply become plain text. Raises UserError if all rows are too long, or chat.end is no token."""
     end = tokenizer.token_to_id(chat.end)
     if end is None:
         raise UserError(f"{chat.end!r:.40} ends a turn, but tokenizer.json lacks this token. Fetch the model again")
@@ -37,5 +37,5 @@ def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int)
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))
-        raise UserError(f"every row has over {longest:,} tokens (the shortest has {shortest:,}). Use shorter rows")
+        raise UserError(f"every row has over {longest:,} tokens (the shortest row has {shortest:,}). Use shorter rows")
     return kept, len(texts) - len(kept)

@@ -38,7 +38,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
     options = Options(**vars(parser.parse_args(argv)))
     for name, value in (("epochs", options.epochs), ("rate", options.rate), ("tokens", options.tokens)):
         if value is not None and not 0 < value < math.inf:
-            raise UserError(f"--{name} is {value}, but must be above 0")
+            raise UserError(f"--{name} is {value}, but must be a finite number above 0")
     return options
 
 

@@ -110,7 +110,7 @@ def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
 
 def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
     """Return the weighted mean cross-entropy of the trained tokens. The target of a drawn digit is the distribution
-    from which it was drawn, because a single draw is a noisy target. `digits` has the tokens of 0 to 9."""
+    from which it was drawn, because one draw is noisy. `digits`: the tokens of 0 to 9, or None without drawn digits."""
     with torch.autocast(batch.tokens.device.type, torch.bfloat16):
         logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
     scores = logits.float().log_softmax(-1)
@@ -176,7 +176,7 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progres
 
 
 def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:
-    """Yield the batches of each pass in random order. No batch contains a row twice."""
+    """Yield the batches of each pass, in random order within POOL rows. No batch contains a row twice."""
     rng = random.Random(seed)
     for order in orders:
         for begin in range(0, len(order), POOL):

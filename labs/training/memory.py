@@ -1,5 +1,5 @@
 """Estimate the memory of a training before the training begins. The estimate tends to be too high.
-It was checked against the field peak_memory of train.json."""
+The estimate was checked against the field peak_memory of train.json."""
 
 from core.engines.shape import RUNTIME_BYTES, Shape
 
@@ -23,7 +23,7 @@ def needed(shape: Shape, rank: int, tokens: int, device: str) -> int:
 
     `device` is "cuda" or "cpu". A GPU stores bf16 weights, and trained weights also in float32. A CPU stores float32.
     Each layer stores its input, and computes the rest again in the backward pass. docs/benchmarks.md has measurements.
-    A CPU does not reuse all freed memory. In our measurements it held 0.3 to 0.45 of the elements of all layers."""
+    A CPU keeps freed memory: we measured 0.3 to 0.45 of all layers' elements. The estimate takes 0.5, or 1 for LoRA."""
     # Elements in a layer for each token: 6 times the hidden size, 4 times the heads' width, 5 times the MLP's width
     layer = 6 * shape.hidden + 4 * shape.heads * shape.head_dim + 5 * shape.intermediate
     trained = adapted(shape, rank) if rank else shape.parameters

@@ -34,7 +34,7 @@ class Options:
 class Outcome:
     """The outcome of a training."""
 
-    rows: int
+    rows: int  # rows that were not too long
     left_out: int  # rows that were too long
     tokens: int  # in prompts and replies, counted in every pass
     trained_tokens: int  # in replies
@@ -68,7 +68,7 @@ class Progress:
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
         """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
-            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower the learning rate (RATE)")
+            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower RATE (or --rate)")
         self.losses.append((seen, loss))
         now = time.monotonic()
         if now - self._printed < TELL_SECONDS and step < self._steps:

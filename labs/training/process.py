@@ -1,4 +1,4 @@
-"""Run a training in a separate process (scripts/finetune.py, in .venv-train), after checks that need no torch."""
+"""Run a training in a separate process, with .venv-train or TRAIN_PYTHON, after checks that need no torch."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ def python_of() -> str:
     try:
         subprocess.run([named, "-c", program], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        why = f"TRAIN_PYTHON={named} can't import {', '.join(MODULES)}. Install them there, or unset TRAIN_PYTHON"
+        why = f"TRAIN_PYTHON={named} is no Python with {', '.join(MODULES)}. Install these, or unset TRAIN_PYTHON"
         raise UserError(why) from None
     return named
 
@@ -49,7 +49,7 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
     if need > free:
         raise UserError(
             f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, but {there} has only "
-            f"{in_words(free)} free. Free some space, train fewer times, or set RESULTS_DIR to a larger disk"
+            f"{in_words(free)} free. Free some space, train fewer rounds, or set RESULTS_DIR to a larger disk"
         )
 
 
@@ -93,5 +93,5 @@ def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Ca
         killed = "it was killed, probably because the machine ran out of memory" if status == 128 + 9 else ""
         why = killed or last_words(list(process.tail)).removeprefix("error: ") or "it printed no error"
         raise UserError(f"training ended with status {status}: {why}. Its log is {log}")
-    found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
+    found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out} and train again")
     return found

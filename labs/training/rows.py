@@ -21,7 +21,7 @@ class Row:
 
 
 def read(path: Path) -> list[Row]:
-    """Read the rows in `path`. Raises UserError, with the line number, if a row is invalid."""
+    """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a row is invalid."""
     rows = []
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
@@ -41,7 +41,7 @@ def _row(row: Any, where: str) -> Row:
         if not text.strip() and name != "input":
             raise UserError(f"{where} has no {name}. {FORM}")
         if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-            raise UserError(f"{where}: {name} contains a surrogate (\\ud800 to \\udfff), which tokenizers reject")
+            raise UserError(f"{where}: {name} contains a lone surrogate (\\ud800 to \\udfff). Remove it")
     prompt, more, reply = texts
     return Row("\n\n".join(filter(None, (prompt, more))), reply)
 

@@ -8,7 +8,7 @@ WARM_UP = 0.1  # share of the tokens in a fine-tuning
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule of learning rates: a cosine from `rate_from` to `rate_to`, with a linear warm-up."""
+    """A schedule of learning rates: a cosine from `rate_from` to `rate_to`, multiplied by a linear warm-up."""
 
     tokens: int  # in the whole training, without padding
     rate_from: float  # as a share of the optimizers' peak rates
@@ -17,7 +17,7 @@ class Schedule:
 
     @classmethod
     def of_finetuning(cls, tokens: int, peak: float) -> "Schedule":
-        """Return a schedule that warms up over a tenth of the tokens and decays to 0."""
+        """Return a schedule that warms up over a tenth of the tokens and decays to 0. `peak` is its `rate_from`."""
         return cls(tokens, peak, 0.0, math.ceil(WARM_UP * tokens))
 
     def scale(self, seen: int, size: int) -> float:

@@ -1,4 +1,4 @@
-"""Serve trained weights until the next training. A server and a training do not fit into one GPU, so a run that trains
+"""Serve trained weights until the next training. A server and a training may not fit into one GPU, so a run that trains
 starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ class Weights:
     """The weights of a model: a .gguf file, or a folder in Hugging Face's layout."""
 
     path: Path
-    name: str = ""  # the model's name, if a GGUF file is not the embedded model
-    about: str = ""  # a note about such a model
+    name: str = ""  # for a GGUF file: the model's name, or "" for a name from the embedded model's card
+    about: str = ""  # a note about a model with a `name`
 
     @property
     def is_gguf(self) -> bool:
@@ -34,17 +34,17 @@ class Weights:
 
 
 def check_is_here() -> None:
-    """Raise UserError if the model is on a remote server, whose weights can't be changed."""
+    """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't be changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this run trains its model, and can't change the weights of the server at {url}. Unset "
-            f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and set MODEL to a folder on this machine"
+            f"this run trains its model, and can't change the weights of the server at {url}. "
+            f"{'Set' if environment.is_cards_address() else 'Unset BASE_URL and set'} MODEL to a folder on this machine"
         )
 
 
 def first() -> Weights:
-    """Return the weights to start from: MODEL, or else QED-Nano if there is a GPU, or else the embedded model.
-    Raises UserError if the weights are not on this machine, or BASE_URL names a remote server."""
+    """Return the weights to start from: MODEL, or else QED-Nano (with a GPU or another ENGINE), or else the embedded
+    model, which ENGINE=embedded selects. Raises UserError as check_is_here does, or if MODEL is not on this machine."""
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
@@ -69,8 +69,8 @@ def is_on_gpu(model: Weights) -> bool:
 
 
 def check(model: Weights) -> None:
-    """Raise UserError if `model` can't be served here. Without a GPU it must be convertible to GGUF. With a GPU the
-    port must be free."""
+    """Raise UserError if `model` can't be served here. Without a GPU, a folder must be convertible to GGUF. With a GPU,
+    the engine must support the folder, and the port must be free."""
     if model.is_gguf:
         return  # llama.cpp uses any free port
     if not gpus.has_gpu():
@@ -88,8 +88,8 @@ def check(model: Weights) -> None:
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
-            f"a server already uses port {environment.port()} and the GPU. Stop that server, because a run that "
-            "trains starts its own"
+            f"a program already uses port {environment.port()}, and perhaps the GPU. Stop that program, because a run "
+            "that trains starts its own server"
         )
 
 
@@ -114,7 +114,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
 
 
 def converted(model: Weights, folder: Path) -> Path:
-    """Convert a folder's weights to a 16-bit GGUF file, and return its path. Delete the files of earlier weights."""
+    """Convert a folder's weights to a 16-bit GGUF file if it is missing, in place of earlier files. Return its path."""
     from labs.training import to_gguf  # slow to import
 
     path = folder / f"served-{model.digest[:12]}.gguf"

@@ -80,7 +80,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
             raise
         raise UserError(
             f"the {'GPU' if device == 'cuda' else 'machine'} has too little memory for rows of up to {longest:,} "
-            "tokens. Lower MAX_TOKENS (for shorter rows) or LORA_RANK, or end other programs"
+            "tokens. Use shorter rows (lower MAX_TOKENS) or LoRA of a low rank, or end other programs"
             + (" on the GPU (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
     del model, trained
@@ -187,7 +187,7 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, end: int, folder: Path) -> None:
     """Write the trained model to `folder`, with the file names and tensor types of `start`. `weights` has all new
-    weights, or LoRA's matrices if `lora` is set. Adds `end`, the token that ends a turn, to generation_config.json."""
+    weights, or LoRA's matrices if `lora` is set. Adds `end`, the id of the end token, to generation_config.json."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():

@@ -28,7 +28,7 @@ class Start:
     path: Path
     shape: Shape
     longest: int  # tokens of context
-    bytes: int  # of the weights on the disk
+    bytes: int  # of the trained weights on the disk
     is_gguf: bool = False
 
 
@@ -72,7 +72,7 @@ def _check_tokenizer(path: Path) -> None:
     parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
     level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)
     if level is None or level.get("add_prefix_space", True):
-        raise UserError(f"the tokenizer {path} is not byte-level, or adds spaces. Such models can't be trained here")
+        raise UserError(f"the pre-tokenizer in {path} is not byte-level, or adds spaces. Train another model")
 
 
 def check_adapter(adapter: Path, base: Path, rank: int) -> None:

@@ -21,13 +21,13 @@ from labs.training import architectures as layout
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
-CONTEXT = 32768  # tokens, if config.json does not name the length
-INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
+CONTEXT = 32768  # tokens of context, if config.json does not name the length
+INSTEAD = "Convert the model with llama.cpp's convert_hf_to_gguf.py"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, norms float32.
-    Raises UserError."""
+    """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, if it fits (see
+    _kind), and vectors float32. Raises UserError."""
     config = layout.read_object(folder / "config.json")
     architecture = layout.architecture_of(config, folder, INSTEAD)
     if why := why_not(folder, config):
@@ -77,7 +77,7 @@ def why_not(folder: Path, config: dict[str, Any]) -> str:
         return f"config.json sets {kind} scaling of positions"
     path = folder / "tokenizer.json"
     is_known = layout.split_of(layout.read_object(path))
-    return "" if is_known else f"{path} does not split text by the rule {' or '.join(layout.SPLITS)}"
+    return "" if is_known else f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}"
 
 
 def _rope(config: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _rope(config: dict[str, Any]) -> dict[str, Any]:
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
     """Return the tensors of all safetensors files in `folder`, in the order of `wanted`. Their values are not read yet.
-    Raises UserError if a file is damaged, or the names and shapes differ from `wanted`."""
+    Raises UserError if there is no file, a file is damaged, or names, shapes or types differ from `wanted` and READ."""
     found: dict[str, LocalTensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -102,18 +102,18 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
             raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
         found |= tensors
     if not found:
-        raise UserError(f"{folder} has no safetensors files (pickled weights are never read). Fetch it again")
+        raise UserError(f"{folder} has no safetensors files. Fetch these, because pickled weights are never read")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
     layout.check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
     if odd := next((name for name, tensor in found.items() if tensor.dtype not in READ), None):
-        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, but must have {' or '.join(READ)}. {INSTEAD}")
+        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, not {' or '.join(READ)}. Fetch it unquantized")
     return {name: found[name] for name in wanted}
 
 
 def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
-    """Return the type of a written tensor: `type`, but F32 for norms, and F16 if rows do not divide into blocks."""
+    """Return the type of a written tensor: F32 for a vector, else `type`, or F16 if rows do not divide into blocks."""
     kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
     return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
 
@@ -134,13 +134,13 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, b
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
-    """Add the byte-level BPE of tokenizer.json. Other files provide the special tokens and the chat template."""
+    """Add tokenizer.json's byte-level BPE, special tokens and the chat template. Raises UserError and ValueError."""
     tokenizer = layout.read_object(folder / "tokenizer.json")
     tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
     added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
     tokens |= {i: token["content"] for i, token in added.items()}
     if max(tokens) >= vocab:
-        raise ValueError(f"token {max(tokens)} exceeds vocab_size {vocab}")
+        raise ValueError(f"token {max(tokens)} is not below vocab_size {vocab}")
     special = gguf.SpecialVocab(folder, load_merges=True, n_vocab=vocab)
     if not (special.merges and special.chat_template and "eos" in special.special_token_ids):
         raise UserError(f"{folder} lacks merges, an eos_token or a chat template. Is tokenizer_config.json missing?")
@@ -153,7 +153,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
 
 def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
     """Return the type of a token. Replies show user-defined tokens such as <think>, but no control tokens.
-    A token like <|…|> is always a control token, even if tokenizer.json does not mark it as special."""
+    An added token like <|…|> is always a control token, even if tokenizer.json does not mark it as special."""
     if not known:
         return gguf.TokenType.UNUSED
     if added is None:
