@@ -117,7 +117,7 @@ def load(name: str) -> GradedSet:
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Return the proofs in decoded rows. Equal statements become one problem with a unique id. Raises UserError."""
+    """Return the proofs in decoded rows. Rows with equal statements share a problem's id. Raises UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):

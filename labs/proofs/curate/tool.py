@@ -83,7 +83,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
     """Ask about the rows of the file `argv[0]`, and write the answers. The other arguments are constants."""
     usage = f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card"
     with asking.on_file(CurateConstants, argv, tool.about, usage) as (config, stop):
-        prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("ours", tool.ours)
+        prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("built-in", tool.ours)
         folder, path = results_dir(), Path(argv[0]).expanduser()
         out = path.with_suffix(f".{tool.name}.jsonl")
         check_free(out, f"{tool.name}.sh", tool.more_columns)
@@ -181,7 +181,7 @@ def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[Cura
     for column in tool.columns:
         kinds = Counter(each.columns[column] for each in answers if each.columns)
         if kinds and all(isinstance(kind, bool | int) for kind in kinds):
-            counts = {WORDS.get(str(kind), f"of {kind}"): count for kind, count in sorted(kinds.items())}
+            counts = {WORDS.get(str(kind), f"rated {kind}"): count for kind, count in sorted(kinds.items())}
             lines.append(f"{column:14} {tables.listed(counts)}")
     asked = {id(each): each.calls for each in answers if each.calls}  # equal rows share one answer
     calls = [call for each in asked.values() for call in each]

@@ -81,7 +81,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
             rows = [
                 ("grader", server.model),
-                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} of {chosen.problems:,} problems"),
+                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {sum(totals):,} gradings"),
             ]
