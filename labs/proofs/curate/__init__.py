@@ -1,1 +1,1 @@
-"""Ask a model about the solved problems of a file: for marking schemes (schemes.py), or for faults (filter.py)."""
+"""Ask a model about problems with solutions: for marking schemes (schemes.py), or for faults (filter.py)."""

@@ -50,7 +50,7 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded, and LIMIT then ignored."""
+    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded. LIMIT is then ignored."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
