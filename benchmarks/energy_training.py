@@ -33,7 +33,7 @@ SIGNAL = 2.0
 OFF = 2  # states off the path for each unfinished state on it
 # Theorems in memory at once. A child process starts with its parent's memory, so a higher number would raise its peak.
 AT_ONCE = 200
-BATCH = 32  # as in labs/lean/energy_training.py, which can't be imported here because it needs torch
+BATCH = 32  # as in labs/lean/energy_training.py, whose import would load torch into this process
 MIB = 2**20
 
 

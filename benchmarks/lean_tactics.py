@@ -19,7 +19,7 @@ from labs.lean import toolchain
 from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
 
-CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the right tactic
+CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the proof's tactic
 
 Request = tuple[str, list[str]]
 

@@ -112,7 +112,7 @@ class Engine:
     def __init__(self, machine: Machine, cap: int) -> None:
         self.machine, self.cap = machine, cap
         self.queue: deque[Request] = deque()
-        self.running: list[tuple[int, int, Request]] = []  # a heap by the step that ends them
+        self.running: list[tuple[int, int, Request]] = []  # a heap by the step that ends a request
         self.held = 0  # tokens in the KV cache
         self.most_held = 0
         self.steps = self.tokens = self.put_back = 0
@@ -404,7 +404,7 @@ def gpu() -> Machine:
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """Return the simulated time ÷ the larger lower bound. Requests have the limit of core/engines/attach.py."""
+    """Return the simulated time ÷ the larger lower bound. Requests are limited as by core/engines/server.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)

@@ -42,7 +42,7 @@ from core.types import Ask, Completion, Message, Population, Problem
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
 READER = "reader"  # the generator with one token per request, to time the reading of prompts (first_minute.py)
-WAITING = 2  # requests in flight beyond the number of slots, as in core.engines.attach
+WAITING = 2  # requests in flight beyond the number of slots, as in core/engines/server.py
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int
 def _proof(where: str, row: dict[str, Any]) -> Completion:
     """Return the proof in a line. A null proof counts as empty. Exported lines also have a `finish_reason`."""
     cells = cells_of(row)
-    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first column counts
+    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first of NAMES counts
     if not texts or not isinstance(texts[0], str | None):
         raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
