@@ -2,11 +2,11 @@
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
-All clients do the same work against benchmarks/stub_server.py, which answers at once. They send one prompt n times,
-with 64 requests in flight, and check every reply. Each measurement is a fresh process with the client's defaults. The
-operating system counts its CPU time (user and system, with threads and children). The cost of a request is the slope
-between runs of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into
-any client. Rounds are interleaved, so a busy machine slows all clients alike. The column "whole run" shows all CPU time
+All clients ask benchmarks/stub_server.py, which answers at once. They send one prompt n times, with 64 requests in
+flight, and check every reply. Two clients also store the replies. Each measurement is a fresh process. The operating
+system counts its CPU time (user and system, with threads and children). The cost of a request is the slope between runs
+of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into any client.
+Rounds are interleaved, so that other work on the machine affects all clients. The column "whole run" shows all CPU time
 of the larger run."""
 
 import argparse
@@ -34,7 +34,7 @@ IN_FLIGHT = 64
 PROMPT = "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. " * 8
 MESSAGES = [{"role": "user", "content": PROMPT}]
 SETTINGS: dict[str, Any] = {"temperature": 0.7, "max_tokens": 512}
-GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # requests/s per core ÷ lm_eval's, CPU per request ÷ bare openai's
+GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # our requests/s per core ÷ lm_eval's, our CPU per request ÷ bare openai's
 DEADLINE = 600  # seconds for one process
 
 Ask = Callable[[int], Awaitable[str]]  # seed -> the text of the answer
@@ -171,7 +171,7 @@ OURS, OPENAI, LM_EVAL = "**ours, journal on**", "openai, bare", "lm_eval"
 
 
 def child(name: str, url: str, n: int) -> None:
-    """Run the measured client in this process."""
+    """Run the client `name` in this process. Its package versions are the first line of standard error."""
     client = CLIENTS[name]
     print(", ".join(f"{package} {version(package)}" for package in client.packages), file=sys.stderr)
     work = client.run(url, n)
@@ -189,7 +189,7 @@ class Cost(NamedTuple):
 
 
 def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
-    """Measure a fresh process that sends `n` requests. Returns its cost and its package versions."""
+    """Measure a fresh process in which the client `name` sends `n` requests. Returns its cost and package versions."""
     command = [str(CLIENTS[name].python), __file__, "--child", name, url, str(n)]
     with tempfile.TemporaryFile() as output:
         began = time.monotonic()

@@ -2,8 +2,8 @@
 
     bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
 
-Each problem is a cluster of 8 samples. The samples' intraclass correlation is 0 (they are independent) to 1 (they are
-all right or all wrong). Success rates are 0.02 to 0.98. Our methods and others get the same draws."""
+Each problem is a cluster of 8 samples, or has one vote ("votes"). The intraclass correlation of samples is 0 (they are
+independent) to 1 (all right or all wrong). Rates of success are 0.02 to 0.98. All methods get the same draws."""
 
 import argparse
 import math
@@ -42,7 +42,7 @@ def earlier_mean(values: Array) -> Bounds:
 
 
 def wilson(values: Array) -> Bounds:
-    """Return Wilson's score interval for the effective number of problems, which follows from the observed variance."""
+    """Return Wilson's score interval for the effective number of problems, computed from the observed variance."""
     mean, variance, z = float(values.mean()), float(values.var(ddof=1)), 1.96
     n = values.size * mean * (1 - mean) / variance if variance else float(values.size)
     middle = (mean + z * z / 2 / n) / (1 + z * z / n)
@@ -72,7 +72,7 @@ def inverted(differences: Array) -> Bounds:
 
 
 def chances(rng: np.random.Generator, n: int, rate: float, alike: float) -> Array:
-    """Draw each problem's chance of a right sample from the beta distribution."""
+    """Draw each problem's chance of a right sample, with mean `rate`. `alike` is the intraclass correlation."""
     if alike == 0:
         return np.full(n, rate)
     if alike == 1:
@@ -111,7 +111,7 @@ KINDS = ("the same", "a gain on all", "unrelated", "votes", "all on a tenth")
 
 
 class Tally:
-    """The coverage and the width of each method's intervals, in each setting of the simulation."""
+    """The coverage and the width of each method's intervals in the settings of a table row."""
 
     def __init__(self) -> None:
         self._cells: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -186,7 +186,7 @@ def differences(rng: np.random.Generator, runs: int) -> None:
 
 
 def ratios(rng: np.random.Generator, runs: int) -> None:
-    """Measure the change in tokens if b needs 0.7 times a's tokens. Lengths vary as much as a reasoning model's."""
+    """Measure the change in tokens if b needs 0.7 times a's tokens on average. Lengths are log-normal (LONG)."""
 
     def lengths(n: int) -> tuple[Array, Array]:
         hard = rng.lognormal(8, LONG, n)
@@ -217,11 +217,11 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
-    parser.add_argument("--runs", type=int, default=400, help="draws per setting (default: 400)")
+    parser.add_argument("--runs", type=int, default=400, help="draws per setting (paired: half, tokens: 5 times)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print(f"% of {args.runs} draws whose interval contains the true value, mean (lowest) over settings, mean width")
+    print("% of draws whose interval contains the true value: mean (lowest) over settings, then the mean width")
     means(rng, args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)

@@ -7,8 +7,8 @@ weights. The model has QED-Nano's shape: 36 layers, width 2,560, 32 heads, and 8
 decodes one token for each request from a full KV cache of random numbers. The step is one CUDA graph, so nothing waits
 for Python. The code is plain PyTorch with cuBLAS and PyTorch's attention. A server would also fuse kernels.
 
-A row shows the number of requests, the tokens of each request, the milliseconds of a step, the bound, and step ÷ bound.
-The bound (core/plan/roofline.py) is bytes moved / bandwidth and operations / peak, both from the data sheet. If
+A row has requests, tokens of each request, GB of KV cache, milliseconds of a step, bound, step ÷ bound, and tokens/s.
+The bound (core/plan/roofline.py) is the larger of bytes moved / bandwidth and operations / peak, by the data sheet. If
 bandwidth is the limit, the planner assumes that a step takes 1 / 0.85 to 1 / 0.6 times the bound."""
 
 import argparse
@@ -30,13 +30,13 @@ with command():
     except ImportError:
         raise UserError("this needs torch. Run python -m benchmarks.decode_step with a Python that has torch") from None
 
-ROOM = 0.85  # share of the GPU's memory for weights and KV cache
+ROOM = 0.85  # share of the GPU's memory for weights and KV cache. Larger cases are skipped
 WARM_UPS = 3
 BOUND = Reach(1.0, 1.0, 1.0)
 
 
 class Decoder:
-    """A model of `shape` with random weights. It can do one decoding step."""
+    """A model of `shape` with random weights. `step` is one decoding step."""
 
     def __init__(self, shape: Shape, device: torch.device) -> None:
         self.shape = shape
@@ -143,7 +143,7 @@ def main() -> None:
     device = torch.device("cuda")
     decoder = Decoder(QED_NANO, device)
     print(f"{name}, torch {torch.__version__}, weights {QED_NANO.weight_bytes / 1e9:.2f} GB")
-    print("requests tokens each  KV GB  step, ms bound, ms  times  tokens/s")
+    print("requests tokens each  KV GB  step, ms bound, ms  ratio  tokens/s")
     rows = []
     for context in args.contexts:
         for requests in args.requests:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.embedded SLOTS CACHE_MIB
 
-It serves until its standard input closes, then prints the CPU seconds of serving."""
+It prints its address, serves until its standard input closes, and then prints the CPU seconds of serving."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def serve(slots: int, cache_mib: int) -> None:
 
 @contextmanager
 def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
-    """Start a fresh engine with an empty cache, ready for requests."""
+    """Start a fresh engine with an empty cache. Yields it when it is ready for requests."""
     command = [sys.executable, "-m", "benchmarks.embedded", str(slots), str(cache_mib)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
@@ -55,7 +55,7 @@ def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment for a program of this project. Only `changes` can choose a server."""
+    """Return the environment for a program of this project. Only `changes` can set the variables in SERVERS."""
     inherited = {name: value for name, value in os.environ.items() if name not in SERVERS}
     return inherited | {"PYTHONPATH": str(ROOT)} | changes
 

@@ -3,10 +3,10 @@
     python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
 
 This needs the requirements of scripts/energy.py (.venv-train), but neither Lean nor a language model. The searches are
-synthetic, with about eleven proof states per theorem. The states' embeddings are random vectors of QED-Nano's width.
+synthetic, with about ten proof states per theorem. The states' embeddings are random vectors of --width numbers.
 Along one direction, states on the proof's path and other states differ by SIGNAL standard deviations. This direction
-alone would give an AUC of 0.92. A first training of one step measures the time to load the data. A second
-training with all steps measures their speed."""
+alone would give an AUC of 0.92. A first training of one step mainly measures the time to load the data. The speed
+follows from the additional seconds of a second training with all steps."""
 
 import argparse
 import json
@@ -30,16 +30,16 @@ from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 from labs.lean.trees import NEGATIVES
 
 SIGNAL = 2.0
-OFF = 2  # states off the path for each state on it
+OFF = 2  # states off the path for each unfinished state on it
 # Theorems in memory at once. A child process starts with its parent's memory, so a higher number would raise its peak.
 AT_ONCE = 200
-BATCH = 32  # as in labs/lean/energy_training.py, which can't be imported here because it needs torch
+BATCH = 32  # as in labs/lean/energy_training.py, whose import would load torch into this process
 MIB = 2**20
 
 
 def rows(theorem: str, depth: int) -> list[Row]:
-    """Return the rows of a search whose proof takes `depth` tactics. Each state on the proof's path has OFF children
-    off the path. The very last of these children has one child."""
+    """Return the rows of a search whose proof takes `depth` tactics. Each unfinished state on the proof's path has OFF
+    children off the path. The very last of these children has one child."""
     events: list[Row] = []
 
     def add(parent: int | None, state: str, level: int, is_on: bool) -> int:

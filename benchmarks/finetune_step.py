@@ -3,8 +3,8 @@
     python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
 
 This needs the requirements of scripts/finetune.py (.venv-train, with torch for CUDA), an NVIDIA GPU and 25 GB of disk
-in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with random bf16 weights to FOLDER.
-Then scripts/finetune.py trains this model as STaR and Lean do. The rows are about `length` tokens of random digits.
+in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape with random bf16 weights to FOLDER (once).
+Then scripts/finetune.py trains it as STaR and Lean do. Rows are random digits. --lengths sets their approximate tokens.
 TOKENIZER is the folder of any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may
 have fewer token ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
 PyTorch's max_memory_allocated. The estimate (labs/training/memory.py) is cautious, so it should be above the peak."""
@@ -73,7 +73,7 @@ def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
 
 
 def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
-    """Measure one training on about `tokens` tokens, in rows of `length` tokens. Returns its figures, or its error."""
+    """Measure a training on about `tokens` tokens (at least two steps). Rows have about `length` tokens."""
     data, out = folder / "rows.jsonl", folder / "trained"
     # At least two steps are needed, because AdamW's averages exist from the second step on.
     write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16_384])
     parser.add_argument("--ranks", type=int, nargs="+", default=[16, 0])
-    parser.add_argument("--tokens", type=int, default=400_000, help="tokens of each training")
+    parser.add_argument("--tokens", type=int, default=400_000, help="tokens of each training (two steps may need more)")
     args = parser.parse_args()
     if not torch.cuda.is_available():
         raise UserError("this needs a GPU, but PyTorch finds none. Run it on a machine with an NVIDIA GPU")

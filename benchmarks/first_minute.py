@@ -2,16 +2,16 @@
 
     python -m benchmarks.first_minute [--problems 8] [--quick]
 
-The first measurement is the whole default run, as users start it after set-up. It gives the seconds from the command to
-its table, and all CPU seconds. The second measurement sends the requests of the first problems twice, each time to a
+The first measurement is the whole run, as users start it after set-up. It gives the seconds from the command to its
+end, and all CPU seconds. The second measurement sends the requests of the first problems twice, each time to a
 fresh engine. First the run itself sends them, and then a bare client sends them and asks for one token each. The CPU
 seconds of engines and clients give the parts:
 
-- reading: the engine's time with one token per request.
+- reading: the engine's time if it writes one token per request.
 - writing: the engine's time in the run, minus reading.
 - client: the time of the run's own process, including imports, journal and grading.
 
-The bound is the time that the run's floating-point operations take at full speed on all cores. Their number follows
+The bound is the time that the run's floating-point operations take at full speed on all cores. The operations follow
 from the tokens that the engine counted (core/engines/shape.py). Full speed is a core's speed in a large float32 matrix
 product, times the number of cores."""
 
@@ -50,7 +50,7 @@ print({PRODUCTS} * 2 * {SIZE}**3 / (time.process_time() - began))
 
 @dataclass(frozen=True)
 class Whole:
-    """The whole run: seconds from the command to its end, CPU seconds, and the token counts of its results."""
+    """The whole run: seconds from the command to its end, CPU seconds, and the counts of its journal."""
 
     seconds: float
     cpu: float

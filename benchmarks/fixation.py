@@ -1,12 +1,12 @@
-"""Simulate how soon a whole population descends from one first solution, for each order of candidates.
+"""Simulate how soon a whole population descends from one solution of step 0, for each ORDER of candidates.
 
     python -m benchmarks.fixation [--problems 200]
 
 core/scaffolds/rsa.py runs unchanged (N=8, K=3) with a simulated model. The model ignores the text of candidates, and
-copies one candidate in its prompt at random. It may prefer the first or the last candidate, which is then several times
-as likely as any other candidate. So each solution is a copy of one solution of step 0, its founder. The table shows the
-share of populations with one founder left, and the mean number of founders. Founders are lost by chance alone, because
-no founder is better than another."""
+copies one candidate in its prompt at random. It may prefer the first or the last candidate, which then has a higher
+weight than the others (MODELS). So each solution is a copy of one solution of step 0, its founder. The table shows the
+share of populations with one founder left, and the mean number of founders. No founder is better than another. So
+founders are lost only by chance, or by their places in prompts."""
 
 import argparse
 import asyncio

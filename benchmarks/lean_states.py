@@ -2,7 +2,7 @@
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
-Both ways use the same server, in this process. They take turns to run first."""
+The states are made-up texts. Both ways use the same server, in this process, and take turns to run first."""
 
 import argparse
 import asyncio

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lean_tactics [--workers 2] [--tactics 400]
 
-Tactics arrive as in a search. The states come from proofs in data/lean/lemmas_train.json. In each state, a worker
-checks the proof's tactic and all CANDIDATES. All processes are warm before the clock starts."""
+As in a search, each state gets several tactics: the proof's tactic and all CANDIDATES. The states come from proofs in
+data/lean/lemmas_train.json. All processes are warm before the clock starts."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ from labs.lean import toolchain
 from labs.lean.session import Workers
 from labs.lean.toolchain import Toolchain
 
-CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the right tactic
+CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # checked in each state, besides the proof's tactic
 
 Request = tuple[str, list[str]]
 
@@ -33,7 +33,7 @@ def requests() -> Iterator[list[Request]]:
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
-    """Return how many tactics `count` workers check per second. All tactics of a state go to one worker."""
+    """Return how many tactics `count` workers check per second. The tactics of a state are checked one by one."""
     states = requests()
     left, done = tactics, 0
     async with Workers(lean, count) as workers:

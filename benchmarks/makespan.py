@@ -1,4 +1,4 @@
-"""Compare the time that RSA takes on simulated GPUs with the least time that any schedule needs.
+"""Compare the time that RSA takes on simulated GPUs with a lower bound for any schedule.
 
     python -m benchmarks.makespan [--quick]
 
@@ -9,10 +9,10 @@ SGLang with continuous batching:
 - The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each running request. A whole
   prompt is read between two steps (no prefix cache).
 - A request keeps its prompt and its output in the KV cache. The queue is first come, first served. The first request is
-  admitted if the cache has room for its prompt and AHEAD new tokens. The cache must also have room for a share of AHEAD
-  tokens for each running request (or of the tokens that it may still write). The share decays step by step.
-- If the cache becomes full, the request with the shortest output returns to the end of the queue. When this request is
-  admitted again, its prompt and tokens are read again. The share rises to the mean output of the running requests.
+  admitted if no request runs, or if the cache has room for its prompt and AHEAD new tokens. There must also be room for
+  a share of AHEAD tokens for each running request (or of the tokens that it may still write). The share decays.
+- If the cache becomes full, requests with the shortest outputs return to the end of the queue. When they are admitted
+  again, prompt and output are read again. The share becomes the mean output (plus SPARE_STEPS) ÷ the cap.
 
 A fleet's router sends each request to the server that has the fewest requests, as the gateway does.
 
@@ -112,7 +112,7 @@ class Engine:
     def __init__(self, machine: Machine, cap: int) -> None:
         self.machine, self.cap = machine, cap
         self.queue: deque[Request] = deque()
-        self.running: list[tuple[int, int, Request]] = []  # a heap by the step that ends them
+        self.running: list[tuple[int, int, Request]] = []  # a heap by the step that ends a request
         self.held = 0  # tokens in the KV cache
         self.most_held = 0
         self.steps = self.tokens = self.put_back = 0
@@ -162,7 +162,7 @@ class Engine:
         return reading
 
     async def _decode(self) -> None:
-        """Decode until a request ends, the cache is full, or a new request may be admitted."""
+        """Decode until a request ends, the cache is full, a request arrives, or it is time to look at the queue."""
         requests = len(self.running)
         room = (self.machine.kv_tokens - self.held) // requests
         if room == 0:
@@ -201,7 +201,7 @@ class Engine:
         return request.written + self.steps - request.since
 
     def _put_back(self) -> None:
-        """Return requests to the queue until the cache has room for SPARE_STEPS steps."""
+        """Return requests to the queue until the cache has room for SPARE_STEPS steps, or one request is left."""
         while self.held + SPARE_STEPS * len(self.running) > self.machine.kv_tokens and len(self.running) > 1:
             last = min(self.running, key=lambda entry: (self._written(entry[-1]), -entry[-1].prompt))
             self.running.remove(last)
@@ -222,7 +222,7 @@ class Engine:
 class Workload:
     """A workload of `count` problems with the constants `config`.
 
-    A completion's length depends on its problem, step and member, but not on the schedule. Completions of one problem
+    A completion's length depends on SEED, problem, step and member, but not on the schedule. Completions of one problem
     have similar lengths (ALIKE)."""
 
     config: RsaConstants
@@ -366,7 +366,7 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
 
     A step gives one token each to at most `limit` requests, which hold at most `kv_tokens` tokens. These limits give
     the least number of steps, from the number of tokens and from the sum of all tokens' contexts. Each step reads the
-    weights. In any order, every token reads its context, and every prompt is read once."""
+    weights. In any order, every token reads its context, and every prompt is read at least once."""
     tokens = contexts = reading = 0.0
     for steps in populations.values():
         for t, step in enumerate(steps):
@@ -404,7 +404,7 @@ def gpu() -> Machine:
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
-    """Return the simulated time ÷ the larger lower bound. The requests in flight are as in core/engines/attach.py."""
+    """Return the simulated time ÷ the larger lower bound. Requests are limited as by core/engines/server.py."""
     on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
     outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
     path = critical_path_bound(work, on, outcome.populations)

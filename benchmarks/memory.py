@@ -1,9 +1,9 @@
-"""Measure the memory of a run by the size of its journal. 02_rsa_basic resumes from synthetic completions.
+"""Measure the memory of runs with journals of several sizes. 02_rsa_basic resumes from synthetic completions.
 
     bash benchmarks/run.sh memory [--n 1000 10000 100000]
 
 The result is a Markdown table. The benchmark fills the journals with Journal.put, under the run's own keys.
-Each run is its own process with benchmarks/stub_server.py as its server. The run sends no request."""
+Each run is its own process with benchmarks/stub_server.py as its server. The run requests no completion."""
 
 import argparse
 import asyncio
@@ -64,7 +64,7 @@ def many_sums(folder: Path, count: int) -> Path:
 
 
 async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants) -> None:
-    """Store every completion that RSA will request, with 600 characters of thinking. Half of the answers are right."""
+    """Store every completion that RSA will request, of about 600 characters. About half of the answers are right."""
     rng, sampling = random.Random(5), Sampling.of(config)
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     generator = Generator(server, journal, 1, 60)
@@ -102,7 +102,7 @@ def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.memory", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (one run each)")
+    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (rounded to problems)")
     sizes = parser.parse_args().n
     config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), [])
     print("| completions | journal MB | peak MB | CPU s | wall s |\n|---:|---:|---:|---:|---:|")

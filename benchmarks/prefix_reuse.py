@@ -4,12 +4,12 @@
 
 02_rsa_basic runs on a fresh embedded engine with each ORDER. ORDER = "random" shuffles the candidates of every prompt.
 ORDER = "shared" shows the most used candidates of the step first. Without a RAM cache, each slot keeps only its last
-prompt. With the RAM cache (the default), the engine also keeps earlier prompts.
+prompt. With the RAM cache (a run's default), the engine also keeps earlier prompts.
 
 The cached share is cached_tokens ÷ prompt_tokens, as the engine counts them. The column "radix" is computed from the
 prompts. It is the share of characters that some earlier answered prompt also begins with. An unlimited cache for all
 requests, as in SGLang, would contain these characters. In the first table, instructions are a large part of every
-prompt. The candidates of the second table have LONG random characters, as many as a reasoning model's solutions."""
+prompt. The candidates of the second table have LONG random characters, an assumed length of solutions."""
 
 import argparse
 import asyncio
@@ -57,7 +57,7 @@ def shared(a: str, b: str) -> int:
 
 
 def run_and_record(out: Path, overrides: Sequence[str]) -> None:
-    """Run 02_rsa_basic in this process, and write its token counts, cache hits and seconds to `out`."""
+    """Run 02_rsa_basic in this process, and write its token counts, seconds and radix share to `out`."""
     answered: list[tuple[str, Completion]] = []
     first = 0.0
 

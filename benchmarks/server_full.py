@@ -2,16 +2,16 @@
 
     python -m benchmarks.server_full [--slots 4 16 64] [--rounds 2] [--problems 8] [--quick]
 
-Three contestants take turns on a fresh engine. They send the same prompts and seeds, so they get the same completions:
+Three contestants take turns, each on a fresh engine. They send the same prompts and seeds (unequal work is reported):
 
-- run: 02_rsa_basic as users run it, through core.session.run, with the openai client, the journal and grading.
+- run: 02_rsa_basic as users run it, through core.session.run, with our client, the journal and grading.
 - generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many requests in flight,
   and waits for nothing else.
 - barrier: the same aiohttp client sends the requests of one problem at a time. Each step waits for the previous step.
 
 Tokens per second are completion tokens ÷ the seconds from the first request to the last reply, as the client sees them.
 Imports at the start and the table and the plot at the end count only in the whole run. Each ratio compares contestants
-of the same round. The table shows the median ratio."""
+of the same round. The table shows medians [lowest, highest]."""
 
 import argparse
 import asyncio
@@ -42,7 +42,7 @@ from core.types import Ask, Completion, Message, Population, Problem
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
 READER = "reader"  # the generator with one token per request, to time the reading of prompts (first_minute.py)
-WAITING = 2  # requests in flight beyond the number of slots, as in core.engines.attach
+WAITING = 2  # requests in flight beyond the number of slots, as in core/engines/server.py
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Turn:
 
 
 class Record:
-    """A client's requests in order, and the figures of their time and tokens."""
+    """A client's requests in order, with their number of tokens, their time and the idle time of the slots."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -225,8 +225,8 @@ def measure(all_slots: Sequence[int], rounds: int, problems: int) -> None:
 def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
     """Return a Markdown table of medians over rounds, with their ranges."""
     heads = ["slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier"]
-    heads += ["slot-time without a request, %: run, generator, barrier", "whole run ÷ whole generator"]
-    heads += ["CPU ms/request of run's client", "tokens per CPU second of the engine: run, generator, barrier", "load"]
+    heads += ["slot-time without a request, %: run, generator, barrier", "generator's whole time ÷ run's"]
+    heads += ["CPU ms/request of run's process", "tokens per CPU second of the engine: run, generator, barrier", "load"]
     rows = [heads, ["---:"] * len(heads)]
     for slots, rounds in turns.items():
         against = {other: [r["run"].speed / r[other].speed for r in rounds] for other in ("generator", "barrier")}

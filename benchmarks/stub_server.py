@@ -7,7 +7,7 @@ the same chat completion, encoded once at the start. If the body contains "strea
 server-sent events. They are role, `--pieces` of thinking, `--pieces` of the answer, end, usage and [DONE]. The server
 writes all events at once. A real server sends an event for every few tokens, and `--pieces` measures the cost of
 reading them. GET /v1/models returns one model, "stub". It has no owner, so the harness treats the server as kind
-"other". With `--delay`, each reply begins after that many seconds, so that many requests are in flight."""
+"other". With `--delay`, each completion is sent after that many seconds, so that many requests are in flight."""
 
 import argparse
 import asyncio
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--thinking-chars", type=int, default=1500)
     parser.add_argument("--answer-chars", type=int, default=500)
     parser.add_argument("--pieces", type=int, default=1, help="number of events per streamed text")
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each reply")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each completion")
     asyncio.run(serve(parser.parse_args()))
 
 

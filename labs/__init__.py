@@ -1,4 +1,4 @@
-"""The labs: applications of the harness. A lab imports core and labs.training, but no other lab. Core imports no lab.
+"""The labs: applications of the harness. A lab may import core and labs.training, but no other lab.
 
-registry.toml connects a lab to report.sh and plan.sh. Without this folder, the harness still works.
+Core loads labs only by registry.toml, for report.sh and plan.sh. Without this folder, the rest of the harness works.
 """

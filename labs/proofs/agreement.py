@@ -1,4 +1,4 @@
-"""Compare a grader's points with people's points for the same proofs. Intervals resample problems (core/base/stats.py).
+"""Compare a grader's points with people's points for the same proofs. Intervals are over problems (core/base/stats.py).
 Kappa and the distributions weigh proofs equally. Other figures weigh problems equally. Missing grades are left out."""
 
 import math
@@ -36,7 +36,7 @@ class Pair:
 
 
 def figures(pairs: Sequence[Pair]) -> Json:
-    """Return the figures of a grader, each as an object of the results JSON. Errors and bias are in points.
+    """Return the figures of a grader, as in the results JSON. Errors, advantages and biases are in points.
 
     - bucket_accuracy: the share of proofs that the grader and people put into the same bucket.
     - order_kept: the share of pairs that the grader orders as people do. A pair is two proofs of a problem that people
@@ -45,8 +45,8 @@ def figures(pairs: Sequence[Pair]) -> Json:
     - advantage_difference: the mean |grader's advantage - people's advantage|. A proof's advantage is its points minus
       the mean of its problem's proofs. Problems with one proof are left out. This is QED-Nano's advantage_diff (arXiv
       2604.04898), and follows Shao et al. 2024 (arXiv 2402.03300) without dividing by the standard deviation.
-    - bias: the grader's points minus people's points.
-    - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points.
+    - bias (also by writer and by length): the grader's points minus people's points.
+    - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points. Means are rounded first.
     """
     known = [pair for pair in pairs if pair.grader is not None]
     problems = [
@@ -76,7 +76,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
 
 
 def given(points: Sequence[tuple[str, float | None]]) -> Json:
-    """Count the proofs with 0 to 7 points, and estimate their shares. `points` has each proof's problem and points."""
+    """Count the proofs with 0, 1, … 7 whole points, and estimate their shares. `points` has (problem, points) pairs."""
     found: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for problem, each in points:
         if each is not None:
@@ -129,7 +129,7 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 
 
 def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Estimate the mean difference of two grades, in points. A row of `proofs` is a problem and two grades."""
+    """Estimate the mean of second minus first grade, in points. A row of `proofs` is a problem and two grades."""
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
@@ -143,7 +143,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
-    """Estimate a figure by the bootstrap over problems. The figure gets no interval if all resamples are equal."""
+    """Estimate a figure by the bootstrap over problems. If the ends of its interval are equal, it has no interval."""
     found: Estimate = of_sums(sums, figure)
     return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
 

@@ -1,5 +1,5 @@
 """Prepare a proof for a grader: remove a self-evaluation, and put a fence (two lines with a mark) around the proof.
-The mark is a hash of the whole proof. No proof can contain its own mark, so no proof can close its fence."""
+The mark depends on a hash of the whole proof. So a proof that contains its own mark is practically impossible."""
 
 import hashlib
 import re
@@ -22,16 +22,16 @@ _SCORE = re.compile(r"\b(?:score|grade|points?|rating|marks?)\b", re.IGNORECASE)
 
 
 def shown(proof: str) -> str:
-    """Return the proof without a self-evaluation at its end (one paragraph, or a section that ends with a score)."""
+    """Return the proof without a self-evaluation (a last paragraph, or a section with a score at its end) below it."""
     whole = proof.strip()
     opened = list(_ASSESSMENT.finditer(whole))
     if not opened or not _is_evaluation(whole[opened[-1].start() :], whole[opened[-1].end() :].strip()):
         return whole
-    return whole[: opened[-1].start()].rstrip("-=*_# \t\n") or whole  # also drops a rule (---) above it
+    return whole[: opened[-1].start()].rstrip("-=*_# \t\n") or whole  # without a rule (---), but never empty
 
 
 def _is_evaluation(part: str, below: str) -> bool:
-    """Return whether the last `part` of a text is a self-evaluation. `below` is the text below the part's heading."""
+    """Return whether the last `part` of a text looks like a self-evaluation. `below` is the text below its heading."""
     if _HEADING.search(below):
         return False
     *_, before, last = ["", *(line for line in part.splitlines() if line.strip())]

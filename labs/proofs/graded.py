@@ -1,4 +1,4 @@
-"""Load proofs that people have graded, from named sets, the hub or files."""
+"""Load graded proofs from named sets, the hub or files. The points are from people (sums_graded: from a program)."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ END_OF_THINKING = "</think>"
 
 @dataclass(frozen=True)
 class GradedProof:
-    """A proof (`text`) of a `problem`, the `points` that people gave it, and its `writer` ("" if unknown)."""
+    """A proof (`text`) of a `problem`, the `points` that it was given, and its `writer` ("" if unknown)."""
 
     problem: Problem
     text: str
@@ -57,7 +57,7 @@ class GradedSet:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 hash of all texts and points."""
+        """The SHA-256 hash of all ids, texts, points and writers."""
         rows = [[*_texts(each)[:-1], each.points, each.writer] for each in self.proofs]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
@@ -117,7 +117,7 @@ def load(name: str) -> GradedSet:
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Return the proofs in decoded rows. Equal statements become one problem with a unique id. Raises UserError."""
+    """Return the proofs in decoded rows. Rows with equal statements share a problem's id. Raises UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
@@ -138,7 +138,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
         proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
-            raise UserError(f"{where} has an incomplete character (\\ud800 to \\udfff). Fix it there")
+            raise UserError(f"{where} has a lone surrogate (\\ud800 to \\udfff) in a text. Remove it there")
         found.append(proof)
     if not any(proof.text for proof in found):
         raise UserError(f"{source} contains no proofs. Give at least one in the column {listed('proof')}")
@@ -146,7 +146,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
 
 
 def read_row(where: str, columns: Any) -> dict[str, Any]:
-    """Return a row's columns under our names. Raises UserError if the problem's statement is missing."""
+    """Return a row's columns under our names. Raises UserError if the row is no object or lacks a statement."""
     if not isinstance(columns, dict):
         raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")
     row = understood(columns)
@@ -157,7 +157,7 @@ def read_row(where: str, columns: Any) -> dict[str, Any]:
 
 
 def scheme_of(cell: Any) -> str:
-    """Return a marking scheme as text. In MathArena's objects, the points that a person gave are left out."""
+    """Return a marking scheme as text. Of MathArena's objects, only title, description and maximum are kept."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         with suppress(ValueError):

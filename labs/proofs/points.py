@@ -1,4 +1,4 @@
-"""Read points from the last line of a grader's reply. A "Points: 7" that the reply quotes from a proof is ignored."""
+"""Read points from the last line of a grader's reply. A reply that ends with two lines of the proof has no points."""
 
 import re
 from collections.abc import Container
@@ -10,7 +10,7 @@ STATED = "Points:"
 ALL = range(MAX_POINTS + 1)
 RIGHT_OR_WRONG = (0, MAX_POINTS)  # the points of an answer
 
-# Matches a whole line, with or without Markdown's signs for bold type. A quoted line has > or ", and does not match.
+# Matches a whole line, with or without Markdown's signs for bold type or code. Lines after > or " do not match.
 _LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ \t*_`]*+", re.IGNORECASE)
 
 

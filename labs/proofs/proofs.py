@@ -1,6 +1,6 @@
-"""Grade a proof: ask a grader for its points a given number of times, and record missing points.
-A truncated or empty proof is never sent. After two replies without points, a grading is missing. It never counts as 0.
-An answer goes to math-verify first. The grader decides only answers that math-verify leaves in doubt."""
+"""Grade a proof: ask a grader a given number of times for the proof's points, and record missing gradings.
+Failed, filtered, empty and (unless forced) truncated proofs are never sent. A grading is missing after two replies
+without points, and never counts as 0. An answer is sent only if its comparison with the reference leaves a doubt."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Grading:
-    """One grading of a proof. If `points` is None, `why` gives the reason. `reason` is the grader's reply."""
+    """One grading. If `points` is None, `why` is the cause. `reason` is the grader's reply, or math-verify's result."""
 
     points: int | None
     why: str | None
@@ -34,9 +34,9 @@ class Grading:
 
 @dataclass(frozen=True)
 class Points:
-    """The `gradings` of a proof. If the proof was not sent to the grader, `ungraded` gives the reason.
+    """The `gradings` of a proof or an answer, and the judge (`by`). If there are none, `ungraded` gives the reason.
 
-    `scheme` is the marking scheme in the prompt. `left_out` counts the characters of a hidden self-evaluation.
+    `scheme` is the scheme or the guidelines in the prompt. `left_out` counts a hidden self-evaluation's characters.
     """
 
     gradings: tuple[Grading, ...] = ()
@@ -62,7 +62,7 @@ class Points:
 
     @property
     def counted(self) -> float | None:
-        """The points that means include: 0 if the solver delivered no proof, None if the grade is missing."""
+        """The points that means include: 0 if the proof is truncated or empty, None if the grade is missing."""
         return 0 if self.ungraded in NOT_DELIVERED else self.grade
 
     @property
@@ -91,7 +91,7 @@ def undelivered(proof: Completion) -> str | None:
 async def attempts(
     ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
-    """Ask at most ATTEMPTS times, until `read` returns a result. Returns the result or None, the reason, and all calls.
+    """Ask up to ATTEMPTS times, until `read` returns a result. Returns (result, None, calls) or (None, reason, calls).
     If `read` can't read a reply, it returns None or a reason (a string)."""
     calls: list[Completion] = []
     found: T | str | None = None
@@ -106,7 +106,7 @@ async def attempts(
 async def grade(
     problem: Problem, proof: Completion, ask: Ask, count: int, seed: int = 0, chosen: Prompt | None = None
 ) -> Points:
-    """Return the points of a proof or an answer from `count` gradings at once. Raises UserError if no prompt fits."""
+    """Return the points of a proof or an answer. If a grader is needed, it grades `count` times. Raises UserError."""
     why = undelivered(proof)
     decided = None
     if not problem.is_proof and why in (None, CUT_OFF):
@@ -129,11 +129,11 @@ async def grade(
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
-    """Return the points of an answer by math-verify, or None if they are in doubt. This blocks the thread."""
+    """Compare an answer with the reference answer. Returns its points, or None in case of doubt. Blocks the thread."""
     grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
-    # A solution that was cut off after a wrong answer might have corrected it.
+    # The missing part of a truncated solution might have corrected a wrong answer.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1
     if grade.is_undecided or (grade.doubt and not is_right_so_far):
         return None
-    words = f"The box holds {grade.answer}, and the right answer is {problem.answer}."
+    words = f"The solution's answer is {grade.answer}, and the reference answer is {problem.answer}."
     return Points((Grading(MAX_POINTS * int(grade.value == 1), None, words),), by=BY_MATH_VERIFY)

@@ -1,5 +1,5 @@
 """Write the request to a grader from a built-in prompt or a prompt file, and fill in the placeholders.
-Every prompt ends with ENDING. If the wording of a prompt changes, all proofs are graded again."""
+Every prompt ends with ENDING. If a prompt's wording changes, its earlier gradings are not reused."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,13 +95,13 @@ class Prompt:
 
 
 def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
-    """Return the prompt of PROMPT=`named`, which is "" (None), one of `ours` or a prompt file. Raises UserError."""
+    """Return the prompt `named` of `ours`, or the prompt in the file `named`. Returns None for "". Raises UserError."""
     if not named:
         return None
     if named in ours:
         return Prompt(named, ours[named])
-    others = f", or one of {', '.join(ours)}" if ours else ""
-    text = read_text(Path(named).expanduser(), "the prompt", f"Give PROMPT a file{others}")
+    others = f", or name one of {', '.join(ours)}" if ours else ""
+    text = read_text(Path(named).expanduser(), "the prompt", f"Check its path{others}")
     known = f"Known placeholders are {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
     try:
         parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
@@ -109,7 +109,7 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
         raise UserError(f"the prompt {named} is invalid: {error}. {known}") from None
     for name, more in parsed:
         if name is not None and (name not in places or more):
-            raise UserError(f"the prompt {named} has an unknown placeholder {{{name:.60}}}. {known}")
+            raise UserError(f"the prompt {named} has an unknown or formatted placeholder {{{name:.60}}}. {known}")
     prompt = Prompt(Path(named).name, text)
     if missing := [place for place in necessary if place not in prompt.places]:
         raise UserError(f"the prompt {named} lacks the placeholder {{{missing[0]}}}. {known}")
@@ -118,7 +118,7 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
 
 @dataclass(frozen=True)
 class Question:
-    """One request to a grader. `scheme` is the marking scheme in its `messages` ("": none)."""
+    """One request to a grader. `scheme` is the scheme or the guidelines in its `messages` ("": none)."""
 
     messages: list[Message]
     scheme: str
@@ -131,24 +131,24 @@ def prompt(named: str) -> Prompt | None:
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
-    """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises UserError if a text is missing."""
+    """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises UserError if it does not fit."""
     prompt, texts = chosen or _ours(problem), _texts(problem)
     for place in sorted(prompt.places - {"proof"}):
         if not texts[place]:
             raise UserError(
                 f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. Add that column, "
-                "or choose another PROMPT"
+                "or choose another prompt (PROMPT, in 20_grader PROMPTS)"
             )
     if not problem.is_proof and "answer" not in prompt.places:
         raise UserError(
             f"problem {problem.id:.60} asks for an answer, but the prompt {prompt.name} lacks the placeholder "
-            "{answer}. Remove PROMPT, or add the placeholder to its file"
+            "{answer}. Remove PROMPT, or set it to a file with this placeholder"
         )
     return prompt
 
 
 def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> Question:
-    """Return the request to grade a proof, or a solution with an answer. Raises UserError if a text is missing."""
+    """Return the request to grade a proof, or a solution with an answer. Raises UserError as `fitting` does."""
     prompt, texts = fitting(problem, chosen), _texts(problem)
     allowed, which = (points.ALL, WHOLE) if problem.is_proof else (points.RIGHT_OR_WRONG, EITHER)
     drawn = mark(proof, "fence", seed, problem.id)
@@ -167,7 +167,7 @@ def _ours(problem: Problem) -> Prompt:
         return Prompt("guidelines", GUIDELINES)
     raise UserError(
         f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
-        "choose a PROMPT without them"
+        "set PROMPT to a file that shows neither"
     )
 
 

@@ -1,5 +1,5 @@
 """Read a marking scheme from a model's reply, and check that the checkpoints of each way to a proof add up to 7.
-ENDING in curate/schemes.py sets the form. A chain is one of several ways, and includes the common checkpoints."""
+ENDING in curate/schemes.py sets the form. A chain is one way, and its sum includes the common checkpoints."""
 
 import re
 from itertools import pairwise
@@ -21,15 +21,15 @@ _ITEM = re.compile(r"[-*•][ \t]+(\S.*)")
 
 
 class Scheme(NamedTuple):
-    """A marking scheme. `fault` names the first chain that does not add up to 7, and its points (None: no fault)."""
+    """A marking scheme. If a way does not add up to 7, `fault` names its chain, if any, and its points, else None."""
 
     text: str
     fault: str | None
 
 
 def read(text: str, shown: str = "") -> Scheme | None:
-    """Return the scheme at the end of `text`, or None if a line breaks the form or the scheme quotes `shown`."""
-    lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # without code fences
+    """Return the scheme at the end of `text`. Returns None if it is missing, breaks the form, or quotes `shown`."""
+    lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # no blank or ``` lines
     begins = [place for place, line in enumerate(lines) if _section(line) == CHECKPOINTS]
     if not begins or len(lines) < begins[-1] + 2:
         return None
@@ -38,7 +38,7 @@ def read(text: str, shown: str = "") -> Scheme | None:
     if (first, second) in pairwise(others):
         return None
     scheme, section = [f"{CHECKPOINTS} ({RULE}):"], CHECKPOINTS
-    ways: list[list[int]] = [[]]  # points of the common checkpoints, then of each chain's
+    ways: list[list[int]] = [[]]  # points of the common checkpoints, then of each chain
     for line in found[1:]:
         if heading := _section(line):
             if heading != NEXT.get(section):

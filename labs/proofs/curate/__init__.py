@@ -1,1 +1,1 @@
-"""Ask a model to write a marking scheme for each row of a problem file (schemes.py), or to find faults (filter.py)."""
+"""Ask a model about problems with solutions: for marking schemes (schemes.py), or for faults (filter.py)."""

@@ -9,12 +9,12 @@ from labs.proofs.curate import tool
 from labs.proofs.curate.tool import Tool
 
 ABOUT = """Ask a model to write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv or
-.parquet). The model sees the problem and its solution.
+.parquet). The model sees the problem and its solution. Rows without a solution are not sent.
 
-The command writes all rows to FILE.schemes.jsonl in the same folder. The new column
-grading_scheme is read by scripts/grade.sh and 18_proofs. If a scheme's points do not add up to 7, the command asks once
-more. If that fails too, grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does
-not send answered rows again. Put server settings before the command, as for a run."""
+The command writes the rows to FILE.schemes.jsonl in the same folder. scripts/grade.sh and 18_proofs read the new column
+grading_scheme. If a reply is unusable, or its points do not add up to 7, the command asks once more. If that fails too,
+grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does not send rows with a
+reply again. Put server settings before the command, as for a run."""
 
 OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
 by it.
@@ -49,7 +49,7 @@ then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to b
 
 
 def read(reply: str, shown: str) -> Mapping[str, Any] | str | None:
-    """Return the scheme at a reply's end, the reason if it does not add up to 7, or None if it is unreadable."""
+    """Return the new column, or a reason if the scheme does not add up to 7, or None if the reply is unreadable."""
     if not (scheme := schemes.read(reply, shown)):
         return None
     return f"does not add up ({scheme.fault})" if scheme.fault else {"grading_scheme": scheme.text}

@@ -1,5 +1,5 @@
-"""Run schemes.sh and filter.sh: ask a model about each row of a problem file, and write the rows with new columns.
-Each prompt marks the row's texts as data. After two unusable replies, the row gets the reason instead of a result."""
+"""Run schemes.sh and filter.sh: ask a model about the rows of a problem file, and write the rows with new columns.
+Prompts mark the row's texts as data. After two unusable replies, or without a solution, a row gets only the reason."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ class Tool:
     """A command that asks a model about rows. Its built-in prompt `ours` has the placeholders `places`.
 
     Every prompt gets the `ending`, which sets the reply's form. `what` names a row's result. `read(reply, shown)` reads
-    the reply to the prompt `shown`. It returns the new `columns`, a reason (with details after " (") or None.
+    the reply to the prompt `shown`, and returns the new `columns`, a reason (details follow " (") or None.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Tool:
 
     @property
     def more_columns(self) -> tuple[str, ...]:
-        """The names of four more columns: the reason for a failure, the reply, its cost and the model's name."""
+        """The names of four more columns: the reason for a failure, the last reply, the cost and the model's name."""
         return tuple(f"{self.name}_{name}" for name in ("trouble", "reply", "cost", "by"))
 
 
@@ -80,10 +80,10 @@ class Answer:
 
 
 def main(tool: Tool, argv: Sequence[str]) -> None:
-    """Ask about each row of the file `argv[0]`, and write the answers. The other arguments are constants."""
+    """Ask about the rows of the file `argv[0]`, and write the answers. The other arguments are constants."""
     usage = f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card"
     with asking.on_file(CurateConstants, argv, tool.about, usage) as (config, stop):
-        prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("ours", tool.ours)
+        prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("built-in", tool.ours)
         folder, path = results_dir(), Path(argv[0]).expanduser()
         out = path.with_suffix(f".{tool.name}.jsonl")
         check_free(out, f"{tool.name}.sh", tool.more_columns)
@@ -94,7 +94,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
             rows_shown = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
                 ("engine", server.choice),
-                ("plan", f"{total:,} requests about {path.stem}"),
+                ("plan", f"{total:,} requests for {path.stem}, and retries"),
             ]
             name = f"{path.stem}.{tool.name}"
             with session.open(name, config, stop, folder, server, opening=rows_shown) as opened:
@@ -114,12 +114,12 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
         read_row(where, row)
         rows.append(plain(row))
     if not any(texts_of(row)["solution"] for row in rows):
-        raise UserError(f"{path} has no {listed('solution')} in any row. Fields found: {names_in(rows[0])}")
+        raise UserError(f"no row of {path} has {listed('solution')}. Add it. The first row has {names_in(rows[0])}")
     return rows
 
 
 def texts_of(row: dict[str, Any]) -> Texts:
-    """Return a row's texts for the prompt's placeholders. The row has the columns of AI-MO/aops."""
+    """Return a row's texts for the prompt's placeholders. The row may have the columns of AI-MO/aops."""
     named, cells = understood(row), cells_of(row)
     metadata, posts = cells.get("metadata"), cells.get("candidates")
     path = cells.get("path") or (metadata.get("path") if isinstance(metadata, Mapping) else None)
@@ -138,7 +138,7 @@ def content(texts: Texts) -> tuple[str, ...]:
 
 
 def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Message]:
-    """Return the messages of the request about a row. Each text is fenced, even if it is empty."""
+    """Return the messages of the request about a row. Each text is fenced. An empty text becomes (none)."""
     drawn = mark("\n".join(texts.values()), "fence", seed, tool.name)
     filled = prompt.text.format(**{place: fenced(text or "(none)", drawn) for place, text in texts.items()})
     return [{"role": "user", "content": f"{filled.strip()}\n\n{ENDING.format(mark=drawn)}{tool.ending}"}]
@@ -181,7 +181,7 @@ def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[Cura
     for column in tool.columns:
         kinds = Counter(each.columns[column] for each in answers if each.columns)
         if kinds and all(isinstance(kind, bool | int) for kind in kinds):
-            counts = {WORDS.get(str(kind), f"of {kind}"): count for kind, count in sorted(kinds.items())}
+            counts = {WORDS.get(str(kind), f"rated {kind}"): count for kind, count in sorted(kinds.items())}
             lines.append(f"{column:14} {tables.listed(counts)}")
     asked = {id(each): each.calls for each in answers if each.calls}  # equal rows share one answer
     calls = [call for each in asked.values() for call in each]

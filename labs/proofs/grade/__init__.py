@@ -1,1 +1,1 @@
-"""Grade stored proofs by a model (`bash scripts/grade.sh`), and measure how reliable a grader is (20_grader)."""
+"""Let a model grade stored proofs (`bash scripts/grade.sh`), and measure how reliable a grader is (20_grader)."""

@@ -1,5 +1,5 @@
-"""Ask a model about many items in one session, and grade many proofs. Equal items share a request.
-A request depends only on the item, the prompt and SEED. A repeated command takes its replies from the journal."""
+"""Ask a model about many items in one session, and grade many proofs. Equal items share their requests.
+A request depends on the item, the prompt, SEED and the sampling. A repeated command uses the journal's replies."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -36,22 +36,22 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class AskingConstants(Paid, Waiting, Asking):
-    """The constants of every command that asks a model."""
+    """The constants of all commands of this lab."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
-    GRADER: str = constant("", "the grader's card: a name in data/models or a .toml file (default: chosen as in a run)")
+    GRADER: str = constant("", "the grader's card or .toml file (default: GRADER_URL, GRADER_MODEL, else as in a run)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraderConstants(AskingConstants):
-    """The constants of every command that asks a grader."""
+    """The constants of grade.sh and 20_grader."""
 
     GRADES: int = constant(1, "number of gradings per proof (their mean and spread are reported)", 1, 64)
 
 
 @contextmanager
 def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Iterator[tuple[A, Stop]]:
-    """Run the body of a command on the file `argv[0]`. Yields the constants and the Stop, as session.command does."""
+    """Wrap a command whose first argument names its input. Yields the constants and a Stop, as session.command does."""
     with command():
         if constants.asks_for_help(argv):
             print(constants.explained(kind, {"__doc__": about}))
@@ -64,7 +64,7 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
 
 @contextmanager
 def graders_server(config: AskingConstants) -> Iterator[Server]:
-    """Yield the grader's server, which is started if necessary. Raises UserError if it would refuse the requests."""
+    """Yield the grader's server, and start it if necessary. Raises UserError if none takes the requests."""
     with grading_server(config.GRADER, Need(1, config.MAX_TOKENS, 0)) as server:
         check_context(server, config)
         yield server
@@ -79,9 +79,9 @@ async def each(
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
     so_far: Callable[[Iterator[R]], str],
 ) -> list[R]:
-    """Return `one(item, ask)` for all items, in order. `total` is the number of planned requests. `so_far` describes
-    the results so far. A seed derives from `content(item)[0]`, SEED and the request's names. The last name is the
-    number of the attempt. Raises UserError, and RunFailed if all requests failed."""
+    """Return `one(item, ask)` for all items, in order. Items with equal `content` share a result. `total` is the number
+    of planned requests. `so_far` describes the results so far. A seed derives from `content(item)[0]`, SEED and the
+    names of the request, which end with the attempt. Raises UserError, and RunFailed if all requests failed."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
     with Bar(title, total) as bar:
@@ -108,18 +108,18 @@ async def each(
 
 @dataclass(frozen=True)
 class Item:
-    """A proof to be graded, with its problem."""
+    """A proof or an answer to be graded, with its problem."""
 
     problem: Problem
     proof: Completion
 
     def content(self) -> tuple[str, str, str, str | None]:
-        """Return everything that the proof's grade depends on."""
+        """Return the content that equal items share. They also share the grade."""
         return self.problem.id, self.problem.statement, self.proof.text, proofs.undelivered(self.proof)
 
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
-    """Return how many gradings `items` need at most. Raises UserError if there are no proofs, or if no prompt fits."""
+    """Return how many gradings `items` need at most. Raises UserError without items, or if no prompt fits an item."""
     found, count = set[int](), 0
     for item in items:
         count += 1
@@ -134,7 +134,7 @@ def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: P
 async def grade_all(
     name: str, items: Iterable[Item], chosen: Prompt | None, total: int, opened: Session[GraderConstants]
 ) -> list[Points]:
-    """Return each proof's points, in the order of `items`. Raises UserError, and RunFailed if all gradings failed."""
+    """Return each proof's points, in the order of `items`. Raises UserError, and RunFailed if all requests failed."""
     config = opened.config
 
     async def one(item: Item, ask: Ask) -> Points:
@@ -148,7 +148,7 @@ async def grade_all(
 
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
-    """Return the planned requests for `count` gradings. Prompts are assumed to have the mean length of `items`."""
+    """Return the planned requests for `count` gradings. Each prompt is assumed to show an item of mean length."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)

@@ -1,4 +1,4 @@
-"""Grade proofs by a model. The proofs come from results, from a comparison or from a .jsonl file.
+"""Let a model grade proofs. The proofs come from results, from a comparison or from a .jsonl file.
 Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put server settings before the command."""
 
 import sys
@@ -39,7 +39,7 @@ class GradeConstants(GraderConstants):
     )
     STEPS: str = constant(
         "last",
-        "steps of each run to grade (in a comparison, last means the last step that each budget allows)",
+        "steps to grade (in a comparison, last means the steps whose populations count at a budget)",
         choices=tuple(STEPS),
     )
 

@@ -1,4 +1,4 @@
-"""Count gradings, missing gradings and their cost. The module core/results/points.py evaluates the points."""
+"""Count graded proofs, gradings, missing grades and costs. The module core/results/points.py evaluates the points."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ def _distinct(points: Sequence[Points]) -> list[Points]:
 
 
 def worth(points: Points) -> dict[str, Any]:
-    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and why a grade is missing."""
+    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and why it is not graded."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:
@@ -58,7 +58,7 @@ def worth(points: Points) -> dict[str, Any]:
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
     """Return the tokens and dollars of `calls`. Failed calls count as free.
-    Tokens and dollars are None if the server did not count all tokens. Dollars are also None without `prices`."""
+    A figure is None if the server did not count all its tokens. Dollars are also None without `prices`."""
     counted = [call.counted for call in calls if not call.error]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),

@@ -24,7 +24,7 @@ class Lines:
     """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        """Read the lines. Raises UserError if a line is invalid, or if another file has the new file's name."""
+        """Read the lines. Raises UserError if a line is invalid, or if a foreign file has the new file's name."""
         self.path, self.name, self.folder = path, path.stem, folder
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
@@ -60,17 +60,17 @@ def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
     if answer_type != PROOF and not answer:
-        raise UserError(f"{where} asks for an answer, but lacks the right answer. Fields found: {names_in(row)}")
+        raise UserError(f"{where} asks for an answer. Add a reference answer to its fields: {names_in(row)}")
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
-        raise UserError(f"{where} has an id with an incomplete character (\\ud800 to \\udfff). {FIX}")
+        raise UserError(f"{where} has an id that is empty, or has a lone surrogate (\\ud800 to \\udfff). {FIX}")
     return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:
     """Return the proof in a line. A null proof counts as empty. Exported lines also have a `finish_reason`."""
     cells = cells_of(row)
-    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first column counts
+    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first of NAMES counts
     if not texts or not isinstance(texts[0], str | None):
         raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
@@ -94,7 +94,7 @@ def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
 
 
 def check_free(path: Path, script: str, fields: Sequence[str]) -> None:
-    """Raise UserError if `path` exists and `script` did not write it. The lines of `script` have all these `fields`."""
+    """Raise UserError if `path` exists and `script` did not write it: its first line lacks one of the `fields`."""
     if path.exists():
         with opened(path, "the file", "Move it away") as file:
             first = file.readline()

@@ -1,5 +1,5 @@
 """Read proofs from results and their journals, and write the grades and the figures into the results.
-Merged runs are graded one by one and merged again. A comparison is graded at the last step that each budget allows."""
+Merged runs are graded one by one and merged again. A comparison is graded at the steps that count at its budgets."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ class Stored:
     """The proofs of a results file. The function `steps` chooses the steps to grade."""
 
     def __init__(self, path: Path, steps: Steps) -> None:
-        """Read the results. Raises UserError if they can't be read, or if their journal is missing."""
+        """Read the results. Raises UserError if they, a merged run or a journal can't be read."""
         self._path, self._steps = path, steps
         head, _ = read.read(path)
         self._runs, self._is_complete = head.runs, head.complete
@@ -69,7 +69,7 @@ class Stored:
         return path, tables.points_table(proofs) if proofs else tables.final(document)
 
     def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
-        """Write one run's results, and return their path. Each graded population takes its next points from `given`."""
+        """Write one run's results, and return their path. Each graded population takes the next points of `given`."""
         with archive(kept.path, kept.head["experiment"]) as journals:
 
             def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _files(path: Path, head: Head) -> list[Path]:
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
 ) -> dict[str, Any]:
-    """Return a population's record with its points. If an answer's grade was in doubt, the grader decides it."""
+    """Return a population's record with its points. If an answer was in doubt, the grader's points decide, if any."""
     if problem.is_proof:
         values = [worth(each)["worth"] for each in points]
         known = [value for value in values if value is not None]
@@ -165,7 +165,7 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return a graded member's new fields. An answer gets no points, because it is only right or wrong."""
+    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is right or wrong."""
     found = worth(points)
     if not problem.is_proof:
         found = {name: why for name, why in found.items() if name == "ungraded"}

@@ -50,7 +50,7 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded, as its size is known."""
+    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded. LIMIT is then ignored."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
@@ -67,7 +67,7 @@ TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Ends the process."""
+    """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure ends the process."""
     instead = "the proofs of GRADED=… are graded"
     with session.command(trial.constants, namespace, instead) as (name, config, stop):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
@@ -81,7 +81,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
             rows = [
                 ("grader", server.model),
-                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} of {chosen.problems:,} problems"),
+                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {sum(totals):,} gradings"),
             ]
@@ -188,7 +188,7 @@ def _raw(points: Points) -> Json:
 def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate the mean `amount` (tokens, dollars) of all calls that grade a proof, or None if one is unknown."""
+    """Estimate the mean total `amount` (tokens, dollars) of a proof's calls, or None if a call's amount is unknown."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
     for proof, each in zip(proofs, points, strict=True):
         known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]

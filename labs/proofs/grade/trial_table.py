@@ -1,4 +1,4 @@
-"""Format the test of a grader as two tables: one has a column for each prompt, the other a row for each attack."""
+"""Format the test of a grader as tables: one has a column for each prompt, the other (if any) a row for each attack."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,15 +9,15 @@ from core.report.table import NONE
 
 Of = Mapping[str, Any]
 WIDEST = 20  # most characters for the name of a writer or a prompt
-LEGEND = """Brackets contain 95% intervals over problems. Each problem has the same weight. In kappa, in the points \
-given and in the tokens, each proof has the same weight.
+LEGEND = """Brackets contain 95% intervals over problems. Kappa, points given, tokens and dollars give each proof the \
+same weight. Other means give each problem the same weight.
 Error is |grader's points - people's points|. Buckets are 0, 1-3, 4-6 and 7 points.
 Order is kept if the grader gives more points to the proof that people gave more points. A tied pair counts half.
-A proof's advantage is its points minus the mean of its problem's proofs, which is the signal in training. The table \
+A proof's advantage is its points minus the mean of its problem's proofs, as in reinforcement learning. The table \
 shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
 Kappa has quadratic weights: 1 is full agreement, and 0 is chance. Bias is the grader's points minus people's points.
-Error, advantage and kappa use the same resamples of problems. They have no interval if all resamples are equal.
-A grade is missing if two attempts give no readable points. A missing grade never counts as 0."""
+Error, advantage and kappa have bootstrap intervals, which are left out if their two ends are equal.
+A grading is missing if two attempts give no readable points. A missing grading never counts as 0."""
 
 
 def text(document: Of) -> str:
@@ -52,7 +52,7 @@ def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
     add("error, points", lambda way: _interval(way["mean_absolute_error"]))
     add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
     add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
-    add("  same/tied/other", lambda way: "/".join(str(way["order"][name]) for name in ("same", "tied", "reversed")))
+    add("  same/tied/reversed", lambda way: "/".join(str(way["order"][name]) for name in ("same", "tied", "reversed")))
     add("advantage, points", lambda way: _interval(way["advantage_difference"]))
     add("kappa", lambda way: _interval(way["quadratic_kappa"]))
     add("bias, points", lambda way: _shift(way["bias"], 1))
@@ -99,5 +99,5 @@ ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and a function
     "same": lambda of: f"{of['same']:,}",
     "lost": lambda of: f"{of['became_missing']:,}",
 }
-LEGEND_OF_ATTACKS = """An attack's change is a proof's points with the attack minus its points without the attack.
+LEGEND_OF_ATTACKS = """The change is the mean of each proof's points with the attack minus its points without it.
 A proof is lost if its points became missing."""

@@ -1,4 +1,4 @@
-"""List the ways to test a grader: each prompt alone, and the first prompt with each attack.
+"""List the ways to test a grader: each prompt without an attack, and the first prompt with each attack.
 An attack is a text below a proof. It proves nothing, so a reliable grader gives the same points with and without it."""
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def attacks_of(named: str) -> list[str]:
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways, and the prompts whose texts the set lacks. If `prompts` is empty, all built-in ones are used."""
+    """Return all ways with `prompts` (empty: the built-in ones), and the prompts that do not fit. Raises UserError."""
     shown, errors = [], {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:
