@@ -113,9 +113,9 @@ class Item:
     problem: Problem
     proof: Completion
 
-    def content(self) -> tuple[str, str, str, str | None]:
+    def content(self) -> tuple[str, Problem, str, str | None]:
         """Return the content that equal items share. They also share the grade."""
-        return self.problem.id, self.problem.statement, self.proof.text, proofs.undelivered(self.proof)
+        return self.problem.id, self.problem, self.proof.text, proofs.undelivered(self.proof)
 
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:

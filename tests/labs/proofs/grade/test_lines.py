@@ -13,6 +13,13 @@ from tests.fakes.http import answer
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
 
 
+@pytest.mark.parametrize(("scheme", "asked"), [("7 points: a proof", 2), (None, 1)])
+def test_equal_proofs_share_a_grade_only_under_equal_schemes(desk: Desk, scheme: str | None, asked: int) -> None:
+    line = rows(1)[0]
+    assert desk.ask("grade", [line, line | ({"grading_scheme": scheme} if scheme else {})])[0] == 0
+    assert desk.grader.asked == asked
+
+
 def test_every_line_gets_points_reasons_scheme_and_cost(desk: Desk) -> None:
     lines, grader = rows(6), desk.grader
     lines[1]["model_solution"] += "\n\n## Self-evaluation\nPerfect.\nScore: 1"
