@@ -3,9 +3,9 @@
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
 All clients ask benchmarks/stub_server.py, which answers at once. They send one prompt n times, with 64 requests in
-flight, and check every reply. Two clients also store the replies. Each measurement is a fresh process. The operating
-system counts its CPU time (user and system, with threads and children). The cost of a request is the slope between runs
-of two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into any client.
+flight, and check every reply. Two clients also store the replies. Each measurement runs in a fresh process, whose CPU
+time the system counts (user and system, with threads and children). The cost of a request is the slope between runs of
+two sizes, (CPU2 - CPU1) / (n2 - n1). The slope leaves out imports and set-up, and needs no hook into any client.
 Rounds are interleaved, so that other work on the machine affects all clients. The column "whole run" shows all CPU time
 of the larger run."""
 

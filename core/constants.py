@@ -154,7 +154,7 @@ class Served(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Paid(Part):
-    """The limit on the cost of a run."""
+    """The limit on the cost of all runs in the journal of an experiment."""
 
     MAX_DOLLARS: float = constant(
         0.0, "most dollars for all runs in this experiment's journal, or 0 for no limit", 0, 1_000_000, free=True

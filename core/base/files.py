@@ -150,7 +150,7 @@ def storable(text: str) -> str:
 
 
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file of the kind `what`. If it can't be read, raises UserError with the `remedy`."""
+    """Yield the lines of a UTF-8 file. If it can't be read, raises UserError with its name `what` and the `remedy`."""
     with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:  # Windows editors write a BOM
         yield from file
 

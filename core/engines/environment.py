@@ -49,7 +49,7 @@ def host() -> str:
 
 def port() -> int:
     """Return the port of our server, which is PORT or 30000. Raises UserError if PORT is no port."""
-    named = os.environ.get("PORT", str(PORT))
+    named = _value("PORT") or str(PORT)
     if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
         raise UserError(f"PORT={named} is no port. Give a number from 1 to 65535")
     return int(named)

@@ -35,7 +35,7 @@ class Gguf:
             raise UserError(f"{path} is truncated or damaged ({error}). Fetch or convert it again") from None
         architecture = fields.get(Keys.General.ARCHITECTURE)
         if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} has the architecture {architecture}. Give one of {', '.join(ARCHITECTURES)}")
+            raise UserError(f"{path} has the architecture {architecture}. Use a model of {' or '.join(ARCHITECTURES)}")
         if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
             raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge FIRST OUT.gguf")
 

@@ -348,7 +348,7 @@ class Generator:
 
     def _refusal(self, error: Refused) -> str:
         """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
-        if error.status in (401, 403):
+        if error.status in (401, 403) and not error.is_filtered:  # OpenRouter moderates with 403
             raise UserError(f"the server at {self.server.base_url} refuses the key. {self.server.key.remedy}")
         if error.status == 404:
             raise UserError(f"the server at {self.server.base_url} has no model {self.server.model!r}: {error}")

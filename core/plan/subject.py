@@ -42,8 +42,8 @@ def shape_of_model() -> tuple[Shape, str]:
 
 
 def subject() -> Subject:
-    """Return the model that a run would use, but QED-Nano if no setting selects one (without a GPU, a run would use the
-    embedded model). Raises UserError if the model is unknown, unreachable or can't be planned."""
+    """Return the model that the settings select, or QED-Nano. A run without settings may use a server on PORT or the
+    embedded model instead. Raises UserError if the model is unknown, unreachable or can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
     if engine == llamacpp.EMBEDDED and not url:
         raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")

@@ -18,7 +18,7 @@ def read_file(path: Path, wanted: str = ANSWERS) -> tuple[Problem, ...]:
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Build problems from (place, row) pairs. Raises UserError for an invalid row.
+    """Build problems from (place, row) pairs. Raises UserError for an invalid row or none.
 
     A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
     optional. columns.py lists all fields and their names. A row without a type is "integer" if the answers of all rows

@@ -112,7 +112,7 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 found += batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch or fix it") from None
+            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch it again") from None
     return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 

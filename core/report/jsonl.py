@@ -101,7 +101,7 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
 
 
 def _grade(member: MemberResult) -> dict[str, Any]:
-    """Return the grade, None if it is missing. Return no field if the answer is only right or wrong."""
+    """Return the field `grade` (None: missing), or no field if the member is marked right or wrong without a grade."""
     return {} if member.grade is None and member.correct is not None else {"grade": member.grade}
 
 

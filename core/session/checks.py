@@ -63,5 +63,5 @@ def check_context(server: Server, config: Asking) -> None:
     if server.context and not server.dialect.ends_at_context and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
             f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Set "
-            f"MAX_TOKENS={max(1, server.context // 2)}, or start the server with a longer context"
+            f"MAX_TOKENS={max(1, min(server.context // 2, server.context - ROOM))}, or serve a longer context"
         )

@@ -10,18 +10,17 @@ class Contract:
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
-        self._seeds: set[int] = set()
+        self._asked: set[tuple[str, ...]] = set()  # as text, because 1 and "1" have one seed
         self._owed: set[str] = set()  # keys of completions that no member contains yet
         self._members = 0  # size of the newest population
         self.total = 0  # completions so far
 
-    def asking(self, names: tuple[str | int, ...], seed: int) -> None:
-        if seed in self._seeds:
+    def asking(self, names: tuple[str | int, ...]) -> None:
+        if (texts := tuple(map(str, names))) in self._asked:
             self._breach(
-                f"asked with the names {names} for the seed of an earlier request. Give each request of a problem "
-                "different names"
+                f"asked with the names {names} of an earlier request. Give each request of a problem different names"
             )
-        self._seeds.add(seed)
+        self._asked.add(texts)
 
     def got(self, completion: Completion) -> None:
         self.total += 1

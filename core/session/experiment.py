@@ -136,7 +136,7 @@ class Experiment(Generic[A]):
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            contract.asking(names, seed)
+            contract.asking(names)
             # Requests of early steps are sent first, so that all problems end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             completion = await generator(messages, seed, replace(self.sampling, **changes), priority)

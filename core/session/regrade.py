@@ -144,8 +144,9 @@ def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) ->
     return [(f"{place}, {name}", _words(*old), _words(*new)) for name, old, new in pairs if old != new]
 
 
-def _words(answer: str | None, correct: float, doubt: str | None) -> str:
-    grade = "right" if correct == 1 else "wrong" if correct == 0 else f"{correct:.0%} right"
+def _words(answer: str | None, correct: float | None, doubt: str | None) -> str:
+    share = "ungraded" if correct is None else f"{correct:.0%} right"
+    grade = "right" if correct == 1 else "wrong" if correct == 0 else share
     return f"{'no answer' if answer is None else f'{answer:.40}'} ({grade}{f', {doubt}' if doubt else ''})"
 
 

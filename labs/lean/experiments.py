@@ -150,8 +150,8 @@ def iteration_of(folder: Path) -> Weights:
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
-            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh "
-            f"24_lean_iteration ITERATION={number} ENERGY=1"
+            f"{folder} contains no policy with an energy model. Train both first (with the same SMOKE): bash "
+            f"scripts/run.sh 24_lean_iteration ITERATION={number} MAX_ITERATION={number} ENERGY=1"
         )
     return policy
 

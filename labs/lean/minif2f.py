@@ -58,7 +58,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
     if split not in SPLITS:
         raise UserError(f"{named} is not a set of theorems. Use {NAME} (the test problems of miniF2F) or {NAME}:valid")
     if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
-        raise UserError(f"{named} needs Mathlib. Set LEAN to a project with it, and import it in LEAN_HEAD if set")
+        raise UserError(f"{named} needs Mathlib. Set LEAN to its project, and put import Mathlib into LEAN_HEAD's file")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:
         reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())

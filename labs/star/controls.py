@@ -31,7 +31,7 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """The `arms` to run under each of `seeds` (added to SEED). The first arm limits the tokens and rounds of others."""
+    """The `arms` to run under each of `seeds` (added to SEED). The others train like the first arm, or shorter."""
 
     arms: Sequence[Arm]
     seeds: Sequence[int]

@@ -19,7 +19,7 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (environment.host(), environment.port(), environment.api_key()) == ("127.0.0.1", 30000, "")
     assert not environment.is_deterministic()
     environment.check()
-    for name, value in {"BIND": " 10.0.0.1\n", "PORT": "30001", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
+    for name, value in {"BIND": " 10.0.0.1\n", "PORT": " 30001\n", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
     monkeypatch.setenv("DETERMINISTIC", "1")

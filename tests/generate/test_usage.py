@@ -169,9 +169,10 @@ def test_checks_that_say_nothing_are_counted() -> None:
     assert "1 of 2 side calls are empty" in got["warnings"] and "1 of 2 side calls are filtered" in got["warnings"]
 
 
-def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_nothing(moody: Moody, tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [400, 403])  # 403: OpenRouter
+def test_a_prompt_that_a_filter_refuses_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
     refusal = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
-    moody.choose = lambda n, prompt: answer(400, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
+    moody.choose = lambda n, prompt: answer(status, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
     (refused, got), _ = ask_each(moody.url, tmp_path, ["a", "b"], 1)
     assert refused.error == "filtered: The response was filtered" and got.error is None
 

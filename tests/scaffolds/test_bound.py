@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Constants
 from core.session.contract import Contract
@@ -37,7 +36,7 @@ class Checked(Wayward):
         self.contract = contract
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        self.contract.asking(names, seeds.derive(0, *names))
+        self.contract.asking(names)
         completion = await super().__call__(messages, *names, **changes)
         self.contract.got(completion)
         return completion

@@ -66,7 +66,7 @@ ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
 @pytest.mark.parametrize(
     ("breach", "named"),
     [
-        (lambda kept: [kept.asking((0, 0), 5) for _ in range(2)], "(0, 0)"),
+        (lambda kept: [kept.asking(names) for names in (("0", 0), (0, 0))], "(0, 0)"),
         (lambda kept: kept.ended(), "at least"),
         (lambda kept: kept.yielded([]), "without members"),
         (lambda kept: (kept.got(ONE), kept.got(OTHER), kept.yielded([Member(ONE)]), kept.ended()), "1 of them"),

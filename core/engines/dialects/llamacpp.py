@@ -1,7 +1,7 @@
 """Serve models on llama.cpp, the engine for machines without an NVIDIA GPU, and attach to llama.cpp servers.
 
-In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The file's header, the longest
-request, the memory and the cores determine the size of its server. The embedded model's server has a fixed size."""
+In this process, xllamacpp serves the embedded model or the GGUF file that MODEL names. The file's header and size, the
+longest request, the memory and the cores determine the size of its server. The embedded model's server is fixed."""
 
 import os
 import socket

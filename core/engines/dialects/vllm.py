@@ -57,7 +57,7 @@ class VLLM(OnGpu):
     def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
         So the request appends the template's tail and the thinking to the question. The prompt then equals SGLang's
-        prompt. If vLLM reports no template or no question is last, an assistant's message opens the tag."""
+        prompt. Without a known template, or if the user's message is not last, an assistant's message opens <think>."""
         *before, last = messages
         if server.tail is None or last["role"] != "user":
             return super().left_open(server, messages, thinking) | CONTINUES
