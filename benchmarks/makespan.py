@@ -9,8 +9,8 @@ SGLang with continuous batching:
 - The roofline (core/plan/roofline.py) gives the times. A decode step writes one token for each running request. A whole
   prompt is read between two steps (no prefix cache).
 - A request keeps its prompt and its output in the KV cache. The queue is first come, first served. An idle server
-  admits the first request. Otherwise a slot must be free, and the cache must have room for the prompt and at most AHEAD
-  new tokens, and for a decaying share of AHEAD tokens (or of the tokens left) for each running request.
+  admits the first request. Otherwise it needs a free slot, and room in the cache for its prompt and at most AHEAD new
+  tokens. Each running request reserves a decaying share of AHEAD tokens (or of the tokens that it may still write).
 - If the cache becomes full, requests with the shortest outputs return to the end of the queue. When they are admitted
   again, prompt and output are read again. The share becomes the mean output (plus SPARE_STEPS) ÷ the cap.
 
