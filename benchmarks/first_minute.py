@@ -132,8 +132,8 @@ def main() -> None:
         f"whole: {whole.seconds:.1f} s by the clock, {whole.cpu:.1f} CPU s, {whole.completions} completions\n"
         f"{whole.written:,} tokens written, {whole.read:,} read, "
         f"{whole.written / whole.seconds:,.0f} written per second, {whole.written / whole.cpu:,.0f} per CPU second\n"
-        f"bound: {whole.flops / 1e9:,.0f} GFLOP at {speed / 1e9:.0f} GFLOP/s per core, {bound:.1f} s. The run takes "
-        f"{whole.seconds / bound:.0f} times as long\n"
+        f"bound: {bound:.1f} s ({whole.flops / 1e9:,.0f} GFLOP, {CORES} cores of {speed / 1e9:.0f} GFLOP/s). The "
+        f"run takes {whole.seconds / bound:.0f} times as long\n"
     )
     print(shares(turns(2 if args.quick else args.problems)))
 

@@ -388,11 +388,11 @@ CONFIG = RsaConstants(ANSWER_TOKENS=0)
 SEEDS = 8
 MACHINES = [(30, 1), (30, 64), (120, 16)]  # problems and GPUs
 TABLES: dict[str, dict[str, Schedule]] = {
-    "what waits": {
-        "a member for its parents (ours)": Schedule(),
-        "a population for the previous population": Schedule(wait="population"),
-        "a step of all problems for the previous step": Schedule(wait="step"),
-        "a population for the previous one, problem by problem": Schedule(wait="population", window=1),
+    "rule for waiting": {
+        "a member waits for its parents (ours)": Schedule(),
+        "a population waits for the previous population": Schedule(wait="population"),
+        "a step of all problems waits for the previous step": Schedule(wait="step"),
+        "as the second row, but problem by problem": Schedule(wait="population", window=1),
     },
     "order": {name: Schedule(name) for name in POLICIES},
 }

@@ -117,7 +117,7 @@ def _is_prose(answer: str) -> bool:
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """List at most MAX_OTHERS + 1 of the `answers` whose canonical forms differ from `answer`'s and each other's."""
+    """List the `answers` that differ from `answer` and from each other in canonical form, at most MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
     for other in answers:

@@ -60,7 +60,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
 
 
 def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """Return PROOF if a row asks for a proof, else None. The row has no answer type."""
+    """Return PROOF if a row asks for a proof, else None. Ignores the row's own answer type."""
     is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
     return PROOF if is_proof else None
 

@@ -47,9 +47,9 @@ def start(model: Path, lora_rank: int) -> Start:
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
         has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(
-            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. A GGUF file can be trained if "
-            f"it is qwen3, {' or '.join(TRAINABLE)}, tied, with at most {LARGEST_GGUF / 1e6:.0f} million parameters. "
-            f"{INSTEAD}"
+            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. Training takes only "
+            f"GGUF files of qwen3 with {' or '.join(TRAINABLE)} tensors, tied embeddings and at most "
+            f"{LARGEST_GGUF / 1e6:.0f} million parameters. {INSTEAD}"
         )
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
 

@@ -23,7 +23,7 @@ FIGURES: dict[str, dict[str, str]] = {
     },
     "graded proofs": {CARD: r"graded (157) of .*? gave (153) of them", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
-        EXPERIMENTS: r"goes from ([\d.]+) to \[([\d.]+)\]",
+        EXPERIMENTS: r"goes from ([\d.]+)% to \[([\d.]+)%",
         RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",
     },
 }

@@ -58,7 +58,7 @@ def prompts_of(named: str) -> list[Prompt]:
         return []
     prompts = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
     if not prompts:
-        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, or some of {', '.join(rubric.OURS)} and files")
+        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, or names ({', '.join(rubric.OURS)}) and files")
     if len({prompt.name for prompt in prompts}) < len(prompts):
         raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Rename one of the files")
     return prompts
