@@ -9,6 +9,8 @@ set -euo pipefail
 module=core.engines.start
 engine=${ENGINE:-}
 [[ -z $engine && ${MODEL:-} = *.gguf ]] && engine=llamacpp
+card=$root/data/models/${MODEL:-}.toml
+[[ -z $engine && -f $card ]] && engine=$(sed -n 's/^engine *= *"\([a-z]*\)".*/\1/p' "$card")
 case ${engine:-sglang} in
   sglang | vllm) bash "$root/setup.sh" "${engine:-sglang}" ;;
   *) bash "$root/setup.sh" harness ;;

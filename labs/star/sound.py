@@ -12,8 +12,8 @@ _EQUATION = re.compile(
 )
 _BULLET = re.compile(r"\A\s*[-*•] ")
 _SIGNS = {"−": "-", "×": "*", "·": "*", "÷": "/", r"\times": "*", r"\cdot": "*"}
-_MODULAR = re.compile(r"≡|\\equiv|mod|congruent|\bbase\b", re.IGNORECASE)  # modulo 10, 7*3 = 1 is true
-_MEANT = re.compile(r"\b(?:if|suppos|assum|whether|wrong|incorrect|contradict|not)|\?", re.IGNORECASE)
+_MODULAR = re.compile(r"≡|\\equiv|\bp?mod(?:ul\w+)?\b|congruent|\bbase\b", re.IGNORECASE)  # modulo 10, 7*3 = 1 is true
+_MEANT = re.compile(r"\b(?:if|suppos|assum|whether|wrong|incorrect|contradict|not\b)|\?", re.IGNORECASE)
 
 
 def false_equations(text: str) -> list[str]:
