@@ -27,6 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs, as 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 os.environ.pop("COLUMNS", None)  # xdist and terminals may set it; lines are not wrapped without it
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a second thread spins and takes time from other tests
 ROOT = Path(__file__).resolve().parent.parent
 collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models that a lab converts
 
