@@ -1,4 +1,4 @@
-"""Test that documents have no dead links and no unknown commands or constants, and that README's sentences are short."""
+"""Test that documents have no dead links or unknown commands and constants, and that README's sentences are short."""
 
 import re
 import shlex
