@@ -1,4 +1,4 @@
-"""The documents: no dead link; every command and constant exists; sentences of the README are short."""
+"""Test that documents have no dead links or unknown commands and constants, and that README's sentences are short."""
 
 import re
 import shlex
@@ -13,11 +13,11 @@ from scripts import constants_page
 from tests.conftest import ROOT
 from tests.test_prose import LONGEST, private, sentences
 
-STORY = {"LOG.md"}  # it quotes commands and names of their day
+STORY = {"LOG.md"}  # quotes commands and names that may no longer exist
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data" / "embedded" / "README.md"])
 CHECKED = [page for page in PAGES if page.name not in STORY]
 NAMES = [page.relative_to(ROOT).as_posix() for page in CHECKED]
-# Variables that documents set before a command, besides those that constants.py lists.
+# Variables that documents set before a command, in addition to those that constants.py lists.
 OTHERS = {
     "API_KEY", "CUDA_VISIBLE_DEVICES", "EXPERIMENT_OPTIONS", "FAULTS_SEED", "GRADER_OPTIONS", "GRADER_SERVERS",
     "LEAN", "LEAN_HEAD", "NAME", "OPENAI_API_KEY", "PYTHON", "PYTHONPATH", "SERVERS", "SERVERS_OPTIONS",
@@ -49,7 +49,7 @@ def test_no_link_is_dead(page: Path) -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """Return the command lines of a page: those of its bash blocks, and those in backticks."""
+    """Return the commands in a page's bash blocks and backticks."""
     text = text_of(page)
     blocks = [
         line for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.M | re.S) for line in block.splitlines()
@@ -63,7 +63,7 @@ COMMANDS = sorted({line for page in CHECKED for line in commands(page)})
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_is_one_that_its_script_takes(line: str) -> None:
-    plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)  # optional words, "and so on", alternatives
+    plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)  # without the marks of optional words, "…" and alternatives
     words = shlex.split(plain, comments=True)
     place = next(place for place, word in enumerate(words) if word.endswith(".sh"))
     script = ROOT / words[place]
@@ -85,7 +85,7 @@ def test_a_command_is_one_that_its_script_takes(line: str) -> None:
         if script.parent.name == "scripts" and script.name not in (
             "start_server.sh",
             "test.sh",
-        ):  # they pass options on
+        ):  # these two pass unknown options to other programs
             assert all(word in source for word in arguments if word.startswith("--")), arguments
 
 
@@ -99,7 +99,7 @@ def test_every_constant_exists(name: str) -> None:
     assert {each for each in set_there if each not in known} == set()
 
 
-def test_the_page_of_constants_is_new() -> None:
+def test_the_page_of_constants_is_up_to_date() -> None:
     assert text_of(constants_page.PAGE) == constants_page.page(), "python -m scripts.constants_page"
 
 
