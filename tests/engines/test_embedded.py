@@ -8,7 +8,7 @@ import pytest
 from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 
-# Figures that more than one document gives, as a pattern for each: the numbers in its groups must be equal.
+# Figures that several documents give, with a pattern for each document. The numbers in all groups must be equal.
 README, CARD, RESULTS, EXPERIMENTS = "README.md", "data/embedded/README.md", "docs/results.md", "docs/experiments.md"
 RATE = r"([\d.]+%? \[[\d., ]+\])"
 FIGURES: dict[str, dict[str, str]] = {
@@ -31,7 +31,7 @@ FIGURES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_documents_agree_on_its_figures(name: str) -> None:
-    """They are compared as sets, because a word may replace a minus sign and so turn an interval around."""
+    """Compare sorted numbers without signs, because a word may replace a minus sign and so reverse an interval."""
     figures = {}
     for path, pattern in FIGURES[name].items():
         found = re.search(pattern, re.sub(r"\s+", " ", (ROOT / path).read_text(encoding="utf-8")))

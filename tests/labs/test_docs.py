@@ -1,4 +1,4 @@
-"""The documents: no dead link; every command and constant exists; sentences of the README are short."""
+"""Test that documents have live links, valid commands and known constants, and that README has short sentences."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from scripts import constants_page
 from tests.conftest import ROOT
 from tests.test_prose import LONGEST, private, sentences
 
-STORY = {"LOG.md"}  # it quotes commands and names of their day
+STORY = {"LOG.md"}  # it quotes commands and names of earlier versions
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data" / "embedded" / "README.md"])
 CHECKED = [page for page in PAGES if page.name not in STORY]
 NAMES = [page.relative_to(ROOT).as_posix() for page in CHECKED]
@@ -49,7 +49,7 @@ def test_no_link_is_dead(page: Path) -> None:
 
 
 def commands(page: Path) -> list[str]:
-    """Return the command lines of a page: those of its bash blocks, and those in backticks."""
+    """Return the command lines of a page, from its bash blocks and from code in backticks."""
     text = text_of(page)
     blocks = [
         line for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.M | re.S) for line in block.splitlines()
@@ -62,7 +62,7 @@ COMMANDS = sorted({line for page in CHECKED for line in commands(page)})
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_command_is_one_that_its_script_takes(line: str) -> None:
+def test_a_script_accepts_its_command(line: str) -> None:
     plain = re.sub(r"[\[\]]|\s…|\|.*", "", line)  # optional words, "and so on", alternatives
     words = shlex.split(plain, comments=True)
     place = next(place for place, word in enumerate(words) if word.endswith(".sh"))
@@ -99,8 +99,8 @@ def test_every_constant_exists(name: str) -> None:
     assert {each for each in set_there if each not in known} == set()
 
 
-def test_the_page_of_constants_is_new() -> None:
-    assert text_of(constants_page.PAGE) == constants_page.page(), "python -m scripts.constants_page"
+def test_the_page_of_constants_is_up_to_date() -> None:
+    assert text_of(constants_page.PAGE) == constants_page.page(), "run python -m scripts.constants_page"
 
 
 @pytest.mark.parametrize("name", NAMES)
