@@ -150,7 +150,7 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
             "original": n,
             "effective": n,
         }:
-            raise SystemExit(f"lm_eval lacks right answers: {results['results']}, {results['n-samples']}")
+            raise SystemExit(f"lm_eval has missing or wrong answers: {results['results']}, {results['n-samples']}")
 
 
 class Client(NamedTuple):
