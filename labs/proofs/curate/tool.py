@@ -94,7 +94,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
             rows_shown = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
                 ("engine", server.choice),
-                ("plan", f"{total:,} requests for {path.stem}, plus retries"),
+                ("plan", f"{total:,} requests for {path.stem}, and retries"),
             ]
             name = f"{path.stem}.{tool.name}"
             with session.open(name, config, stop, folder, server, opening=rows_shown) as opened:
