@@ -56,7 +56,7 @@ async def drive(n: int, ask: Ask) -> None:
 
 def check(answer: str) -> None:
     if not answer.endswith("\\boxed{42}."):
-        raise SystemExit(f"not the stub's answer: {answer[-80:]!r}")
+        raise SystemExit(f"the reply is not the stub server's: {answer[-80:]!r}")
 
 
 def body(seed: int) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def lm_eval(url: str, n: int, keep: bool = False) -> None:
             "original": n,
             "effective": n,
         }:
-            raise SystemExit(f"lm_eval: {results['results']}, {results['n-samples']}")
+            raise SystemExit(f"lm_eval has missing or wrong answers: {results['results']}, {results['n-samples']}")
 
 
 class Client(NamedTuple):
@@ -214,7 +214,7 @@ def shown(values: Sequence[float], digits: int = 2) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure CPU time per request: our client, bare clients, lm_eval.")
+    parser = argparse.ArgumentParser(description="Measure CPU time per request in our and bare clients and lm_eval.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--sizes",
@@ -270,8 +270,8 @@ def main() -> None:
     if OURS in middle:
         if OPENAI in middle:
             print(
-                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of bare openai (goal: at "
-                f"most {GOAL_OPENAI})."
+                f"Our client needs {middle[OURS] / middle[OPENAI]:.2f} times the CPU time of the bare openai client "
+                f"(goal: at most {GOAL_OPENAI})."
             )
         for name in (name for name in middle if name.startswith(LM_EVAL)):
             ratio = middle[name] / middle[OURS]

@@ -217,11 +217,11 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="coverage", description="Measure the coverage and width of intervals.")
-    parser.add_argument("--runs", type=int, default=400, help="draws per setting (paired: half, tokens: 5 times)")
+    parser.add_argument("--runs", type=int, default=400, help="draws per setting (half for pairs, 5 times for tokens)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print("% of draws whose interval contains the true value: mean (lowest) over settings, then the mean width")
+    print("Cells: mean (lowest) % of draws whose interval contains the true value, then the mean width of intervals")
     means(rng, args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)

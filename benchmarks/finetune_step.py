@@ -30,7 +30,7 @@ with command():
         from transformers import AutoModelForCausalLM, Qwen3Config
     except ImportError as error:
         raise UserError(
-            f"this needs {error.name}: run it with the Python of .venv-train (bash setup.sh train)"
+            f"this needs {error.name}. Run it with the Python of .venv-train (bash setup.sh train)"
         ) from None
 
 CONTEXT = 32_768

@@ -64,7 +64,7 @@ def many_sums(folder: Path, count: int) -> Path:
 
 
 async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config: RsaConstants) -> None:
-    """Store every completion that RSA will request, of about 600 characters. About half of the answers are right."""
+    """Store all completions (about 600 characters each) that RSA will request. About half of the answers are right."""
     rng, sampling = random.Random(5), Sampling.of(config)
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     generator = Generator(server, journal, 1, 60)
@@ -102,7 +102,7 @@ def resumed(folder: Path, server: Server) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.memory", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (rounded to problems)")
+    parser.add_argument("--n", type=int, nargs="+", default=SIZES, help="numbers of completions (for whole problems)")
     sizes = parser.parse_args().n
     config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), [])
     print("| completions | journal MB | peak MB | CPU s | wall s |\n|---:|---:|---:|---:|---:|")

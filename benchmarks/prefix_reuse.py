@@ -7,9 +7,9 @@ ORDER = "shared" shows the most used candidates of the step first. Without a RAM
 prompt. With the RAM cache (a run's default), the engine also keeps earlier prompts.
 
 The cached share is cached_tokens ÷ prompt_tokens, as the engine counts them. The column "radix" is computed from the
-prompts. It is the share of characters that some earlier answered prompt also begins with. An unlimited cache for all
-requests, as in SGLang, would contain these characters. In the first table, instructions are a large part of every
-prompt. The candidates of the second table have LONG random characters, an assumed length of solutions."""
+prompts. It is the share of their characters in a prefix that an earlier answered prompt also has. An unlimited cache
+for all requests, as in SGLang, would contain these characters. In the first table, instructions are a large part of
+every prompt. The candidates of the second table have LONG random characters, an assumed length of solutions."""
 
 import argparse
 import asyncio

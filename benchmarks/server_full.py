@@ -5,8 +5,8 @@
 Three contestants take turns, each on a fresh engine. They send the same prompts and seeds (unequal work is reported):
 
 - run: 02_rsa_basic as users run it, through core.session.run, with our client, the journal and grading.
-- generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many requests in flight,
-  and waits for nothing else.
+- generator: a bare aiohttp client sends the run's requests again, in the same order. It has as many requests in flight
+  as the run, and waits for nothing else.
 - barrier: the same aiohttp client sends the requests of one problem at a time. Each step waits for the previous step.
 
 Tokens per second are completion tokens ÷ the seconds from the first request to the last reply, as the client sees them.
@@ -150,7 +150,7 @@ def replay(name: str, folder: Path, slots: int) -> None:
 
 
 async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling: dict[str, Any]) -> Record:
-    """Send one group of requests after another. As many requests of a group are in flight as in a run."""
+    """Send one group of requests after another. Each group has as many requests in flight as a run."""
     record, semaphore = Record(slots), asyncio.Semaphore(slots + WAITING)
     url = f"{os.environ['BASE_URL']}/chat/completions"
     unlimited = aiohttp.TCPConnector(limit=0)
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, nargs="+", default=[4, 16, 64])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--problems", type=int, default=8)
-    parser.add_argument("--quick", action="store_true", help="one round of 4 problems at 16 slots")
+    parser.add_argument("--quick", action="store_true", help="run one round of 4 problems at 16 slots")
     parser.add_argument("--contestant", choices=(*CONTESTANTS, READER), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

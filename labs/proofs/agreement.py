@@ -45,8 +45,8 @@ def figures(pairs: Sequence[Pair]) -> Json:
     - advantage_difference: the mean |grader's advantage - people's advantage|. A proof's advantage is its points minus
       the mean of its problem's proofs. Problems with one proof are left out. This is QED-Nano's advantage_diff (arXiv
       2604.04898), and follows Shao et al. 2024 (arXiv 2402.03300) without dividing by the standard deviation.
-    - bias (also by writer and by length): the grader's points minus people's points.
-    - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points. Means are rounded first.
+    - bias, also by writer and by length: the mean of the grader's points minus people's points.
+    - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points. Mean points are rounded first.
     """
     known = [pair for pair in pairs if pair.grader is not None]
     problems = [
@@ -87,7 +87,7 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Estimate the mean change of the grader's points for the same proofs, or None if no proof has both grades."""
+    """Estimate the mean change of the grader's points for the same proofs. Returns None if no proof has both grades."""
     both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
     return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 
@@ -129,7 +129,7 @@ def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
 
 
 def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Estimate the mean of second minus first grade, in points. A row of `proofs` is a problem and two grades."""
+    """Estimate the mean difference (second minus first) in points. A row of `proofs` is a problem and two grades."""
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
@@ -143,7 +143,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
-    """Estimate a figure by the bootstrap over problems. If the ends of its interval are equal, it has no interval."""
+    """Estimate a figure by the bootstrap over problems. An interval is left out if its two ends are equal."""
     found: Estimate = of_sums(sums, figure)
     return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
 

@@ -111,8 +111,8 @@ def load(name: str) -> GradedSet:
     if path.suffix or path.exists():
         return GradedSet(path.stem, check(read_rows(path), str(path)), f"file {path.name}")
     raise UserError(
-        f"unknown graded set {name!r:.80}. Give one of {', '.join([*BUNDLED, *PUBLISHED])}, hub:owner/name, or a "
-        ".json, .jsonl, .csv or .parquet file"
+        f"unknown graded set {name!r:.80}. Give a set ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
+        "the path of a .json, .jsonl, .csv or .parquet file"
     )
 
 
@@ -138,7 +138,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
         proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
-            raise UserError(f"{where} has a lone surrogate (\\ud800 to \\udfff) in a text. Remove it there")
+            raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove it")
         found.append(proof)
     if not any(proof.text for proof in found):
         raise UserError(f"{source} contains no proofs. Give at least one in the column {listed('proof')}")

@@ -1,6 +1,6 @@
 """Grade a proof: ask a grader a given number of times for the proof's points, and record missing gradings.
-Failed, filtered, empty and (unless forced) truncated proofs are never sent. A grading is missing after two replies
-without points, and never counts as 0. An answer is sent only if its comparison with the reference leaves a doubt."""
+Failed, filtered and empty proofs are never sent. A truncated proof is sent only if its answer was forced. A grading is
+missing after two replies without points, and never counts as 0. Answers are sent only after a doubtful comparison."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ class Grading:
 
 @dataclass(frozen=True)
 class Points:
-    """The `gradings` of a proof or an answer, and the judge (`by`). If there are none, `ungraded` gives the reason.
+    """The `gradings` of a proof or an answer, and the judge (`by`). Without gradings, `ungraded` gives the reason.
 
     `scheme` is the scheme or the guidelines in the prompt. `left_out` counts a hidden self-evaluation's characters.
     """

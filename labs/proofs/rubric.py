@@ -100,7 +100,7 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
         return None
     if named in ours:
         return Prompt(named, ours[named])
-    others = f", or name one of {', '.join(ours)}" if ours else ""
+    others = f", or give a built-in prompt ({', '.join(ours)})" if ours else ""
     text = read_text(Path(named).expanduser(), "the prompt", f"Check its path{others}")
     known = f"Known placeholders are {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
     try:
@@ -136,8 +136,8 @@ def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
     for place in sorted(prompt.places - {"proof"}):
         if not texts[place]:
             raise UserError(
-                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. Add that column, "
-                "or choose another prompt (PROMPT, in 20_grader PROMPTS)"
+                f"problem {problem.id:.60} has no {place}, which the prompt {prompt.name} needs. Add this column, "
+                "or choose another prompt with PROMPT (in 20_grader with PROMPTS)"
             )
     if not problem.is_proof and "answer" not in prompt.places:
         raise UserError(
@@ -148,7 +148,7 @@ def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
 
 
 def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> Question:
-    """Return the request to grade a proof, or a solution with an answer. Raises UserError as `fitting` does."""
+    """Return the request to grade a proof, or a solution with an answer. Raises UserError if no prompt fits."""
     prompt, texts = fitting(problem, chosen), _texts(problem)
     allowed, which = (points.ALL, WHOLE) if problem.is_proof else (points.RIGHT_OR_WRONG, EITHER)
     drawn = mark(proof, "fence", seed, problem.id)
@@ -167,7 +167,7 @@ def _ours(problem: Problem) -> Prompt:
         return Prompt("guidelines", GUIDELINES)
     raise UserError(
         f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
-        "set PROMPT to a file that shows neither"
+        "set PROMPT to a prompt file that needs neither"
     )
 
 

@@ -21,7 +21,7 @@ _ITEM = re.compile(r"[-*•][ \t]+(\S.*)")
 
 
 class Scheme(NamedTuple):
-    """A marking scheme. If a way does not add up to 7, `fault` names its chain, if any, and its points, else None."""
+    """A marking scheme. `fault` is None, or gives the points (and the chain) of a way that does not add up to 7."""
 
     text: str
     fault: str | None

@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument(
-        "--lines", type=int, default=150, help=f"lines to measure (default: 150, merging uses the first {MERGED})"
+        "--lines", type=int, default=150, help=f"lines to measure (default: 150). Merging uses the first {MERGED}"
     )
     parser.add_argument("--wording", choices=sorted(REWORDED))
     args = parser.parse_args()

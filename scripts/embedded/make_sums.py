@@ -2,8 +2,8 @@
 
     python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products kept|withheld]
 
-`python -m scripts.embedded.make_sums --bundled` writes the bundled sets but sums_graded. Problems that are not held out
-are in the set to train on with STaR (TO_TRAIN_ON), and in the control set of `--products kept`."""
+`python -m scripts.embedded.make_sums --bundled` writes all bundled sets except sums_graded. Two sets contain problems
+that are not held out: the set to train on with STaR (TO_TRAIN_ON), and the control set of `--products kept`."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[st
 
 
 def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
-    """Return a control set of STaR: training problems without WITHHELD products, or held-out ones of only these."""
+    """Return a control set of STaR: training problems without WITHHELD products, or held-out problems of only these."""
     kept = PRODUCTS.keys() - WITHHELD
     drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
     return _rows(f"{name}_{{:04d}}", islice(drawn, n))
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--terms", type=int, nargs=2, default=(4, 4), metavar=("LOW", "HIGH"))
     parser.add_argument("--proofs", action="store_true", help="write problems that ask to prove a remainder")
     parser.add_argument(
-        "--products", choices=("kept", "withheld"), help="write a control set of STaR with these products only"
+        "--products", choices=("kept", "withheld"), help="write a control set of STaR with kept or withheld products"
     )
     parser.add_argument("--bundled", action="store_true", help="write the bundled sets to data/")
     args = parser.parse_args()

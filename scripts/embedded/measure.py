@@ -6,10 +6,10 @@
 
     python -m scripts.embedded.measure contest 02_rsa_basic 01_baseline 12_majority   # RSA and other methods
 
-`reworded` runs 02_rsa_basic with a wording of measure_wordings.py, and takes 02_rsa_basic's NAME=value overrides (but
-K > 1). `agreement` prints how often thinking and solution agree, and how many products and sums are right. `contest`
-compares the first results with each of the others, problem by problem. From the first results, it takes the mean of the
-last population, and a random member of this population. From the other results, it takes the vote or the selection."""
+`reworded` runs 02_rsa_basic with a wording of measure_wordings.py. NAME=value overrides are allowed, but K must exceed
+1. `agreement` prints how often thinking and solution agree, and how often products and sums are right. `contest`
+compares the first results with each of the others, problem by problem. From the first results, it takes the mean and a
+random member of the last population. From the other results, it takes the vote or the selection."""
 
 import json
 import random

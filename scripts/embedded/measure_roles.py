@@ -3,9 +3,9 @@
     python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
 
 The model first writes SAMPLES solutions of each problem. It reports on, reviews, scores, judges, improves and refines
-each solution. It selects from each pair of a right and a wrong solution, and from all if there is such a pair. It
-groups all solutions, and summarises two of them. The measurement uses the scaffolds' prompts, and reads replies as they
-do. A journal keeps all completions, so a stopped measurement can resume."""
+each solution. It selects from each pair of a right and a wrong solution, and from all solutions if there is such a
+pair. It groups all solutions, and summarises two of them. The measurement uses the scaffolds' prompts, and reads
+replies as they do. A journal keeps all completions, so a stopped measurement can resume."""
 
 import asyncio
 import re

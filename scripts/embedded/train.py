@@ -11,10 +11,10 @@
     python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
 This needs requirements-train.txt. Phases and learning rates depend on the number of tokens, not on time. So on a CPU,
-equal options give equal weights. The number of workers, which write the texts, is one of them. Each phase ends with a
-checkpoint in --out. The options --start and --phases continue from a checkpoint or a GGUF file. The option --texts
-trains on your own file. Each line of the file is a JSON object. "instruction" (and "input") is the user's turn, and
-"output" is the assistant's turn. The thinking in "output" ends with </think>. Without the tag, thinking is closed.
+equal options (including --workers) give equal weights. Each phase ends with a checkpoint in --out. The options --start
+and --phases continue from a checkpoint or a GGUF file. The option --texts trains on your own file. Each line of the
+file is a JSON object. "instruction" and the optional "input" are the user's turn, and "output" is the assistant's turn.
+The thinking in "output" ends with </think>. Without the tag, thinking is closed.
 """
 
 import argparse
@@ -181,13 +181,13 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--device", default="cpu", help="cpu or cuda (they give different weights)")
-    parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: 0, this one)")
+    parser.add_argument("--workers", type=int, default=0, help="processes that write texts (default: 0, this process)")
     parser.add_argument("--share", type=float, default=1.0, help="share of every phase's tokens")
     parser.add_argument(
         "--batch", type=int, default=BATCH, help=f"tokens per batch, including padding (default: {BATCH:,})"
     )
     parser.add_argument(
-        "--phases", nargs="+", choices=[p.name for p in PHASES], help="phases to run, without --texts (default: all)"
+        "--phases", nargs="+", choices=[p.name for p in PHASES], help="phases to run, not with --texts (default: all)"
     )
     parser.add_argument(
         "--start", type=Path, help="start from this checkpoint of an earlier phase, or from this GGUF file"

@@ -1,1 +1,1 @@
-"""Ask a model about problems with solutions: for marking schemes (schemes.py), or for faults (filter.py)."""
+"""Ask a model about problems and their solutions, to write marking schemes (schemes.py) or find faults (filter.py)."""

@@ -15,7 +15,7 @@ the columns of AI-MO/aops: problem, solution and, optionally, candidates (other 
 
 The command writes the rows to FILE.filter.jsonl in the same folder. It adds the columns incomplete, difficulty (1 to
 10), gaps, wrong, disagreement (with other posts) and computational. If they are null, filter_trouble gives the reason.
-Only rows with a solution and without a reply are sent. Put server settings before the command, as for a run."""
+Rows that lack a solution or already have a reply are not sent. Put server settings before the command, as for a run."""
 
 OURS = """You look through problems that were posted in a forum, with a solution, to find those from which one can \
 learn to write proofs.
@@ -54,7 +54,7 @@ _SIGNS = r"[ \t*_`]*+"  # white space and Markdown's signs around a word
 
 
 def read(reply: str, shown: str) -> Mapping[str, Any] | None:
-    """Return the columns in a reply's last six lines, or None if one is unreadable or the last two quote `shown`."""
+    """Return the columns in a reply's last six lines, or None if a line is unreadable or the last two quote `shown`."""
     lines = [line.strip() for line in reply.split("\n") if line.strip()]
     if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
         return None

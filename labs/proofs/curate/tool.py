@@ -1,5 +1,5 @@
 """Run schemes.sh and filter.sh: ask a model about the rows of a problem file, and write the rows with new columns.
-Prompts mark the row's texts as data. After two unusable replies, or without a solution, a row gets only the reason."""
+Prompts mark the row's texts as data. If a row has no solution or no usable reply, a column gives the reason."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ class Tool:
     """A command that asks a model about rows. Its built-in prompt `ours` has the placeholders `places`.
 
     Every prompt gets the `ending`, which sets the reply's form. `what` names a row's result. `read(reply, shown)` reads
-    the reply to the prompt `shown`, and returns the new `columns`, a reason (details follow " (") or None.
+    the reply to the prompt `shown`, and returns the new `columns`, a reason (any details follow " (") or None.
     """
 
     name: str
@@ -108,13 +108,13 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
     """Return the first `limit` rows of a file (0: all), with values that fit into JSON. Raises UserError."""
     found = read_rows(path)[: limit or None]
     if not found:
-        raise UserError(f"{path} has no rows. Give a file that has at least the columns problem and solution")
+        raise UserError(f"{path} has no rows. Give a file with rows that have a problem and a solution")
     rows: list[dict[str, Any]] = []
     for where, row in found:
         read_row(where, row)
         rows.append(plain(row))
     if not any(texts_of(row)["solution"] for row in rows):
-        raise UserError(f"no row of {path} has {listed('solution')}. Add it. The first row has {names_in(rows[0])}")
+        raise UserError(f"no row of {path} has {listed('solution')}. Add solutions. Row 1 has {names_in(rows[0])}")
     return rows
 
 

@@ -39,7 +39,7 @@ class AskingConstants(Paid, Waiting, Asking):
     """The constants of all commands of this lab."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
-    GRADER: str = constant("", "the grader's card or .toml file (default: GRADER_URL, GRADER_MODEL, else as in a run)")
+    GRADER: str = constant("", "grader's card or .toml file (default: GRADER_URL or GRADER_MODEL, else a run's server)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
 
 @contextmanager
 def graders_server(config: AskingConstants) -> Iterator[Server]:
-    """Yield the grader's server, and start it if necessary. Raises UserError if none takes the requests."""
+    """Yield the grader's server, and start it if necessary. Raises UserError if no server can take the requests."""
     with grading_server(config.GRADER, Need(1, config.MAX_TOKENS, 0)) as server:
         check_context(server, config)
         yield server

@@ -25,7 +25,7 @@ from labs.proofs.grade.lines import Lines
 from labs.proofs.grade.stored import STEPS, Compared, Stored
 from labs.proofs.proofs import Points
 
-USAGE = "give the name of results, or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
+USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
 Source = Lines | Stored | Compared
 
@@ -35,7 +35,7 @@ class GradeConstants(GraderConstants):
     """The constants of grade.sh."""
 
     PROMPT: str = constant(
-        "", "guidelines, alone, scheme or a file with placeholders such as {proof} (default: chosen for each problem)"
+        "", "guidelines, alone, scheme or the path of a file with {problem} and {proof} (default: chosen by problem)"
     )
     STEPS: str = constant(
         "last",

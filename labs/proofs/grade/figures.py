@@ -48,7 +48,7 @@ def _distinct(points: Sequence[Points]) -> list[Points]:
 
 
 def worth(points: Points) -> dict[str, Any]:
-    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and why it is not graded."""
+    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and the reason if ungraded."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:

@@ -24,7 +24,7 @@ class Lines:
     """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        """Read the lines. Raises UserError if a line is invalid, or if a foreign file has the new file's name."""
+        """Read the lines. Raises UserError if a line is invalid, or if the new file would replace an unrelated file."""
         self.path, self.name, self.folder = path, path.stem, folder
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
@@ -60,10 +60,10 @@ def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
     if answer_type != PROOF and not answer:
-        raise UserError(f"{where} asks for an answer. Add a reference answer to its fields: {names_in(row)}")
+        raise UserError(f"{where} asks for an answer. Add the field answer. Fields found: {names_in(row)}")
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
-        raise UserError(f"{where} has an id that is empty, or has a lone surrogate (\\ud800 to \\udfff). {FIX}")
+        raise UserError(f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). {FIX}")
     return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
@@ -78,7 +78,7 @@ def _proof(where: str, row: dict[str, Any]) -> Completion:
 
 
 def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the new fields of a line. Means include `score` (0 to 1), which is None if the grade is missing."""
+    """Return the new fields of a line. Means are over `score` (0 to 1), which is None if the grade is missing."""
     return {
         "grade": points.grade,
         "score": figures.worth(points)["worth"],

@@ -118,8 +118,8 @@ def _files(path: Path, head: Head) -> list[Path]:
     found = [folder / f"{head.runs.of}-seed{seed}.json" for seed in head.runs.seeds]
     if lacking := [each for each in found if not each.exists()]:
         raise UserError(
-            f"{path.name} merges {len(found)} runs, but {lacking[0]} is missing. Grade the results of each run, then "
-            "merge them with bash scripts/merge.sh"
+            f"{path.name} merges {len(found)} runs, but {lacking[0]} is missing. Restore this file, or grade the "
+            "results of each other run by name"
         )
     return found
 
@@ -127,7 +127,7 @@ def _files(path: Path, head: Head) -> list[Path]:
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
 ) -> dict[str, Any]:
-    """Return a population's record with its points. If an answer was in doubt, the grader's points decide, if any."""
+    """Return a population's record with its points. If an answer in doubt has a grader's points, they decide."""
     if problem.is_proof:
         values = [worth(each)["worth"] for each in points]
         known = [value for value in values if value is not None]

@@ -42,7 +42,7 @@ class TrialConstants(GraderConstants):
     GRADED: str = constant(
         AUTO, "graded proofs: \"auto\" (the set on the model's card), a set's name, hub:owner/name or a file"
     )
-    PROMPTS: str = constant(AUTO, 'prompts to test: "auto" (all built-in prompts that fit the set), or names and files')
+    PROMPTS: str = constant(AUTO, 'prompts to test: "auto" (all built-in ones that fit), or built-in names and files')
     ATTACKS: str = constant(
         "all", 'attacks to test with the first prompt: "all", "none" or some of score, praise, instruction, fence'
     )
@@ -50,7 +50,7 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the planned requests of 20_grader for plan.sh. A published set is not loaded. LIMIT is then ignored."""
+    """Return 20_grader's planned requests for plan.sh. LIMIT is ignored for a published set, which is not loaded."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
@@ -188,7 +188,7 @@ def _raw(points: Points) -> Json:
 def _mean(
     proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
 ) -> Json | None:
-    """Estimate the mean total `amount` (tokens, dollars) of a proof's calls, or None if a call's amount is unknown."""
+    """Estimate the mean total `amount` (tokens, dollars) of a proof's calls. Returns None if an amount is unknown."""
     sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
     for proof, each in zip(proofs, points, strict=True):
         known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]

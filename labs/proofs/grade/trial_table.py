@@ -10,13 +10,13 @@ from core.report.table import NONE
 Of = Mapping[str, Any]
 WIDEST = 20  # most characters for the name of a writer or a prompt
 LEGEND = """Brackets contain 95% intervals over problems. Kappa, points given, tokens and dollars give each proof the \
-same weight. Other means give each problem the same weight.
+same weight. All other means and shares give each problem the same weight.
 Error is |grader's points - people's points|. Buckets are 0, 1-3, 4-6 and 7 points.
-Order is kept if the grader gives more points to the proof that people gave more points. A tied pair counts half.
-A proof's advantage is its points minus the mean of its problem's proofs, as in reinforcement learning. The table \
-shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
-Kappa has quadratic weights: 1 is full agreement, and 0 is chance. Bias is the grader's points minus people's points.
-Error, advantage and kappa have bootstrap intervals, which are left out if their two ends are equal.
+Two proofs of a problem keep their order if the grader prefers the proof that people prefer. A tie counts half.
+A proof's advantage is its points minus the mean points of its problem's proofs, as in reinforcement learning. \
+The table shows the mean |grader's advantage - people's advantage| (QED-Nano, arXiv 2604.04898).
+Quadratic kappa is 1 for full agreement and 0 for chance. Bias is the grader's points minus people's points.
+Intervals of error, advantage and kappa are from a bootstrap. They are left out if their two ends are equal.
 A grading is missing if two attempts give no readable points. A missing grading never counts as 0."""
 
 
@@ -29,9 +29,9 @@ def text(document: Of) -> str:
         parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([[*ATTACKS], *rows])}")
         notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
-        notes.append(f"prompts left out because the set lacks their texts: {', '.join(document['left_out'])}")
+        notes.append(f"prompts left out because the set lacks a text they show: {', '.join(document['left_out'])}")
     if (source := document["problem_set"]["source"]).startswith("bundled: "):
-        notes.append(f"No person graded these proofs: they are {source.removeprefix('bundled: ')}")
+        notes.append(f"No person graded these proofs. They are {source.removeprefix('bundled: ')}")
     if note := (document["model"].get("card") or {}).get("note"):
         notes.append(f"note: {note}")
     return "\n\n".join([*parts, wrapped("\n".join(notes), "  ")])
@@ -99,5 +99,5 @@ ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and a function
     "same": lambda of: f"{of['same']:,}",
     "lost": lambda of: f"{of['became_missing']:,}",
 }
-LEGEND_OF_ATTACKS = """The change is the mean of each proof's points with the attack minus its points without it.
-A proof is lost if its points became missing."""
+LEGEND_OF_ATTACKS = """The change is the number of points that the attack adds to a proof, on average.
+A proof is lost if only its points with the attack are missing."""

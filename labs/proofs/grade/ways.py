@@ -58,9 +58,9 @@ def prompts_of(named: str) -> list[Prompt]:
         return []
     prompts = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
     if not prompts:
-        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, or names ({', '.join(rubric.OURS)}) and files")
+        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, names ({', '.join(rubric.OURS)}) or file paths")
     if len({prompt.name for prompt in prompts}) < len(prompts):
-        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Rename one of the files")
+        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them")
     return prompts
 
 
@@ -68,7 +68,7 @@ def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
     found = [*ATTACKS] if named == ALL else [] if named == NONE else _parts(named)
     if unknown := [each for each in found if each not in ATTACKS]:
-        raise UserError(f"unknown attack {unknown[0]!r:.60}. ATTACKS is {ALL}, {NONE} or some of {', '.join(ATTACKS)}")
+        raise UserError(f"unknown attack {unknown[0]!r:.60}. Give {ALL}, {NONE} or some of {', '.join(ATTACKS)}")
     return list(dict.fromkeys(found))
 
 
