@@ -61,7 +61,7 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
 
 def is_reference(answer: str, answer_type: str = "integer") -> bool:
     """Return whether an "integer" answer is from 0 to 999, or a "math" answer can be compared by meaning, not only by
-    spelling. Words cannot, except phrases such as "no solution". Blocks and raises as judge does."""
+    spelling. Words cannot, except phrases such as "no solution". It may block or raise UserError, like judge()."""
     text = canonical(answer, answer_type)
     if answer_type == "integer":
         return is_aime(text)
@@ -129,7 +129,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Compare each member's answer with the reference answer, and vote, without a model. This runs in a thread, because
-    a hard answer takes seconds and requests must not wait. Raises UserError without a reference answer or a judge."""
+    a hard answer takes seconds and requests must not wait. Raises UserError if the answer or the judge is missing."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 

@@ -47,7 +47,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 
     The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
     `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42." or line
-    "#### 42" counts, with the doubt "unboxed". Leading zeros and commas go: "042" is "42", and "1{,}024" is "1024"."""
+    "#### 42" counts, with the doubt "unboxed". "042" becomes "42", and "1{,}024" becomes "1024"."""
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)

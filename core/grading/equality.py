@@ -555,7 +555,7 @@ def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
 
 
 def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
-    """Return POINTS assignments of fractions and whole numbers to `symbols`. They depend only on their number."""
+    """Return POINTS assignments of fractions and whole numbers to `symbols`. Only the number of symbols matters."""
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):

@@ -40,13 +40,13 @@ def math_equal(answer: str, truth: str) -> bool | None:
 
 @lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
-    """Return whether `text` can be compared with answers in other spellings. Returns None or raises as math_equal."""
+    """Return whether `text` can be compared with other spellings. Returns None and raises in math_equal's cases."""
     return _JUDGE.verdict(text)
 
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """Restore the judge, and end its child if the block is cancelled. Otherwise asyncio would wait while it hangs."""
+    """Restore the judge, and end its child if the block is cancelled. Otherwise asyncio would wait for a hung child."""
     _JUDGE.revive()
     try:
         yield
@@ -65,7 +65,7 @@ class _Judge:
         atexit.register(self._stop)
 
     def verdict(self, *texts: str) -> bool | None:
-        """Return whether two texts are equal, or one text is readable. Returns None without a verdict."""
+        """Return whether two texts are equal, or whether one text is readable. Return None if the child ends first."""
         with self._lock:
             if self._ended:
                 return None
@@ -94,7 +94,7 @@ class _Judge:
             process.kill()
 
     def revive(self) -> None:
-        """End the effect of `end`, and drop the cached verdicts, so that undecided pairs are judged again."""
+        """Restore the judge after `end`, and drop the cached verdicts, so that undecided pairs are judged again."""
         if self._ended:
             self._ended = False
             math_equal.cache_clear()

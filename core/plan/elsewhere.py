@@ -1,4 +1,4 @@
-"""Plan a run with llama.cpp on this machine, or on a running server. The speed of either must be measured."""
+"""Plan a run with llama.cpp on this machine, or on a running server. No data sheet shows the speed of either."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from core.types import Bounded
 
 
 def on_this_machine(
-    file: Path, name: str, config: Constants, count: int, lengths: Lengths, planned: Bounded, price: float | None
+    file: Path, config: Constants, count: int, lengths: Lengths, planned: Bounded, price: float | None
 ) -> str:
     """Format the plan of an experiment with llama.cpp. The time needs the speed in the model's earlier results. Raises
     UserError if the GGUF `file` is unreadable, or its model does not fit this machine."""
@@ -34,7 +34,7 @@ def on_this_machine(
     )
     rows = [("engine", engine)]
     if need.context > size.context:
-        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS (or K)"
+        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS, or K in RSA"
         rows.append(("context", text))
     expected = loads(config, count, lengths, planned)
     rows += token_rows(config, count, expected, lengths)
@@ -42,7 +42,7 @@ def on_this_machine(
         text = "not planned: this scaffold's time can be planned only on a GPU. Start a run and watch its progress"
         return labelled([*rows, ("time", text)])
     if lengths.speed is None:
-        text = f"not planned: no earlier results show this model's speed. Run {name} once with LIMIT=1"
+        text = "not planned: no earlier results show this model's speed. Run 02_rsa_basic LIMIT=1"
         return labelled([*rows, ("time", text)])
     seconds, most = (
         [config.RUNS * sum(load.tokens for load in each) * speed for speed in lengths.speed]
@@ -53,7 +53,7 @@ def on_this_machine(
 
 
 def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
-    """Format the plan of a run on a running server, such as a provider's: tokens, and cost by the model card."""
+    """Format the plan of a run on a running server, such as a provider's: its tokens, and their cost if known."""
     if card.continues is False:  # such a server can't force answers
         config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, planned)

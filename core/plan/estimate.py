@@ -41,8 +41,8 @@ def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
         raise UserError(
-            f"the model does not fit. It needs room besides its weights ({shape.weight_bytes / 1e9:.1f} GB), and "
-            f"{gpu.name} has {gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
+            f"the model does not fit. It needs memory for its weights ({shape.weight_bytes / 1e9:.1f} GB) and a KV "
+            f"cache, but {gpu.name} has {gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
         )
     return Machine(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
@@ -147,10 +147,10 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place:
     if place.longest and longest > place.longest:
         notes.append(
             f"a request may need {longest:,.0f} tokens, but the model takes at most {place.longest:,}. Longer requests "
-            "fail. Lower MAX_TOKENS or K"
+            "fail. Lower MAX_TOKENS, or K in RSA"
         )
     if longest > on.kv_tokens:
-        notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache. Lower MAX_TOKENS or K")
+        notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache. Lower MAX_TOKENS, or K in RSA")
     return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
@@ -184,7 +184,7 @@ def token_rows(config: Constants, count: int, expected: Sequence[Load], lengths:
     completion = config.RUNS * sum(load.tokens for load in expected)
     source = lengths.source
     if lengths.cap < config.MAX_TOKENS:
-        source += ". Truncated solutions will be longer, by an unknown amount"
+        source += ". Without this cap, the truncated solutions will be longer"
     mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
     return [
         ("lengths", f"{source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),

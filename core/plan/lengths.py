@@ -40,8 +40,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. Some measured solutions were truncated at `cap` (infinite: none was). `speed` is the least and the
-    most mean seconds for a completion token in any step, or None if it was not measured."""
+    all later steps. Some measured solutions were truncated at `cap` (infinite if none was). `speed` is the least and
+    the most mean seconds for a completion token in any step, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -100,13 +100,13 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them truncated at "
         f"{cap:,})"
     )
-    if lacking := [of for of, found in (("verifications", checks), ("answer", carried)) if len(found) < FEWEST]:
+    if lacking := [of for of, found in (("verifications", checks), ("candidates", carried)) if len(found) < FEWEST]:
         source += f". Assumed: {', '.join(lacking)}"
     return Lengths(
         tuple(_sample(step) for step in steps),
         ASSUMED.verifications if "verifications" in lacking else np.maximum(1.0, checks),
         prompt,
-        ASSUMED.answer if "answer" in lacking else max(0.0, float(np.mean(carried))),
+        ASSUMED.answer if "candidates" in lacking else max(0.0, float(np.mean(carried))),
         one_line(source),
         cap if cut else math.inf,
         (min(speeds), max(speeds)),

@@ -15,8 +15,8 @@ OTHERS = ("others",)  # the kind of all completions other than RSA's solutions a
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
-    """Return the requests of `count` problems, one load for each kind of request. If another scaffold's max_completions
-    exceeds N, a second load has the other completions. The estimate assumes one solution in each of their prompts."""
+    """Return the requests of `count` problems, one load for each kind of request. If the scaffold's max_completions
+    allows more, the last load has the rest. The estimate assumes one solution in each of their prompts."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens

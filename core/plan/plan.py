@@ -31,7 +31,7 @@ ESTIMATE = "an estimate (nothing was run)"
 
 
 def _count(config: Constants, card: Card) -> tuple[int, str]:
-    """Return the number of a run's problems and the name of the set. A whole published set is not downloaded."""
+    """Return the number of a run's problems and the name of the set. A published set is downloaded only for a part."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, EITHER).problems)
@@ -40,7 +40,7 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
 
 def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError if the GPU is unknown
-    or its file is invalid, or if it lacks the arithmetic for KV=fp8."""
+    or its file is invalid, or if the GPU lacks arithmetic for KV=fp8."""
     if args.gpu:
         gpu, why = gpus.named(args.gpu), "chosen by --gpu"
     elif args.gpu_file:
@@ -57,7 +57,7 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
-    parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), or grade or serve_rsa")
+    parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants of the experiment, as for run.sh")
     named = parser.add_mutually_exclusive_group()
     named.add_argument("--gpu", help="name of a known GPU: " + ", ".join(gpus.GPUS))
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             plan = at_a_provider(of.card, of.model, config, count, lengths, planned)
         elif isinstance(of.place, Path):
             on = " on this machine"
-            plan = on_this_machine(of.place, name, config, count, lengths, planned, args.price)
+            plan = on_this_machine(of.place, config, count, lengths, planned, args.price)
         else:
             gpu, why, kv = _gpu(args)
             on = f" on one {gpu.name}"

@@ -52,7 +52,7 @@ def subject() -> Subject:
     if url:
         found = probe(url, "BASE_URL is set", environment.served_model(), environment.key())
         if found is None:
-            raise UserError(f"no server answers at BASE_URL={url} ({client.why_not(url)}). Start it, or unset BASE_URL")
+            raise UserError(f"no server answers at BASE_URL={url} ({client.why_not(url)}). Start one or unset BASE_URL")
         return Subject(found.model, f"{found.model} at {found.base_url}", found.card, None)
     named = environment.model()
     if engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):

@@ -71,7 +71,7 @@ def rows(work: Work, lengths: Lengths) -> list[tuple[str, str]]:
     assumed = [f"{each.median:,.0f} for {each.kind}" for each in work.requests if each.count and each.median]
     has_solutions = any(each.count and not each.median for each in work.requests)
     sources = [f"solutions: {lengths.source}"] * has_solutions
-    sources += [f"assumed medians in tokens: {', '.join(assumed)}"] * bool(assumed)
+    sources += [f"{'A' if has_solutions else 'a'}ssumed medians in tokens: {', '.join(assumed)}"] * bool(assumed)
     total = sum(each.count for each in work.requests)
     kinds = ", ".join(f"{each.count:,} {each.kind}" for each in work.requests if each.count)
     most = sum(each.count * each.cap for each in work.requests)
@@ -103,7 +103,7 @@ def on_gpu(work: Work, lengths: Lengths, on: Machine, price: float | None, why_g
 
 
 def elsewhere(work: Work, lengths: Lengths, card: Card, price: float | None = None) -> str:
-    """Format the plan of `work` without a GPU: tokens, cost at the model card's prices, and time, as far as known."""
+    """Format the plan of `work` without a GPU: its tokens, and cost and time if prices and speed are known."""
     loads, found = work.loads(lengths), rows(work, lengths)
     if card.price:
         written, read = sum(load.tokens for load in loads), sum(load.prompts for load in loads)

@@ -18,13 +18,13 @@ def read_file(path: Path, wanted: str = ANSWERS) -> tuple[Problem, ...]:
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Build problems from (place, row) pairs. Raises UserError for an invalid row or none.
+    """Build problems from (place, row) pairs. Raises UserError for an invalid row, or if there are no rows.
 
     A row has "problem" (text) and "answer" (number or text). "id" and "answer_type" ("integer", "math" or "proof") are
-    optional. columns.py lists all fields and their names. A row without a type is "integer" if the answers of all rows
-    are whole numbers from 0 to 999 and no row is "math". Otherwise it is "math". Then 42 may be written as 6 times 7.
+    optional. columns.py lists all fields and their names. A row without a type asks for a proof if it has guidelines or
+    a grading scheme. If `wanted` is PROOFS, it also does so without an answer. Other rows without a type are "math".
+    If no row states "math" and every answer is a whole number from 0 to 999, they are "integer" instead.
 
-    A row without a type asks for a proof if it has guidelines, a grading scheme or (if `wanted` is PROOFS) no answer.
     `wanted` is the kind that the grader accepts. With ANSWERS, every row needs an answer, unless it is a proof."""
     problems: list[Problem] = []
     read = [understood(row) if isinstance(row, dict) else {} for _, row in rows]
@@ -46,7 +46,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
         id_ = row.get("id", number)
         if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
-            raise UserError(f'{where} has an invalid "id" {id_!r:.80}. Give a whole number or text (no lone surrogate)')
+            raise UserError(f'{where} has an invalid "id" {id_!r:.80}. Give a whole number or non-empty UTF-8 text')
         id_ = str(id_)
         if id_ in seen:
             raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem a different "id"')
@@ -60,7 +60,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
 
 
 def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """Return PROOF if a row asks for a proof, else None. Ignores the row's own answer type."""
+    """Return PROOF if a row without an answer type asks for a proof, else None."""
     is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
     return PROOF if is_proof else None
 
@@ -76,16 +76,16 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
     if answer_type == PROOF:
         return answer
     if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
-        raise UserError(f'{where} has "answer" {answer:.40}, which is not finite or over {MAX_ANSWER_CHARS} characters')
+        raise UserError(f'{where} has "answer" {answer:.40}, which is nan, inf or over {MAX_ANSWER_CHARS} characters')
     if answer_type == "integer":
         if not _is_whole(answer):
-            raise UserError(f'{where} is "integer", but its "answer" {answer!r} is not a whole number from 0 to 999')
+            raise UserError(f'{where} has type "integer", but its answer {answer!r} is not an integer from 0 to 999')
         answer = str(int(answer))
     return answer
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:
-    """Return the type of answers that state none: "integer" if all are whole numbers from 0 to 999, else "math"."""
+    """Return "integer" if all answers are whole numbers from 0 to 999, else "math"."""
     return "integer" if all(map(_is_whole, answers)) else "math"
 
 

@@ -66,7 +66,7 @@ def names_in(row: Mapping[str, Any], most: int = 12) -> str:
 
 
 def listed(ours: str) -> str:
-    """Return a column's name in this project, with the other accepted names in brackets."""
+    """Return a column's name in this project, with the other accepted names in parentheses."""
     return f'"{ours}" (or {", ".join(name for name in NAMES[ours] if name != ours)})'
 
 
@@ -87,7 +87,7 @@ def plain_name(name: object) -> str:
 
 
 def text_of(cell: Any) -> str:
-    """Convert a field to text: one line for each item of a list, "name: value" for an object, "" for other types."""
+    """Convert a text, number, list (a line for each item) or object ("name: value") to text. Other types become ""."""
     if isinstance(cell, (list, tuple)):
         return "\n".join(filter(None, map(text_of, cell)))
     if isinstance(cell, Mapping):

@@ -36,7 +36,7 @@ class Spec:
         """Parse an address. Raises UserError if it is malformed."""
         match = re.fullmatch(r"hub:([\w-][\w.-]*/[\w-][\w.-]*)(?:@([^:\s]+))?(?::([^\s:]+))?", text)
         if not match:
-            raise UserError(f"problem set {text!r:.200} is not hub:owner/name or hub:owner/name@revision:split")
+            raise UserError(f"problem set {text!r:.200} is not like hub:owner/name or hub:owner/name@revision:split")
         return cls(match[1], match[2] or "", match[3] or "")
 
 
@@ -60,7 +60,7 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
 
 
 def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
-    """Fetch the files of `splits` ("" is the only split). Raises UserError for an unclear split, and client errors."""
+    """Fetch the files of `splits` ("" means the only split). Raises UserError for unclear splits, and client errors."""
     commit, names, licence = _listed(repo, revision or MAIN)
     found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
     if any(commit not in path.parts for path in found.paths):
@@ -112,7 +112,7 @@ def split_of(name: str) -> str:
 
 
 def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
-    """Return a data set's commit, file names and licence. Without the hub, they come from the cache, but no licence."""
+    """Return a data set's commit, file names and licence. Offline, they come from the cache, without a licence."""
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 

@@ -38,7 +38,7 @@ class Published:
         return ""
 
     def version(self, sha256: str) -> str | None:
-        """Return the version with this hash, or None if no version of the set is known."""
+        """Return the version with this hash, else UNKNOWN. If no version of the set is known, return None."""
         return self.versions.get(sha256, UNKNOWN) if self.versions else None
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import opened, parse_json, read_text
 
-WHAT, REMEDY, FIX = "problem file", "Check its path", "Fix it there"
+WHAT, REMEDY, FIX = "problem file", "Check its path", "Correct the file"
 
 Rows = list[tuple[str, Any]]  # (place, row)
 Wanted = Callable[[str], bool]  # returns whether to read the column with this name
@@ -99,7 +99,7 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
     try:
         import pyarrow.parquet  # imported here, because it takes half a second
     except ImportError:
-        raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
+        raise UserError(f"{WHAT} {path} can't be read without pyarrow. Run: pip install pyarrow") from None
     found: list[Any] = []
     with opened(path, WHAT, REMEDY) as content:
         try:
@@ -112,7 +112,7 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
                 found += batch.to_pylist()
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Fetch it again") from None
+            raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Replace the file") from None
     return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 

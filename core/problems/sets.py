@@ -32,7 +32,7 @@ BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
 BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
 PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
 COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
-ONLINE = "Connect to the internet (or set HF_ENDPOINT to a mirror, or HF_HUB_OFFLINE=1 to use the cache)"
+ONLINE = "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror (HF_ENDPOINT)"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ProblemSet:
         if len({problem.is_proof for problem in self.problems}) > 1:
             proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
             raise UserError(
-                f"{self.name} asks for a proof in {proof!r:.60}, and an answer in {answer!r:.60}. Split the set"
+                f"{self.name} asks for a proof in {proof!r:.60}, but for an answer in {answer!r:.60}. Split the set"
             )
 
     @property
@@ -91,7 +91,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         constant: The constant that names the set. Error messages about the hub mention it.
 
     Raises:
-        UserError: The name is unknown, the set can't be read or fetched, a published set has changed, or kinds mix.
+        UserError: The name is unknown, or the set can't be read or fetched, has changed, or mixes proofs and answers.
 
     Example:
         >>> load("sums").problems[0].answer
@@ -123,7 +123,7 @@ def _published(known: Published, constant: str) -> ProblemSet:
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
-        raise UserError(f"{known.name} from {read.source} {fault}. Replace a wrong local copy. {read.way_out}")
+        raise UserError(f"{known.name} from {read.source} {fault}. If it is a local copy, replace it. {read.way_out}")
     loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
     return replace(loaded, version=known.version(loaded.sha256))
 
@@ -143,7 +143,7 @@ class Read:
 
 def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
     """Read the rows of a published set from its copy in COPIES, else from the hub. Only the `wanted` columns are read.
-    Raises UserError. Its message names the `constant` that accepts a file."""
+    Raises UserError if it can't be read. The message names the `constant` that accepts a file."""
     way_out = (
         f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"

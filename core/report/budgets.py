@@ -141,12 +141,12 @@ def counting(steps: Sequence[StepResult], budgets: Sequence[float], meter: Meter
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
-    """Convert `budgets` from samples (in `paths`) to the meter's unit. Raises UserError if costs are unknown or 0."""
+    """Convert `budgets` from samples (of `paths`) to the meter's unit. Raises UserError if costs are unknown or 0."""
     steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
     calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
     costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
     if not sum(costs):
-        raise UserError(f"all samples failed or cost 0 {meter.unit}, or {UNCOUNTED}. Use a server that reports usage")
+        raise UserError(f"all samples failed or cost 0 {meter.unit}, or {UNCOUNTED}. Use another server")
     found = [budget * sum(costs) / len(costs) for budget in budgets]
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 

@@ -87,7 +87,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
             values.setdefault(id, []).append(found)
             counts.setdefault(id, []).append(_generated(steps))
     if ungraded and not values:
-        raise UserError(f"{name} is not graded, so it can't be compared. Grade it first (scripts/grade.sh)")
+        raise UserError(f"{name} is not graded, so it can't be compared. Grade it with scripts/grade.sh")
     by = MERGES[head.runs.by] if head.runs else fmean
     ended = [id for id in values if reached[id] >= step]
     final = {id: tuple(map(by, zip(*values[id], strict=True))) for id in ended}
@@ -139,7 +139,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """Compare results with the first. `anyway` allows other sets and models. Raises UserError as `pair` does."""
+    """Compare results with the first, or raise UserError. `anyway` allows other problem sets and models."""
     first, *others = results
     notes = [
         f"{r.name}: {len(r.final)} of {r.head.problem_set['n']} problems are graded, and reached step {r.step} or ended"
@@ -152,7 +152,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
             final = document["metrics"]["proofs"] or (document["metrics"]["steps"] or [{}])[-1]
             over = (final.get("runs") or {}).values()
             of_runs = [f"{metric} {tables.over_runs(each)}" for metric, each in zip(r.metrics, over, strict=False)]
-            notes.append(". ".join([f"{r.name} is the {tables.merged(document)}", *of_runs]))
+            notes.append(": ".join(filter(None, [f"{r.name} is the {tables.merged(document)}", ", ".join(of_runs)])))
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
@@ -171,7 +171,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
         f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals over n problems. "
         f"Tokens are completion tokens.{' The cost includes prompts.' if has_cost else ''}"
-        f"{' Tokens of merged runs are the mean of a run.' if any(r.head.runs for r in results) else ''}"
+        f"{' Tokens of merged runs are means over the runs.' if any(r.head.runs for r in results) else ''}"
     )
     lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):

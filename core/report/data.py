@@ -83,7 +83,7 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`. Raises UserError without a record, ValueError for an invalid record."""
+        """Return the completion of a `member`. Raises UserError if no journal has it, ValueError if it is invalid."""
         return from_record(member.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:

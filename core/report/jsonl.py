@@ -37,13 +37,13 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
     """Write the results in `path` as lines to the file `to`. If `to` is "", the file is next to the results.
 
     Returns the file's name, the number of lines, and notes on missing parts. Raises UserError if the results can't be
-    read, or if the file is no .jsonl file, or exists and is not an export.
+    read, or if `to` is not a .jsonl file, or exists and is not an export.
     """
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
         raise UserError(f"{to!r:.200} is not a .jsonl file. Name the results before --jsonl FILE.jsonl")
     if to != STDOUT and _is_foreign(out):
-        raise UserError(f"{out} exists and is not an export of results. Choose another name, or move it away")
+        raise UserError(f"{out} exists and is not an export of results. Choose another name, or move that file away")
     head, _, both = read.read_raw(path)
     lacks: list[bool] = []  # for each problem, True if it has no history
     with archive(path, head.experiment) as journals:
@@ -131,7 +131,7 @@ def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float
 def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] | None:
     """Return the prompt and reply of each call of a problem, or None if the journals lack a call.
 
-    Calls are ordered by step and member. Side calls follow their member. A failed request has an error instead.
+    Calls are ordered by step and member. Side calls follow their member. A failed request has an error but no reply.
     """
     messages: list[dict[str, Any]] = []
     for number, (step, place, call, member) in enumerate(_calls(problem)):

@@ -104,7 +104,7 @@ def application(live: Live) -> Starlette:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve the report until Ctrl-C, or a waiting page without results. Raises UserError if port or file fails."""
+    """Serve the report, or a waiting page without results, until Ctrl-C. Raises UserError if the port is taken."""
     live = Live(names, folder)
     with suppress(NoResults):
         live.renew()

@@ -57,7 +57,7 @@ class Matched:
         return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
 
     def show(self) -> str:
-        """Write the table and the figure. Return the columns that fit into the terminal. Raises UserError."""
+        """Write the table and figure. Return the columns that fit the terminal. Raises UserError for invalid files."""
         found = rows(self.paths(), self.budgets, self.reference, self.meter)
         graded = [row for row in found if row.answered and row.accuracy.n]
         what = POINTS if self.of_proofs else "accuracy"
@@ -97,5 +97,5 @@ class Matched:
         notes += self.doubts
         answered = {row.name for row in found if row.answered}
         if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:
-            notes.append(f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
+            notes.append(f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} by: {', '.join(none)}")
         return notes

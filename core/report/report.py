@@ -66,7 +66,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
-    """Write results as JSON Lines next to each results file. A single one may go to the file `to` (- for stdout)."""
+    """Write results as JSON Lines next to each results file. Lines of a single file may go to `to` (- for stdout)."""
     if to and len(paths) > 1:
         raise UserError(f"--jsonl {to} accepts one results file, not {len(paths)}. Name one: NAME --jsonl {to}")
     for path in paths:

@@ -27,7 +27,7 @@ def interval(estimate: dict[str, Any]) -> str:
 
 
 def numbers(document: dict[str, Any]) -> list[int]:
-    """Count the problems in each step's accuracy. Return [] if all have all problems, or without grades."""
+    """Count the problems in each step's accuracy. Return [] if no step lacks problems, or without grades."""
     if is_ungraded(document):
         return []
     found = [step["mean_accuracy"]["n"] for step in document["metrics"]["steps"]]
@@ -257,7 +257,7 @@ STEPS = (
     Metric("pass@k", "mean chance that any of k members is right", _best_pass, _has_answers, is_on_page=True),
     Metric("tokens", "completion tokens of solutions (+ of side calls)", _spent, rank=1),
     Metric("tokens so far", "of all steps up to this step", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
-    Metric("cost", "prompt and completion tokens at the prices of the model's card", _cost, is_priced, rank=1),
+    Metric("cost", "of prompt and completion tokens at the prices in the model card", _cost, is_priced, rank=1),
     Metric(
         "request s",
         "seconds summed over requests",

@@ -87,7 +87,7 @@ def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(tab: Ta
     assert "judged 2.5 of 7 points" in thin and "gradings 2, 3" in thin and "3 points Thin. <script>" in thin
     assert "thinking of grading 1 I say 1. <script>" in thin and "Grade this: 0 <script>" in thin
     assert "no grade: truncated" in cut and "counts as 0 points" in cut
-    assert "no grade: grading unreadable" in missing and "missing, in no mean" in missing
+    assert "no grade: grading unreadable" in missing and "missing, not counted in means" in missing
     assert "3.2 of 7 points" in full, "above the last column of the lineage"
     assert EVIL[:20] not in graded.read_text(errors="replace"), "it is packed"
 

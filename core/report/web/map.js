@@ -17,7 +17,7 @@ function fate(problem) {
   const first = isRight(problem.steps[0]), last = isRight(problem.steps.at(-1));
   return first ? (last ? "kept" : "lost") : last ? "won" : "never";
 }
-const FATES = { lost: "▼ lost", won: "▲ won", kept: "kept", never: "never right", none: "not begun", ungraded: NOT_GRADED, graded: "graded" };
+const FATES = { lost: "▼ lost", won: "▲ won", kept: "kept", never: "right at neither end", none: "not begun", ungraded: NOT_GRADED, graded: "graded" };
 const withFate = (run, which) => run.problems.filter((problem) => fate(problem) === which).length;
 const lost = (run) => withFate(run, "lost");
 const won = (run) => withFate(run, "won");
@@ -31,7 +31,7 @@ const ORDERS = {
   gain: (a, b) => gainOf(a) - gainOf(b) || a.number - b.number,
   tokens: (a, b) => tokensOf(b) - tokensOf(a) || a.number - b.number,
 };
-const KINDS = { all: () => true, lost: (p) => fate(p) === "lost", won: (p) => fate(p) === "won", "never right": (p) => fate(p) === "never",
+const KINDS = { all: () => true, lost: (p) => fate(p) === "lost", won: (p) => fate(p) === "won", "right at neither end": (p) => fate(p) === "never",
   "with truncated": (p) => p.steps.some((step) => step.members.some((m) => m.finish_reason === "length")),
   "with failed": (p) => p.steps.some((step) => step.members.some((m) => m.error)) };
 
@@ -66,7 +66,7 @@ function problemsMap(run) {
   return [
     h("h2", {}, "Problems × steps"),
     h("p", { class: "quiet" }, ofProofs(run) ? `Mean points (of ${data.most}) by problem and step. Lost: a mean of ${data.good} or more at t=0, but not at the end. Won: the reverse. `
-      : "Right members by problem and step. ✓: the majority is right, ✗: it is wrong, ½: it is tied. ",
+      : "Right members by problem and step. ✓: the majority is right, ✗: it is wrong, ½: right and wrong answers tie. ",
       "Click a cell to open the population."),
     h("div", { class: "bar" }, choice("order by", "order", ORDERS), choice("show", "kind", KINDS), shown),
     scroll("Problems by steps", h("table", { class: "map" },

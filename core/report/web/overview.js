@@ -74,10 +74,10 @@ function facts(run) {
     ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "chosen by problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
       count(grading.input_tokens)} tokens read, ${count(grading.output_tokens)} written${grading.cost == null ? "" : `, ${dollars(grading.cost)}`}` } : {}),
     time: `${run.head.started} to ${run.head.ended} (${seconds(run.head.metrics.seconds)})`,
-    code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with changes" : ""}` : "unknown",
+    code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with uncommitted changes" : ""}` : "unknown",
     machine: [provenance.gpu, provenance.platform, provenance.cpus && plural(provenance.cpus, "core")].filter(Boolean).join(", "),
     configuration: Object.entries(config).map(([name, value]) => `${name}=${value}`).join("  "),
-    files: `weights ${model.sha256 || "unknown"}; problem set ${problem_set.sha256}; prompts ${provenance.prompts_sha256}`,
+    files: `weights ${model.sha256 || "unknown"}, problem set ${problem_set.sha256}, prompts ${provenance.prompts_sha256}`,
   };
   return h("dl", { class: "facts" }, Object.entries(rows).map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]));
 }

@@ -115,7 +115,7 @@ function facts1(run, member, step) {
     ["judged", isProof(member) ? judged(member) : member.correct == null ? NOT_GRADED : member.correct ? "✓ right" : "✗ wrong"],
     member.grade != null && !isProof(member) && ["grade", member.grade],
     member.grades?.length > 1 && ["gradings", member.grades.map((points) => points ?? "missing").join(", ")],
-    isProof(member) && member.ungraded && ["counts as", member.worth == null ? "missing, in no mean" : `${inPoints(member.worth)} points`],
+    isProof(member) && member.ungraded && ["counts as", member.worth == null ? "missing, not counted in means" : `${inPoints(member.worth)} points`],
     member.left_out && ["self-evaluation", `${count(member.left_out)} characters that the grader was not shown`],
     ["doubt", member.doubt ?? "none"],
     ["ended", member.finish_reason ?? "–"],
