@@ -27,7 +27,7 @@ EPOCHS = 2  # number of training epochs in an iteration
 RATE = 2e-3  # peak learning rate
 NUM_WORKERS = 2  # number of Lean processes
 MAX_TOKENS = 64  # token cap of one tactic
-GO = 0  # 1: continue even if the last iteration did not improve
+GO = 0  # 1: continue even if the policy proves or gains too little
 SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ RATE = 2e-3  # peak learning rate
 NUM_WORKERS = 2  # number of Lean processes
 MAX_TOKENS = 64  # token cap of one tactic
 SKIP_BASELINE = 0  # 1: do not evaluate the first policy, so that iteration 0 reports no gain
-GO = 0  # 1: continue even if the last iteration did not improve
+GO = 0  # 1: continue even if the policy proves or gains too little
 SEED = 0  # seed of the run's random draws and of its requests
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ A_WORKER = 2  # theorems searched at once per Lean process: while one waits for 
 
 @dataclass
 class Searching:
-    """Searches in a `session`, which writes outcomes and trajectories to `folder`.
+    """Searches in a `session`. They write outcomes and trajectories to `folder`.
     `harvests`: most untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
     `by` identifies this replacement in `run`."""
 

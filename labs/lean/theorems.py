@@ -61,7 +61,7 @@ async def elaborating(
         raise UserError(f"{where}: {why}. Correct this statement")
     if len(left) == len(theorems):
         raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
-    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} ({why})")
+    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} (for example, {why})")
     return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
 
 
