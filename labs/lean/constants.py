@@ -58,7 +58,7 @@ class LeanConstants(Asking):
         if len(self.probes) >= self.MAX_NODES:
             raise UserError(
                 f"{len(self.probes)} tactics in PROBES and EXPLORE leave none of the {self.MAX_NODES} nodes for the "
-                "model. Remove some of these tactics, or raise MAX_NODES (TRAIN_NODES in training) without SMOKE=1"
+                "model. Remove some tactics. Without SMOKE=1, you can also raise MAX_NODES (in training: TRAIN_NODES)"
             )
 
 

@@ -81,7 +81,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if one in a file does not, or Lean fails."""
+    """Return the theorems whose statements elaborate. Raises UserError if a statement in a file does not."""
 
     async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:

@@ -35,7 +35,7 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An error of a World's function, with the reason. It ends a search that lacks the first state or an energy."""
+    """An error of a World's function, with the reason. If `energy` or the first `run` fails, the search ends."""
 
 
 class TooLong(Failed):

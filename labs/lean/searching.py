@@ -64,7 +64,7 @@ class Searching:
             return asyncio.run(self._all(theorems))
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """Return a theorem's outcome, or None if this run has not finished its search or should repeat it (ERROR)."""
+        """Return a theorem's outcome, or None if this run has not finished its search or repeats it after an ERROR."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 
