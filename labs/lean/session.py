@@ -289,7 +289,7 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Wait for an idle session, and call `run` of the one whose file shares the longest beginning with the proof."""
+        """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning with the proof."""
         path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)
