@@ -16,8 +16,8 @@ MAX_NODES = 30  # largest number of tactics sent to Lean in one search (100 for 
 CANDIDATES = 8  # number of tactics requested from the model for each state
 BATCH = 1  # largest number of states expanded together (1: exact best-first search)
 TEMPERATURE = 1.0  # sampling temperature of tactics
-INDEX = "auto"  # pairs for a control without a model: "none", a pairs.jsonl, or "auto" (data/lean's, if THEOREMS=auto)
-NUM_WORKERS = 2  # number of Lean processes
+INDEX = "auto"  # pairs for a control without a model: "none", a pairs.jsonl, or "auto" (data/lean if THEOREMS=auto)
+NUM_WORKERS = 2  # number of Lean servers, and of parallel proof checks
 MAX_TOKENS = 64  # token cap of one tactic
 SEED = 0  # seed of the run's random draws and of its requests
 

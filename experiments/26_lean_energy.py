@@ -14,13 +14,13 @@ from labs.lean.experiments import ABLATION, ablate
 ITERATION = 0  # iteration whose policy and energy are used
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out lemmas)
 MAX_NODES = 60  # largest number of tactics sent to Lean in one search
-EXPLORE = "lemmas"  # more tactics to try in every state: "none", "lemmas", or your own
+EXPLORE = "lemmas"  # more tactics for every state: "none", "lemmas", or your own joined by ";"
 ALPHA = 0.5  # weight of log probability against energy in "both"
 CANDIDATES = 8  # number of tactics requested from the model for each state
 BATCH = 1  # largest number of states expanded together (1: exact best-first search)
 TEMPERATURE = 1.0  # sampling temperature of tactics
 SEEDS = 3  # number of searches of each theorem in each order
-NUM_WORKERS = 2  # number of Lean processes
+NUM_WORKERS = 2  # number of Lean servers, and of parallel proof checks
 MAX_TOKENS = 64  # token cap of one tactic
 SEED = 0  # seed of the first search of each theorem in each order
 

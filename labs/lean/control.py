@@ -89,7 +89,7 @@ def bag(state: str) -> Counter[str]:
 
 
 def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return the pairs of INDEX but not of `theorems`, and their source, or None for no control. Raises UserError."""
+    """Return INDEX's pairs without pairs of `theorems`, and their source, or None for no control. Raises UserError."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     if config.INDEX == "auto":
@@ -100,7 +100,7 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
     if not known:
-        raise UserError(f"INDEX={config.INDEX} has only pairs of THEOREMS, or none. Use another file, or INDEX=none")
+        raise UserError(f"INDEX={config.INDEX} contains no pair from outside THEOREMS. Use another file, or INDEX=none")
     return known, of
 
 
@@ -130,7 +130,7 @@ async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
 def compared(
     known: Sequence[Pair], of: str, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]
 ) -> dict[str, Any]:
-    """Search by an index of `known` pairs instead of the `policy`. Return figures, and the policy's gain over it."""
+    """Search by an index of `known` pairs. Return the figures, and the gain of the `policy` over the index."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
     session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
@@ -144,6 +144,6 @@ def compared(
 def line(result: dict[str, Any], nodes: int) -> str:
     """Format the result of the control search as one line."""
     return (
-        f"control without a model ({result['pairs']} pairs of {result['of']}): "
-        f"{outcome.rate(result['figures'], nodes)}%. The policy's gain over it: {outcome.gained(result['gain'])}"
+        f"control without a model ({result['pairs']} pairs of {result['of']}): {outcome.rate(result['figures'], nodes)}"
+        f"%. The policy's gain over the control: {outcome.gained(result['gain'])}"
     )

@@ -98,7 +98,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class Guidance:
-    """The guidance of searches. `opened` opens a function that scores states, or None. `by` identifies the function."""
+    """The guidance of searches. `opened` gives a function that scores states, or None. `by` identifies the function."""
 
     opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""

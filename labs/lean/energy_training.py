@@ -95,7 +95,7 @@ def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
 
 
 def head_of(width: int) -> Any:
-    """Build the energy's network in torch, for embeddings of a `width`."""
+    """Build the energy's network in torch, for embeddings of `width` numbers."""
     modules: list[Any] = []
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
         modules.append(nn.Linear(inputs, outputs))

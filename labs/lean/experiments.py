@@ -28,7 +28,7 @@ from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
 
-TAKEN = "THEOREMS=FILE is searched"  # this constant replaces PROBLEMS
+TAKEN = "Use THEOREMS=FILE to search your own theorems"  # the remedy if PROBLEMS is set
 PROMPT_TOKENS = 200  # assumed length of a prompt with a state and its hypotheses
 TACTIC_TOKENS = 16  # assumed median length of a tactic
 
@@ -72,7 +72,7 @@ def place(results: Path, config: BaselineConstants) -> Path:
 
 
 def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """Return the first `most` theorems of a file or set, its name, and `lean` with their head. Raises UserError."""
+    """Return the first `most` theorems of a file or set, its name, and `lean` with the right head. Raises UserError."""
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
@@ -81,7 +81,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if one in a file does not, or Lean fails."""
+    """Return the theorems whose statements elaborate. Raises UserError if a file's statement does not or Lean fails."""
 
     async def elaborated() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
@@ -150,8 +150,8 @@ def iteration_of(folder: Path) -> Weights:
     if not policy.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
-            f"{folder} contains no policy with an energy model. Train both first (with the same SMOKE): bash "
-            f"scripts/run.sh 24_lean_iteration ITERATION={number} MAX_ITERATION={number} ENERGY=1"
+            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh 24_lean_iteration"
+            f" ITERATION={number} MAX_ITERATION={number} ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
         )
     return policy
 
@@ -163,7 +163,7 @@ def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None
         if found := known.get(" ".join(theorem.statement.split())):
             raise UserError(
                 f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
-                "Remove one of the two"
+                "Use TRAIN_THEOREMS and THEOREMS without common statements"
             )
 
 

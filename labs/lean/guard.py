@@ -130,7 +130,7 @@ def refused(tactic: str) -> str:
 
 
 def refused_statement(statement: str) -> str:
-    """Return why a statement is refused, or "". It may have binders, and needs a type, but no proofs and no values."""
+    """Return why a statement is refused, or "". It needs a type and may have binders, but not proofs or values."""
     if why := _characters(statement) or _words(statement):
         return why
     if ":=" in statement:

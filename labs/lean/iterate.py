@@ -159,7 +159,7 @@ class Iterations:
         if not merged:
             raise UserError(
                 f"iteration {number} proved none of its {len(outcomes)} training theorems, so it cannot train. "
-                "Set a higher TRAIN_NODES, or use easier TRAIN_THEOREMS"
+                "Use easier TRAIN_THEOREMS. Without SMOKE=1, you can also raise TRAIN_NODES"
             )
         pairs.write(own / "pairs.jsonl", merged)
         copies = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))

@@ -58,7 +58,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
     if split not in SPLITS:
         raise UserError(f"{named} is not a set of theorems. Use {NAME} (the test problems of miniF2F) or {NAME}:valid")
     if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
-        raise UserError(f"{named} needs Mathlib. Set LEAN to its project, and put import Mathlib into LEAN_HEAD's file")
+        raise UserError(f"{named} needs Mathlib. Set LEAN to a lake project with Mathlib, and unset LEAN_HEAD")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:
         reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
@@ -68,7 +68,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
 
 def read(path: Path, split: str) -> list[Problem]:
     """Read the problems of a split, in the file's order. Raises UserError if the split is incomplete."""
-    remedy = f"Remove it, and download {URL} again"
+    remedy = "Remove the file, and run the same command again"
     rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
         raise UserError(f"{path} has {len(rows)} problems of {split}, not {EACH} with different names. {remedy}")

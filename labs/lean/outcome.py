@@ -168,7 +168,7 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline proves enough, and why. It must prove a theorem, and its interval reach `least`."""
+    """Return whether a baseline proves enough (a theorem, and an interval that reaches `least`), and why."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
     if found.value and found.high >= least:

@@ -52,7 +52,7 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read(path: Path) -> list[Pair]:
     """Read the pairs of a file. Raises UserError."""
-    remedy = "Write it again with the command that wrote it"
+    remedy = "Repeat the command that writes this file, or use another file"
     return list(decoded(path, Pair, "the pairs", remedy, is_lines=True))
 
 
@@ -90,7 +90,7 @@ def shifted(pair: Pair, rng: random.Random) -> Pair:
 
 
 def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:
-    """Yield all pairs again and again without end, each round in random order, by `renamed` and `shifted`."""
+    """Yield all pairs without end, in random order in each round, each changed by `renamed` and `shifted`."""
     rng = random.Random(seed)
     while True:
         for pair in rng.sample(given, len(given)):

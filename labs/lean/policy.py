@@ -52,7 +52,7 @@ class Policy:
 
     async def __call__(self, state: State) -> list[Candidate]:
         """Return different tactics, the likeliest first. Raises TooLong if the state exceeds the server's context.
-        Raises Failed if all requests fail otherwise, and UserError if the server returns no log probabilities."""
+        Raises Failed if all requests fail for other reasons, and UserError if the server returns no logprobs."""
         completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(completions)
         errors = [each.error for each in completions if each.error]

@@ -35,7 +35,7 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An error of a World's function, with the reason. It ends a search that lacks the first state or an energy."""
+    """An error of a World's function, with the reason. If `energy` or the first `run` fails, the search ends."""
 
 
 class TooLong(Failed):
@@ -247,7 +247,7 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic that exceeds SECONDS adds no node. Raises the errors of `run` and `accept`, except Failed."""
+        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `accept`, except Failed."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:

@@ -33,7 +33,7 @@ A_WORKER = 2  # theorems searched at once per Lean process: while one waits for 
 
 @dataclass
 class Searching:
-    """Searches in a `session`, which writes outcomes and trajectories to `folder`.
+    """Searches in a `session`. They write outcomes and trajectories to `folder`.
     `harvests`: most untried tactics to apply in a proof's states after the search. `proposing` replaces the policy.
     `by` identifies this replacement in `run`."""
 
@@ -64,7 +64,7 @@ class Searching:
             return asyncio.run(self._all(theorems))
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        """Return a theorem's outcome, or None if this run has not finished its search or should repeat it (ERROR)."""
+        """Return a theorem's outcome, or None if this run has not finished its search or repeats it after an ERROR."""
         found = outcome.read(self.folder, theorem, self.run)
         return None if found and found.reason == ERROR else found
 

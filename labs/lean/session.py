@@ -2,8 +2,8 @@
 
 The open file contains the toolchain's head, the theorem, one tactic on each line, and `skip`. After a change, Lean
 elaborates from the first changed line. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a
-failed tactic, so the file's diagnostics decide. Workers send a request to the idle session whose open file begins with
-the most equal tactics. A cancelled request still runs to its end, since most tactics take less time than Lean's start.
+failed tactic, so the file's diagnostics decide. Workers send a request to the idle session whose open file shares the
+longest beginning with it. A cancelled request still runs to its end: most tactics take less time than Lean's start.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class Session:
             raise
 
     async def _begin(self) -> None:
-        """Start the process with only the head in its file. Raises UserError if it fails twice or rejects the head."""
+        """Start the process on a file with only the head. Raises UserError if Lean fails twice or rejects the head."""
         for _ in range(2):
             try:
                 async with asyncio.timeout(START_SECONDS):
@@ -289,7 +289,7 @@ class Workers:
             await session.end()
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        """Wait for idle sessions, and call `run` of the one whose open file begins with the most equal tactics."""
+        """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning with the proof."""
         path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)

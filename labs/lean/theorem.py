@@ -47,6 +47,6 @@ def opening(statement: str) -> str:
 
 
 def proof(statement: str, tactics: Sequence[str]) -> str:
-    """Return the Lean text of a theorem and proof. The last line `skip` is an error if a tactic ended the proof."""
+    """Return a theorem and proof as Lean text. The last line `skip` is an error if a tactic ended the `by` block."""
     lines = [line for tactic in tactics for line in tactic.strip("\n").rstrip().split("\n")]
     return "\n".join([opening(statement), *(f"  {line}".rstrip() for line in lines), "  skip"]) + "\n"

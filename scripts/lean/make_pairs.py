@@ -53,7 +53,7 @@ async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int,
         found = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
     if not all(found[: len(lemmas)]):
         raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
-    print(f"the lemma's proof also proves {sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants")
+    print(f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants have the same proof as their lemma")
     return pairs.merged(found)
 
 

@@ -1,4 +1,4 @@
-"""Train the tiny policy, which maps a state to a tactic, from scratch, and write its GGUF file.
+"""Train the tiny policy from scratch, and write its GGUF file. The policy maps a state to a tactic.
 
     python -m scripts.lean.make_pairs results/lean/taught.jsonl    # in .venv, with real Lean
     .venv-train/bin/python -m scripts.lean.train_policy results/lean/taught.jsonl --out data/lean/policy.gguf
