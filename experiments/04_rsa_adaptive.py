@@ -1,6 +1,6 @@
 """RSA that ends a problem when its population agrees.
 
-The experiment differs from 02_rsa_basic only in this rule. With equal constants, each reuses the other's completions.
+The experiment differs from 02_rsa_basic only in this rule. With equal constants, the two share completions.
 
 Question: how many tokens does 02_rsa_basic spend on problems whose answer no longer changes?
 Expected: accuracy is the same as in 02_rsa_basic, with fewer tokens. Accuracy is lower if members share an error that
