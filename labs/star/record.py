@@ -49,7 +49,7 @@ def read(path: Path) -> Record:
     found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
     label = fitted(found, _File, wrong, FIX).label
     if path.parent.name.partition(".")[0] != label:
-        raise UserError(f"{wrong}, because its label is {label!r}, but its folder's name is {path.parent.name!r}. {FIX}")
+        raise UserError(f"{wrong}. Its label is {label!r}, but its folder is named {path.parent.name!r}. {FIX}")
     rounds = found.pop("rounds")
     return Record(path.parent, found, rounds)
 
