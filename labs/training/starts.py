@@ -38,7 +38,7 @@ def start(model: Path, lora_rank: int) -> Start:
         return _folder(model)
     if lora_rank:
         raise UserError(
-            f"{model} is a GGUF file, which needs LoRA rank 0 (all weights are trained), not {lora_rank}. {INSTEAD}"
+            f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}"
         )
     about, reader = Gguf.read(model), open_gguf(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
