@@ -37,9 +37,7 @@ def start(model: Path, lora_rank: int) -> Start:
     if model.is_dir():
         return _folder(model)
     if lora_rank:
-        raise UserError(
-            f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}"
-        )
+        raise UserError(f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}")
     about, reader = Gguf.read(model), open_gguf(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
