@@ -1,11 +1,11 @@
 """RSA that ends a problem when its population agrees.
 
-The experiment differs from 02_rsa_basic only in this rule. With equal constants, each reuses the other's completions.
+The experiment differs from 02_rsa_basic only in this rule. With equal constants, the two share completions.
 
 Question: how many tokens does 02_rsa_basic spend on problems whose answer no longer changes?
 Expected: accuracy is the same as in 02_rsa_basic, with fewer tokens. Accuracy is lower if members share an error that
 later steps would correct, as with the embedded model.
-Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive
+Command: bash scripts/run.sh 04_rsa_adaptive (after 02_rsa_basic: bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive)
 """
 
 from core.scaffolds.stopping import RSA_ADAPTIVE

@@ -5,7 +5,7 @@ the review rejects it. Set CLASSIFY=0 for a model that can judge a solution but 
 
 Question: does the model find its own mistakes if it reviews as a strict examiner (arXiv 2507.15855)?
 Expected: accuracy is above 14_refinement if reviews distinguish right from wrong solutions. Otherwise, accuracy is
-equal and costs more tokens.
+about the same, at a higher cost in tokens.
 Command: bash scripts/run.sh 09_selfcheck
 """
 

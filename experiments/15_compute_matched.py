@@ -35,7 +35,7 @@ def never(*_: object) -> bool:
 
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
-# Each entry has its experiment's own constants (not MAX_TOKENS etc.), or those set here. The first is the reference.
+# An entry has its experiment's constants, except MAX_TOKENS etc. above and its own changes. The first is the reference.
 entries = [
     entry("12_majority", proofs="samples", STAGE=1, N=60),
     entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),

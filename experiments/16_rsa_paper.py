@@ -3,7 +3,7 @@
 The settings are N = 16, K = 4, 10 loops and temperature 1. A problem takes 160 completions. Aggregation sees whole
 responses. MAX_TOKENS is the code's default for instruct models. The code's scripts set 32768 for thinking models, so
 use MAX_TOKENS=32768 for QED-Nano. The embedded model cannot reach the cap, because its context has 2,048 tokens. Its
-solutions take about 122.
+solutions take about 122 tokens.
 
 Question: how much does RSA add to a model's accuracy, with the settings of RSA's authors (arXiv 2509.26626)?
 Expected: mean accuracy rises with every step. The paper reports a rise from 43.9 to 73.2 on AIME 2025 for

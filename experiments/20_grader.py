@@ -14,7 +14,7 @@ from labs.proofs.grade.trial import TRIAL, try_grader
 
 GRADER = ""  # the grader's model card: a name in data/models, a .toml file, or "" for the model that a run would use
 GRADED = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file with people's points
-PROMPTS = "auto"  # some of guidelines, alone and scheme, prompt files, or "auto" (all of the three that fit the set)
+PROMPTS = "auto"  # prompts: names (guidelines, alone, scheme) or files, or "auto" (the names that fit the set)
 ATTACKS = "all"  # attacks to test with the first prompt: "all", "none", or some of score, praise, instruction, fence
 GRADES = 1  # number of gradings of each proof with each prompt (their mean counts)
 MAX_TOKENS = 16384  # token cap of one grading, thinking included

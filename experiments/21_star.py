@@ -3,9 +3,9 @@
 Each round samples solutions, trains the model on the right ones, and evaluates it on held-out problems.
 
 Question: how much does the model improve in each round on held-out problems, and at what cost?
-Expected: the first round gains most. Other reports differ. In one, a 0.5B model on GSM8K fell from 25% to 15% and 12.5%
-in two rounds (greyhaven-ai/autocontext #1065). The embedded model forgets large carries at temperature 0, but gets some
-of them right at temperature 0.7. After training on these solutions, the model remembers large carries.
+Expected: the first round gains most. Other reports differ. In one, a 0.5B model on GSM8K fell from 25% to 15%, and then
+to 12.5% (greyhaven-ai/autocontext #1065). The embedded model forgets large carries at temperature 0, but gets some of
+them right at temperature 0.7. After training on these solutions, the model remembers large carries.
 Command: bash scripts/run.sh 21_star (for a short test, add LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0)
 """
 

@@ -105,8 +105,8 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
     """Run RSA on a request. `tell` receives a line of progress after every step.
 
     At most `limit` completions of this request are in flight, so that a large population does not block other requests.
-    They end if this task is cancelled. Raises UserError if the server is lost, and Refusal if every solution of a step
-    failed."""
+    Cancelling this task ends its completions. Raises UserError if the server is lost, and Refusal if every solution of
+    a step failed."""
     config, problem = asked.config, asked.problem
     sampling = Sampling.of(config)
     steps: list[Step] = []

@@ -247,7 +247,7 @@ async def _gone(request: Request) -> None:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    """Send the error of a Refusal. From status 500, a header tells the openai client not to retry after us."""
+    """Send the error of a Refusal. From status 500, a header asks openai's client not to retry, because we did."""
     if error.status < 500:
         print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     headers = {"x-should-retry": "false"} if error.status >= 500 else None
@@ -319,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 raise UserError(f"an endpoint has no constant {name!r}. Its constants are {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if args.port == environment.port():
-            raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or another PORT")
+            raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or set another PORT")
         folder = results_dir()
         # Take the port first, because the engine may need minutes to start.
         with bind(args.host, args.port) as place, serving(need_of(RSA, defaults)) as server:
@@ -335,7 +335,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 )
                 if not is_local(url) and not clients_key(server):
                     say(
-                        "note: everyone who can reach this address may use it. Set API_KEY=… to require a key",
+                        "note: everyone who can reach this address can use the model. Set API_KEY=… to require a key",
                         sys.stderr,
                     )
 

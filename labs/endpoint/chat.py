@@ -110,7 +110,7 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
         raise Refusal(f"unknown model {asked.model!r:.80}. The only model is {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
         if fields.get(name) is not None and fields[name] not in neutral:
-            raise Refusal(f"RSA does not support this value of {name}. Leave it out", name, "unsupported")
+            raise Refusal(f"RSA does not support this value of {name}. Leave the field out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
         raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")

@@ -11,9 +11,9 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 REASONS = {
     "empty": "the solution contains only white space",
     "control characters": "the text has invisible characters, unusual line ends, or codes for terminals or direction",
-    "no final line": "no line begins with Final:, and no box is complete (boxes count only with FEWSHOT=none)",
+    "no final line": "no line begins with Final: and, with FEWSHOT=none, no box is complete",
     "text after it": "more text follows the answer, or its box spans several lines",
-    "several finals": "an answer is stated more than once, even if equal, in Final: lines or boxes (complete or not)",
+    "several finals": "several Final: lines or boxes state an answer (equal answers and incomplete boxes count too)",
     "placeholder": "the last line has no answer, or only a placeholder such as <answer>",
     "unreadable": "the answer in the last line is too long, nested too deeply or damaged",
     "too few steps": "fewer than MIN_STEPS lines precede the last line",

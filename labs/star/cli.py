@@ -22,8 +22,8 @@ from labs.star.record import RATIONALISED
 from labs.star.sound import false_equations
 
 ABOUT = (
-    "Check whether the solutions in a file of JSON lines have the form that STaR trains on. This form has MIN_STEPS to "
-    "MAX_STEPS non-empty lines. The next line begins with Final: or ends with a box. Text in <think>…</think> is free."
+    "Check whether the solutions in a file of JSON lines have the form that STaR trains on: MIN_STEPS to "
+    "MAX_STEPS non-empty lines, and then a line that begins with Final: or ends with a box. Thinking is not checked."
 )
 WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields
@@ -32,7 +32,7 @@ KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answ
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines. The solution is in {' or '.join(TEXTS)}")
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines with the solution in {' or '.join(TEXTS)}")
     parser.add_argument("settings", nargs="*", metavar="NAME=value", help="limits (default: MIN_STEPS=2 MAX_STEPS=8)")
     parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
@@ -65,7 +65,7 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
-        raise UserError(f"{where} has no string in the first of {', '.join(TEXTS)}. Its fields are {names_in(row)}")
+        raise UserError(f"{where} needs the solution as text in a field such as output. Its fields are {names_in(row)}")
     solution = solution or ""
     if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
         return [reason]

@@ -84,7 +84,7 @@ async def _not_right(problem: Problem, completion: Completion, ask: Ask, form: s
     if grade.is_undecided:
         return "undecided"
     if grade.answer is None:
-        return form or "wrong"  # a missing answer is an error of form, if the guard found one
+        return form or "wrong"  # a missing answer is an error of form if the guard found such an error
     return "" if grade.value == 1 else "wrong"
 
 
@@ -97,7 +97,7 @@ def _betrays(problem: Problem, completion: Completion) -> str:
 
 @dataclass
 class Collecting:
-    """A scaffold that collects samples in round `number`. `samples` maps problem ids to samples."""
+    """A scaffold that collects samples in round `number`. `samples` maps problem ids to their samples."""
 
     number: int
     samples: dict[str, list[Sample]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ class StarConstants(Waiting, Asking):
     """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
-    ROUNDS: int = constant(5, "most rounds of sampling, training and evaluation", 1, 100, free=True)
+    ROUNDS: int = constant(5, "maximum number of rounds of sampling, training and evaluation", 1, 100, free=True)
     DATA: str = constant(
         "auto", 'training problems: a set\'s name, hub:owner/name, a file, or "auto" (the card\'s set, else "openr1")'
     )
@@ -23,21 +23,21 @@ class StarConstants(Waiting, Asking):
         "auto", "held-out problems: a set's name, hub:owner/name, a file, or \"auto\" (the card's set, or part of DATA)"
     )
     HELD_OUT: int = constant(
-        200, "number of problems of DATA to hold out if EVAL selects no set, by a hash of the statements", 1, 100_000
+        200, "number of problems of DATA to hold out (chosen by a hash) if EVAL selects no set", 1, 100_000
     )
     TRAIN_PROBLEMS: int = constant(300, "number of problems to sample in each round, drawn by SEED", 1, 1_000_000)
     TRIES: int = constant(1, "maximum number of samples for each problem until a sample is kept", 1, 1024)
     VOTES: int = constant(1, "number of samples in each majority vote, in the evaluation with SEEDS", 1, 1024)
-    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding and no use of SEEDS", 0, 5)
+    TEMPERATURE: float = constant(0.0, "sampling temperature, or 0 for greedy decoding (SEEDS is then ignored)", 0, 5)
     FEWSHOT: str = constant(
-        "none", "prompt that asks for a solution, see labs/star/prompts.py", choices=("none", "format", "math")
+        "none", "prompt that asks for a solution (see labs/star/prompts.py)", choices=("none", "format", "math")
     )
     RATIONALISE: int = constant(1, "1: if no sample is kept, draw one more, prompted with the reference answer", 0, 1)
     FILTER: int = constant(1, "0: draw one sample of each problem, and keep it even if it is wrong (a control)", 0, 1)
     SOUND: int = constant(0, "1: drop samples with a false equation", 0, 1)
     REPEAT: int = constant(0, "1: every round trains on the traces of round 1 (a control)", 0, 1)
     START: str = constant(
-        "last", "model to train: the previous round's model, or the first model", choices=("last", "base")
+        "last", 'model to train: "last" (from the previous round) or "base" (the first model)', choices=("last", "base")
     )
     MIN_STEPS: int = constant(2, "minimum number of lines before the answer of a solution", 1, 10_000)
     MAX_STEPS: int = constant(8, "maximum number of lines before the answer of a solution", 1, 10_000)
@@ -45,8 +45,8 @@ class StarConstants(Waiting, Asking):
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
     LORA_RANK: str = constant("auto", 'rank of LoRA, 0 to train all weights, or "auto" for 16 (0 for a GGUF file)')
     SEEDS: str = constant("63-70", "seeds of the evaluation at TEMPERATURE, such as 63 or 63-70")
-    PATIENCE: int = constant(2, "rounds without a gain after which the run ends, or 0 for off", 0, 100, free=True)
-    LIMIT: int = constant(0, "most problems in a round and in the evaluation, or 0 for no limit", 0, 1_000_000)
+    PATIENCE: int = constant(2, "number of rounds without a gain that end the run, or 0 for off", 0, 100, free=True)
+    LIMIT: int = constant(0, "maximum number of problems in each round and evaluation, or 0 for all", 0, 1_000_000)
 
     def check(self) -> None:
         for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
@@ -77,7 +77,7 @@ class StarConstants(Waiting, Asking):
         if self.LORA_RANK == "auto":
             return 0 if is_gguf else 16
         if not re.fullmatch("[0-9]{1,4}", self.LORA_RANK):
-            raise UserError(f"LORA_RANK={self.LORA_RANK:.40} is neither auto nor a number from 0 to 9999")
+            raise UserError(f"LORA_RANK={self.LORA_RANK:.40} is neither auto nor a whole number from 0 to 9999")
         return int(self.LORA_RANK)
 
     @property
@@ -85,7 +85,7 @@ class StarConstants(Waiting, Asking):
         """The seeds for the evaluation at TEMPERATURE. Raises UserError if SEEDS is invalid."""
         found = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", self.SEEDS)
         if not found:
-            raise UserError(f"SEEDS={self.SEEDS:.40} is not a seed such as 63, or a range such as 63-70")
+            raise UserError(f"SEEDS={self.SEEDS:.40} is neither a seed such as 63 nor a range such as 63-70")
         first, last = int(found[1]), int(found[2] or found[1])
         if not 0 <= last - first < MOST_SEEDS:
             raise UserError(f"SEEDS={self.SEEDS} must be 1 to {MOST_SEEDS} seeds, with the smallest first")

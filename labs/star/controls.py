@@ -31,14 +31,14 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """The `arms` to run under each of `seeds` (added to SEED). The others train like the first arm, or shorter."""
+    """The `arms` to run under each of `seeds` (added to SEED). No arm trains for more rounds than the first arm."""
 
     arms: Sequence[Arm]
     seeds: Sequence[int]
     constants: type[StarConstants] = StarConstants
 
     def work(self, config: StarConstants, card: Card) -> Work:
-        """Estimate the work of all arms under all seeds. Raises UserError as `configs` and experiment.work do."""
+        """Estimate the work of all arms under all seeds. Raises UserError for an invalid arm, EVAL or model."""
         each = [work(of, card) for _, of in self.configs(config)]
         requests = tuple(
             replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
@@ -50,7 +50,7 @@ class Controls:
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
         """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
         if len({each.name for each in self.arms}) < len(self.arms):
-            raise UserError(f"two arms have the same name. Rename one of {', '.join(each.name for each in self.arms)}")
+            raise UserError(f"the names of arms must differ, but they are {', '.join(each.name for each in self.arms)}")
         return [(each, replace(config, **each.changes)) for each in self.arms]
 
 

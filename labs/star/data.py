@@ -31,7 +31,7 @@ LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
 REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
 # The columns to read: names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such as
-# long solutions by models, are dropped. Of a parquet file, they are not even read.
+# long solutions by models, are dropped. From a parquet file, they are not even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"uuid", "question_type", "problem_type", "source"}

@@ -35,7 +35,7 @@ HINT = 50  # tokens (estimate) that the required form and the reference answer a
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
-    """Run a STaR experiment as core.session.run.run does. `namespace` contains the globals of the experiment's file.
+    """Run a STaR experiment as a command. `namespace` contains the globals of the experiment's file.
     NAME=value on the command line overrides the file's constants."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         label = f"seed{config.SEED}"
@@ -85,7 +85,7 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label). The first run's constants choose the problems of all. Raises
+    """Open the session of `runs` (constants by label). The first run's constants choose all runs' problems. Raises
     UserError for bad weights or problems, a used port, too little memory or disk, or a missing training package."""
     config = next(iter(runs.values()))
     start = served.first()
@@ -99,7 +99,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
                 f"the model {start.path} is inside the folder of {label}, which this run would replace. Set another "
-                "SEED or RESULTS_DIR, or copy the model to another folder"
+                "SEED or RESULTS_DIR, or copy the model to another folder and set MODEL to the copy"
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
     process.python_of()

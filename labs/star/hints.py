@@ -1,7 +1,7 @@
 """Check rationalised traces, which were sampled with the reference answer in the prompt.
 
 Such a trace must read as if the model had found the answer itself. A model can mention the hint in countless words, so
-no such words are searched. The check is whether the trace states the answer before a step computes it, or states
+no such words are searched for. The check is whether the trace states the answer before a step computes it, or states
 another answer. docs/star.md reports how much this check finds and misses."""
 
 import re
@@ -11,7 +11,7 @@ from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
-MAX_STATED = 20  # most different answers to compare. A trace with more answers counts as stating another answer
+MAX_STATED = 20  # maximum number of different answers to compare. More count as stating another answer
 
 # The text before an answer that a step computes: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives " or "6*7: ",
 # but not "the answer = " or "Step 1: ".
@@ -24,8 +24,8 @@ _REACH = 60  # characters to search before the answer
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Return whether the first place with `answer` in a well-formed `text` is no result of a step (see _STEP). The last
-    line, which must state the answer, is not searched. Return False for an empty `answer`, or if the `statement`
+    """Return whether the first place with `answer` in a well-formed `text` is not the result of a step (see _STEP). The
+    last line, which must state the answer, is not searched. Return False for an empty `answer`, or if the `statement`
     contains it, because a step may then begin with it. The time is linear in the length of `text`."""
     value = normalised(answer)
     if not value:

@@ -142,7 +142,7 @@ class Loop:
         return _read(runs.path), answering.completions, _spent(runs.document)
 
     def _form(self, completion: Completion) -> tuple[str, int]:
-        """Return the reason for which the format guard would drop a completion, or "", and the number of its steps."""
+        """Return why a completion is incomplete or has a wrong form, or "" if neither, and its number of steps."""
         cut = ended(completion, self.config)
         checked = formed(cut, self.config)
         return incomplete(cut) or checked.reason, checked.steps
@@ -188,7 +188,7 @@ class Loop:
         return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
-        """Collect round `number`'s traces and merge all traces so far. REPEAT=1 repeats round 1's. Raises UserError."""
+        """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1. Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
@@ -215,7 +215,7 @@ class Loop:
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
                 f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
-                f"{malformed[:1].upper() + malformed[1:] or 'Raise TRIES, or set DATA to easier problems'}"
+                f"{malformed[:1].upper() + malformed[1:] or 'Choose an easier DATA, or raise TRIES and TEMPERATURE'}"
             )
         if malformed:
             say(f"round {number}: {malformed}")
@@ -244,7 +244,7 @@ class Loop:
                 expected = self._identity(number, weights, tokens)
                 if all(known.get(name) == value for name, value in expected.items()):
                     return weights
-            say(f"round {number}: the trained files (or the tokens to train on) are missing or changed. Training again")
+            say(f"round {number}: training again, because files are missing or changed, or its token count changed")
         # The folder may exist: a run was killed before it recorded the training, or the training must be repeated.
         shutil.rmtree(folder, ignore_errors=True)
         before, adapter, rank = self.start, None, self.config.lora_rank(self.start.is_gguf)

@@ -17,7 +17,7 @@ SCHEMA = 1
 # How a sample was drawn. Only the prompt of "rationalised" contains the reference answer.
 Way = Literal["first", "retry", "rationalised"]
 FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
-FIX = "Move its folder away and run the command again. The journal still has the replies"
+FIX = "Move the record's folder away and run the experiment again. The journal still has the replies"
 
 
 class Record(stages.Record):
@@ -49,7 +49,7 @@ def read(path: Path) -> Record:
     found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
     label = fitted(found, _File, wrong, FIX).label
     if path.parent.name.partition(".")[0] != label:
-        raise UserError(f"{wrong}, because its label is {label!r} in the folder {path.parent.name!r}. {FIX}")
+        raise UserError(f"{wrong}. Its label is {label!r}, but its folder is named {path.parent.name!r}. {FIX}")
     rounds = found.pop("rounds")
     return Record(path.parent, found, rounds)
 

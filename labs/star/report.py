@@ -39,7 +39,7 @@ def results(folder: Path) -> list[Path]:
 
 
 def answers(args: Namespace, folder: Path) -> bool:
-    """Print Markdown tables for `--markdown`, if all arguments name folders of STaR runs. Return True if printed."""
+    """Print Markdown tables for `--markdown` if all arguments name folders of STaR runs. Return whether it did."""
     if not args.markdown or args.live or args.jsonl is not None:
         return False
     folders = [found for name in args.results if (found := comparison([name], folder)) and is_folder(found)]
@@ -132,7 +132,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any] | None:
     """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
-    Of the accuracies only the mean is compared, because the vote over one sample equals it. The field `groups` has the
+    Only the mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the
     numbers of each run's results on the page."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
@@ -229,7 +229,7 @@ def _samples(each: Round) -> dict[str, str]:
 KEEPS = {
     "too few steps": "lower MIN_STEPS",
     "too many steps": "raise MAX_STEPS",
-    "no final line": "FEWSHOT=math shows an example, and FEWSHOT=none accepts a box",
+    "no final line": "FEWSHOT=math shows examples, and FEWSHOT=none accepts a box",
     "text after it": "FEWSHOT=format cuts this text off",
 }
 

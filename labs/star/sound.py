@@ -1,5 +1,5 @@
 """Find false equations in a trace, such as `7*46=282`: two whole numbers or decimals, an operator and a result.
-Skips equations in longer calculations, lines with words such as "if" or "not", and texts with congruences or bases."""
+Skip equations in longer calculations, lines with words such as "if" or "not", and texts with congruences or bases."""
 
 import re
 from fractions import Fraction

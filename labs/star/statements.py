@@ -1,6 +1,6 @@
 """Decide whether two statements are the same, by the hash of their text without labels and typesetting.
 
-The hash ignores case, white space (not between words), full-width letters, invisible characters, dollar signs, and
+The hash ignores case, white space (except between words), full-width letters, invisible characters, dollar signs, and
 kinds of dashes and quotes. It ignores LaTeX's spacing and sizes, braces around an index or exponent of one character,
 punctuation at the ends, labels ("12. ", "Problem 12:") and points ("(5 points)"). A rewording, a translation or another
 formula has another hash. `near` finds some of these variants."""

@@ -13,7 +13,7 @@ from core.base.files import parse_json, read_lines, storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
 
 WHAT = "the file of traces"
-REMEDY = "Remove the file. The same command writes it again"
+REMEDY = "Remove the file and run the same command again. It writes the file anew"
 
 
 class Trace(Struct, frozen=True):

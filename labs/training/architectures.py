@@ -54,7 +54,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON file `path` of a model. Raises UserError if the file is missing, invalid or contains no object."""
     value = read_json(path, "the model's file", "Choose the folder of a complete Hugging Face model")
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not contain a JSON object. Fetch it again")
+        raise UserError(f"{path} does not contain a JSON object. Fetch the file again")
     return value
 
 
@@ -64,7 +64,7 @@ def open_gguf(path: Path) -> gguf.GGUFReader:
     try:
         return gguf.GGUFReader(path)
     except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
-        raise UserError(f"{path} is incomplete or damaged ({error}). Fetch or convert it again") from None
+        raise UserError(f"{path} is incomplete or damaged ({error}). Fetch or convert the model again") from None
 
 
 def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:

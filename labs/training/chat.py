@@ -50,7 +50,7 @@ class Chat:
 
     def texts(self, row: Row) -> tuple[str, str]:
         """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
-        prompt ends with <think>. If the reply has no thinking, the prompt is rendered without it, or closes it."""
+        prompt ends with <think>. For a reply without thinking, thinking is turned off, or closed by </think>."""
         prompt, reply = self._prompt(row), row.reply.removeprefix(f"{THINK}\n")
         is_opened = _is_open(prompt)
         if row.reply.startswith(THINK) or END_THINK in row.reply:

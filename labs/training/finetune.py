@@ -1,6 +1,6 @@
 """Train a model on JSON lines: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER.
 PATH is a small model's .gguf file (with --lora-rank 0) or a folder in Hugging Face's layout. A folder must contain a
-dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. FOLDER is complete or absent (docs/star.md#training)."""
+dense Llama, Qwen2 or Qwen3 with a byte-level tokenizer. On an error, FOLDER is not written (docs/star.md#training)."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--data", type=Path, required=True, help="a file of JSON lines: instruction, input, output")
     parser.add_argument("--out", type=Path, required=True, help="the new folder to write")
     parser.add_argument("--epochs", type=float, default=default.epochs, help="number of passes over the rows")
-    parser.add_argument("--tokens", type=int, help="number of tokens to train on, with prompts, instead of --epochs")
+    parser.add_argument("--tokens", type=int, help="number of tokens (with prompts) to train on, instead of --epochs")
     parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate of AdamW")
     parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="LoRA rank, or 0 to train all weights")
     parser.add_argument("--adapter", type=Path, help="the folder of the LoRA adapter to continue from")

@@ -23,7 +23,7 @@ GB = 1e9
 
 
 def python_of() -> str:
-    """Return the path of the Python for training: TRAIN_PYTHON, or else .venv-train's, which setup.sh updates first.
+    """Return the path of the Python for training: TRAIN_PYTHON, or else the one in .venv-train, which setup.sh updates.
     Raises UserError if TRAIN_PYTHON lacks a module, and SystemExit if setup.sh fails."""
     if not (named := environment.python("train")):
         set_up("train")
@@ -33,7 +33,7 @@ def python_of() -> str:
     try:
         subprocess.run([named, "-c", program], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        why = f"TRAIN_PYTHON={named} is no Python with {', '.join(MODULES)}. Install these, or unset TRAIN_PYTHON"
+        why = f"TRAIN_PYTHON={named} is no Python with {', '.join(MODULES)}. Install them, or unset TRAIN_PYTHON"
         raise UserError(why) from None
     return named
 
@@ -48,7 +48,7 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} trainings of {start.path.name} write {in_words(need)} of models, but {there} has only "
+            f"the models to train from {start.path.name} ({rounds} in all) take {in_words(need)}, but {there} has only "
             f"{in_words(free)} free. Free some space, train fewer rounds, or set RESULTS_DIR to a larger disk"
         )
 
@@ -78,7 +78,7 @@ def train(options: Options, say: Callable[[str], None] = print) -> dict[str, Any
 
 
 def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Run the training `script` with `args` and `--out`, as `train` does. Return the content of its file `record`."""
+    """Run the training `script` with `args` and `--out` (see `train`). Return the content of its file `record`."""
     args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, last = out.with_name(f"{out.name}.log"), ""
     make_folder(out.parent)

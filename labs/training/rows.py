@@ -41,7 +41,7 @@ def _row(row: Any, where: str) -> Row:
         if not text.strip() and name != "input":
             raise UserError(f"{where} has no {name}. {FORM}")
         if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-            raise UserError(f"{where}: {name} contains a lone surrogate (\\ud800 to \\udfff). Remove it")
+            raise UserError(f"{where}: {name} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
     prompt, more, reply = texts
     return Row("\n\n".join(filter(None, (prompt, more))), reply)
 

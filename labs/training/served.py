@@ -44,7 +44,7 @@ def check_is_here() -> None:
 
 def first() -> Weights:
     """Return the weights to start from: MODEL, or else QED-Nano (with a GPU or another ENGINE), or else the embedded
-    model, which ENGINE=embedded selects. Raises UserError as check_is_here does, or if MODEL is not on this machine."""
+    model, which ENGINE=embedded selects. Raises UserError if a server is named, or MODEL is not on this machine."""
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
@@ -80,8 +80,8 @@ def check(model: Weights) -> None:
         architecture_of(config, model.path, "Other models can't be trained here")
         if why := to_gguf.why_not(model.path, config):
             raise UserError(
-                f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves it as a GGUF file, "
-                f"but it can't be converted: {why}. Use a GPU, or another model"
+                f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves GGUF files, "
+                f"but this model can't be converted: {why}. Use a GPU, or another model"
             )
         return
     start.gpu_engine().check_model(model.path)
@@ -114,7 +114,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
 
 
 def converted(model: Weights, folder: Path) -> Path:
-    """Convert a folder's weights to a 16-bit GGUF file if it is missing, in place of earlier files. Return its path."""
+    """Return the path of `model` as a 16-bit GGUF file in `folder`. Converts a new model and deletes earlier files."""
     from labs.training import to_gguf  # slow to import
 
     path = folder / f"served-{model.digest[:12]}.gguf"

@@ -37,19 +37,17 @@ def start(model: Path, lora_rank: int) -> Start:
     if model.is_dir():
         return _folder(model)
     if lora_rank:
-        raise UserError(
-            f"{model} is a GGUF file, which needs LoRA rank 0 (all weights are trained), not {lora_rank}. {INSTEAD}"
-        )
+        raise UserError(f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}")
     about, reader = Gguf.read(model), open_gguf(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
     shape = about.shape
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
-        has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
+        has = f"{' and '.join(kinds) or 'unquantized'} tensors, {'tied' if shape.tied else 'untied'} embeddings"
         raise UserError(
-            f"{model} is {has}, with {shape.parameters / 1e6:,.0f} million parameters. Training takes only "
-            f"GGUF files of qwen3 with {' or '.join(TRAINABLE)} tensors, tied embeddings and at most "
-            f"{LARGEST_GGUF / 1e6:.0f} million parameters. {INSTEAD}"
+            f"{model} has the architecture {named}, {has} and {shape.parameters / 1e6:,.0f} million parameters. A GGUF "
+            f"file to train must have the architecture qwen3, {' or '.join(TRAINABLE)} tensors, tied embeddings and at "
+            f"most {LARGEST_GGUF / 1e6:.0f} million parameters. {INSTEAD}"
         )
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
 
@@ -79,8 +77,8 @@ def check_adapter(adapter: Path, base: Path, rank: int) -> None:
     """Raise UserError if finetune.sh did not write the `adapter` for this base and rank."""
     if read_object(adapter / BASE) != _about(base, rank) or not (adapter / ADAPTER).is_file():
         raise UserError(
-            f"the adapter {adapter} does not fit the base {base} and rank {rank} ({BASE} or {ADAPTER} differs or is "
-            "missing). Use an adapter that finetune.sh wrote for them. Pickled weights are never read"
+            f"the adapter {adapter} does not fit the base {base} and rank {rank} ({BASE} differs, or {ADAPTER} is "
+            "missing). Use an adapter that finetune.sh wrote for this base and rank. Pickled weights are never read"
         )
 
 

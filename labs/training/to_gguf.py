@@ -52,7 +52,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch it again") from None
+        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch both again") from None
     names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
@@ -102,13 +102,13 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
             raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
         found |= tensors
     if not found:
-        raise UserError(f"{folder} has no safetensors files. Fetch these, because pickled weights are never read")
+        raise UserError(f"{folder} has no safetensors files. Fetch such files, because pickled weights are never read")
     if "lm_head.weight" not in wanted:  # a tied model may repeat its embedding
         found.pop("lm_head.weight", None)
     found = {name: tensor for name, tensor in found.items() if not name.endswith(layout.UNUSED)}
     layout.check_tensors(folder, {name: tensor.shape for name, tensor in found.items()}, wanted)
     if odd := next((name for name, tensor in found.items() if tensor.dtype not in READ), None):
-        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, not {' or '.join(READ)}. Fetch it unquantized")
+        raise UserError(f"{odd} in {folder} has type {found[odd].dtype}, not {' or '.join(READ)}. Fetch a 16-bit model")
     return {name: found[name] for name in wanted}
 
 
@@ -184,7 +184,7 @@ def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.")
-    parser.add_argument("folder", type=Path, help="the model: config.json, *.safetensors, tokenizer.json")
+    parser.add_argument("folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="type of the matrices (default: q8_0)")
     signals.Stop()

@@ -49,7 +49,7 @@ def convert(path: Path, out: Path) -> None:
         }
         template = about[Keys.Tokenizer.CHAT_TEMPLATE]
     except LookupError as error:
-        raise UserError(f"{path} lacks the field {error}. Fetch or convert it again") from None
+        raise UserError(f"{path} lacks the field {error}. Fetch or convert the model again") from None
     with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
