@@ -106,7 +106,7 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0 or missing. Amounts are >= 0.
+    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0 or missing. Amounts are >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
     of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)

@@ -218,12 +218,12 @@ def test_an_engine_that_is_unknown_or_contradicts_the_card_is_refused(
 ) -> None:
     (tmp_path / "mine.toml").write_text('engine = "ollama"')
     monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
-    with pytest.raises(UserError, match="ENGINE=ollama"):
+    with pytest.raises(UserError, match="engine ollama"):
         environment.engine()
     monkeypatch.setenv("MODEL", "qed-nano-vllm")
     assert environment.engine() == "vllm" and environment.served_model() == "lm-provers/QED-Nano"
     monkeypatch.setenv("ENGINE", "sglang")
-    with pytest.raises(UserError, match="ENGINE=sglang.*ENGINE=vllm"):
+    with pytest.raises(UserError, match="ENGINE=sglang.*card for vllm"):
         environment.engine()
     monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
     assert environment.engine() == "sglang", "with an address, the card's engine does not matter"
