@@ -78,7 +78,7 @@ def make_folder(path: Path) -> None:
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or removed if the
-    block fails. Raises UserError if `out` exists or can't be written, or if `what` needs more than the free space."""
+    block fails. Raises UserError if `out` exists or can't be written, or if `what`, of `size` bytes, does not fit."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():

@@ -96,7 +96,7 @@ def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card:
     found = replace(
         first,
         base_url=address,
-        why=f"{why}, a gateway in front of {len(servers)} servers",
+        why=f"{why} (a gateway in front of {len(servers)} servers)",
         limit=sum(server.limit for server in servers),
         context=min((server.context for server in servers if server.context), default=None),
         seeds=all(server.seeds for server in servers),

@@ -170,7 +170,7 @@ class Card:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: this run sends {ours} instead of {theirs} (card {self.name}). SAMPLING=card follows the card"
+        return f"note: the card {self.name} recommends {theirs}, but this run sends {ours}. SAMPLING=card follows it"
 
 
 NONE = Card()

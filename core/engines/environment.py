@@ -31,7 +31,7 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND needs API_KEY."""
+    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND requires an API_KEY."""
     engine()
     port()
     api_key()
@@ -62,7 +62,7 @@ def api_key() -> Key:
 
 def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
-    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
+    With an address (BASE_URL or the card's), a file selects nothing. Raises UserError if ENGINE and the card differ."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"the engine {min(unknown)} of ENGINE or the card is unknown. Engines: {', '.join(engines())}")
