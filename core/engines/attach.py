@@ -15,7 +15,7 @@ from core.engines.server import Dialect, Server, dialects, digest_in
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
     """Return the server at `base_url` as its endpoints and its card describe it, or None if it is absent or loading.
-    `model` chooses a model by its name, and "" the only model. Requests carry the `key`. Without a `card`, the card of
+    `model` is a model's name, or "" for the only model. Requests carry the `key`. Without a `card`, the card of
     the server's model is used (see `carded`). Raises UserError for a bad address, a refused key or an unknown model."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):

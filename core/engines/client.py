@@ -21,7 +21,7 @@ LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
     """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
-    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, else OSError."""
+    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:

@@ -62,7 +62,7 @@ def api_key() -> Key:
 
 def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
-    With an address (BASE_URL or the card's), a file selects nothing. Raises UserError if ENGINE and the card differ."""
+    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"the engine {min(unknown)} of ENGINE or the card is unknown. Engines: {', '.join(engines())}")
@@ -80,7 +80,7 @@ def asked_by() -> str:
 def check_is_served(card: Card, engine: str) -> None:
     """Raise UserError if there is a `card` but no `engine` to serve its model."""
     if card.name and not engine:
-        raise UserError(f"the card {card.name} names no server. For a run, set BASE_URL, or else base_url in the card")
+        raise UserError(f"the card {card.name} names no server. Set base_url in a copy of it, or BASE_URL for a run")
 
 
 # A server to attach to
