@@ -65,7 +65,7 @@ def engine() -> str:
     With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
-        raise UserError(f"there is no engine {min(unknown)}. ENGINE (or engine in the card) can be {', '.join(engines())}")
+        raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {of_card}. Unset ENGINE or MODEL")
     is_gguf = model().endswith(".gguf") and Path(model()).is_file()
