@@ -45,7 +45,7 @@ trap 'exit 143' TERM
 cannot_make() { rm -rf "$1"; fail "$python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv"; }
 cannot_install() {
   [ -z "${2:-}" ] || { cat "$2" >&2; rm -f "$2"; }
-  fail "pip could not install $1 (see above). Check the network and the disk, then run this again"
+  fail "pip could not install $1 (see above). Check the network and the disk, then run the same command again"
 }
 
 version=$("$python" --version)
@@ -160,7 +160,7 @@ fi
 room() {
   local free
   free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
-  [ "$free" -ge "$1" ] || fail "$2 $1 GB, but this disk has only $free GB free. Free some space and run this again"
+  [ "$free" -ge "$1" ] || fail "$2 $1 GB, but this disk has only $free GB free. Free some space, then run the same command again"
 }
 
 # sglang_cpu: installs SGLang for tests on a CPU. SGLang has no build for CPUs, so this function installs SGLang's lock

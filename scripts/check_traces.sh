@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Check the form of solutions for training: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
-# Each line of FILE is a JSON object with the field output (or model_solution, response, proof, student_solution, completion,
-# text or answer). --kept OUT writes the lines that pass to the new file OUT.
+# Each line of FILE is a JSON object. Its solution is the first of the fields output, model_solution, response, proof,
+# student_solution, completion, text and answer. --kept OUT writes the lines that pass to the new file OUT.
 set -euo pipefail
 module=labs.star.cli
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -26,5 +26,5 @@ for part in fleet inspect lean dev; do
 done
 # Engines have their own venvs.
 for engine in sglang vllm; do
-  lock "requirements-$engine.lock" "requirements-$engine.txt" || say "note: the lock of $engine is unchanged (see above)"
+  lock "requirements-$engine.lock" "requirements-$engine.txt" || say "note: the lock of $engine could not be updated (see above)"
 done

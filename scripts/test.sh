@@ -13,7 +13,7 @@ bash setup.sh train || status=1
 # The report page is tested in a real browser. Without one, those tests are skipped.
 if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   say "installing chromium with apt-get for the tests of the report page (once, about 400 MB) …"
-  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || say "chromium is missing, so its tests are skipped"
+  { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || say "chromium could not be installed, so the tests of the report page are skipped"
 fi
 export PYTHONPATH=$PWD
 unset PYTHONDONTWRITEBYTECODE  # otherwise each of the tests' hundreds of programs would compile the same files

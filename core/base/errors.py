@@ -30,8 +30,8 @@ class Elsewhere(UserError):
 
     def __init__(self, here: str, there: str) -> None:
         super().__init__(
-            f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because the other server "
-            "would receive the API key and the prompts. If you trust that server, set BASE_URL to its address"
+            f"the server at {here} redirects to {one_line(there, 200)}. We refuse that, because the other server would "
+            "get the key and the prompts. If you trust it, put its address into BASE_URL, GRADER_URL or the card"
         )
 
 
@@ -52,8 +52,8 @@ def foremost(errors: BaseExceptionGroup[BaseException]) -> BaseException:
 
 @contextmanager
 def command() -> Iterator[None]:
-    """Wrap the body of a command. A UserError (or too many open files) becomes one line on standard error and status 2
-    (RunFailed: 1). Ctrl-C gives status 130. If output can't be written, the command continues (then see _unshown)."""
+    """Wrap the body of a command. A UserError, or too many open files, becomes one line on standard error. The status
+    is 2, or 1 for RunFailed. Ctrl-C gives 130. If output can't be written, the command continues (see _unshown)."""
     atexit.register(gc.freeze)  # saves 0.25 s at exit, because Python then skips a search for reference cycles
     with output.kept() as shown:
         end: SystemExit | None = None
@@ -86,4 +86,4 @@ def _unshown(why: OSError) -> SystemExit:
     """Return the SystemExit of a command that lost standard output. The status is 141 for a closed pipe, else 1."""
     if isinstance(why, BrokenPipeError):
         return SystemExit(128 + signal.SIGPIPE)
-    return _failed(f"cannot write standard output ({why.strerror or why}). All files are saved", 1)
+    return _failed(f"cannot write to standard output ({why.strerror or why}). All files are saved", 1)

@@ -78,7 +78,7 @@ def make_folder(path: Path) -> None:
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     """Yield the path of a draft (file or folder). The draft is renamed to `out` after the block, or removed if the
-    block fails. Raises UserError if `out` exists or can't be written, or the disk lacks the `size` bytes of `what`."""
+    block fails. Raises UserError if `out` exists or can't be written, or if `what`, of `size` bytes, does not fit."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():
@@ -139,7 +139,7 @@ def _draft(path: Path) -> Path:
 def trouble(path: Path, error: OSError, kept: str) -> UserError:
     """Return the error for the user if `path` cannot be written. `kept` says which work is kept or lost."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Fix that"
+    why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Remove the cause"
     return UserError(f"{path}: {why}, and run the same command again ({kept})")
 
 
@@ -150,14 +150,14 @@ def storable(text: str) -> str:
 
 
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file. If it can't be read, raises UserError with its name `what` and the `remedy`."""
+    """Yield the lines of a UTF-8 file. Raises UserError, with the noun `what` and the `remedy`, if it can't be read."""
     with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:  # Windows editors write a BOM
         yield from file
 
 
 @contextmanager
 def opened(path: Path, what: str, remedy: str) -> Iterator[BinaryIO]:
-    """Open the file `path` for reading bytes. Raises UserError as read_lines does."""
+    """Open the file `path` for reading bytes. Raises UserError if it can't be read."""
     with _reading(path, what, remedy), open(path, "rb") as file:
         yield file
 
@@ -177,12 +177,12 @@ def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
 
 
 def read_text(path: Path, what: str, remedy: str) -> str:
-    """Return the text of the file `path`. Raises UserError as read_lines does."""
+    """Return the text of the file `path`. Raises UserError if it can't be read or is not UTF-8."""
     return "".join(read_lines(path, what, remedy))
 
 
 def read_json(path: Path, what: str, remedy: str) -> Any:
-    """Return the value in the JSON file `path`. Raises UserError as read_lines and parse_json do."""
+    """Return the value in the JSON file `path`. Raises UserError if it can't be read or is not JSON."""
     return parse_json(read_text(path, what, remedy), f"{what} {path}", remedy)
 
 

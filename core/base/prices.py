@@ -31,7 +31,7 @@ class Prices:
         return None if dollars is None else round(dollars * PICO)
 
     def most(self, prompt: int, completion: int) -> float:
-        """Return the highest cost in dollars of a request with so many tokens, whether its prompt is cached or not."""
+        """Return the highest cost in dollars of a request with these tokens, whether its prompt is cached or not."""
         return (prompt * max(self.read, self.cached) + completion * self.written) / 1e6
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def derive(*names: str | int) -> int:
-    """Return the seed of `names`, in [0, 2**31). Engines accept 32-bit seeds, and some of them only signed ones."""
+    """Return the seed of `names`, in [0, 2**31). Engines accept 32-bit seeds, and some engines only signed ones."""
     text = "\x1f".join(str(name) for name in names)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 

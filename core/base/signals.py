@@ -54,7 +54,7 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Hold back STOPS until the block ends, then raise the first one. Outside the main thread, this does nothing. A
+    """Hold back STOPS until the block ends, then raise the first that came. Outside the main thread, do nothing. A
     signal mask would not suffice: another thread (numpy starts some) may receive a signal for the main thread."""
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only in this thread

@@ -61,9 +61,9 @@ def mean_by_problem(values: Values) -> Estimate:
     """Average the problems' means, with a 95% interval. Problems may have different numbers of samples.
 
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
-    Methodology 24). This number is n if each problem is all right or all wrong, and higher if problems are more alike.
-    If all samples are right, the interval is one-sided, from 0.05**(1/n) to 1 (rule of three), and likewise if all are
-    wrong. One problem or none gives 0 to 1. Raises ValueError for values outside [0, 1] or a problem without values."""
+    Methodology 24). This number is n if no problem has both right and wrong samples, and higher if problems are more
+    alike. If all samples are right, the interval is one-sided: 0.05**(1/n) to 1 (rule of three). If all are wrong, it
+    is mirrored. One problem or none gives 0 to 1. Raises ValueError if values are missing or outside [0, 1]."""
     means = _problem_means(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
@@ -90,7 +90,7 @@ def paired(a: Values, b: Values) -> Paired:
     extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
     gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
     patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
-    is rejected. Raises ValueError as mean_by_problem does, and if a and b differ in length or are empty."""
+    is rejected. Raises ValueError for invalid values (see mean_by_problem), unequal lengths or no problems."""
     differences = _differences(a, b)
     mean = float(differences.mean())
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
@@ -106,7 +106,7 @@ def paired(a: Values, b: Values) -> Paired:
 
 
 def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
-    """Return mean(b) / mean(a) - 1, for example the change in cost, or None if a mean is 0 or missing. Amounts: >= 0.
+    """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0 or missing. Amounts are >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
     of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
     sides = np.array([b, a], dtype=np.float64)
@@ -127,7 +127,7 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
 
     `sums` has shape (problems, sums). `figure` maps an array of shape (…, sums) to shape (…), with nan if undefined.
     The interval is the percentile bootstrap's over problems (Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, chapter 13), with RESAMPLES fixed draws. For few problems it is too narrow, and below two it is nan."""
+    Bootstrap, chapter 13), with RESAMPLES fixed draws. It is too narrow for few problems, and nan for one."""
     table = np.array(sums, dtype=np.float64)
     n = len(sums)
     if not n:
@@ -153,7 +153,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
     """Return the chance that a right candidate scores above a wrong one. Pairs of equal scores count as half.
-    The result is None if there are no scores of right candidates, or none of wrong candidates."""
+    The result is None if `right` or `wrong` is empty."""
     if not right or not wrong:
         return None
     ranked, sides = np.sort(np.asarray(wrong, dtype=np.float64)), np.asarray(right, dtype=np.float64)
@@ -176,7 +176,7 @@ def _problem_means(values: Values) -> NDArray[np.float64]:
 def _differences(a: Values, b: Values) -> NDArray[np.float64]:
     means_a, means_b = _problem_means(a), _problem_means(b)
     if means_a.size != means_b.size or means_a.size == 0:
-        raise ValueError(f"a and b must belong to the same problems, but cover {means_a.size} and {means_b.size}")
+        raise ValueError(f"a and b must belong to the same problems, but have {means_a.size} and {means_b.size}")
     differences = means_b - means_a
     differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
     return differences

@@ -10,7 +10,7 @@ LEAST = 40  # columns. Text is never wrapped to a smaller width
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """Return the width of `stream` in columns, or 0 for a file or a pipe (default: $COLUMNS, else standard output)."""
+    """Return the width of `stream`, or 0 for a file or a pipe. Without one: $COLUMNS, else standard output's width."""
     given = "" if stream else os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given):
         return max(LEAST, int(given))
@@ -60,7 +60,7 @@ def labelled(rows: Sequence[tuple[str, str]]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format a table as text, with its head in the first row. Only a first column of names is aligned to the left."""
+    """Format a table as text, with its head in the first row. A first column of names is aligned left, others right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     aligns = ["<" if any(not row[0].isdigit() for row in rows[1:]) else ">", *">" * len(widths[1:])]
     specs = [f"{align}{width}" for align, width in zip(aligns, widths, strict=True)]

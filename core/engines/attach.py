@@ -15,7 +15,7 @@ from core.engines.server import Dialect, Server, dialects, digest_in
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
     """Return the server at `base_url` as its endpoints and its card describe it, or None if it is absent or loading.
-    `model` chooses one of several models, and "" the only one. Requests carry the `key`. Without a `card`, the card of
+    `model` is a model's name, or "" for the only model. Requests carry the `key`. Without a `card`, the card of
     the server's model is used (see `carded`). Raises UserError for a bad address, a refused key or an unknown model."""
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
@@ -60,7 +60,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         address, query = cards.address(base_url)
     except ValueError as error:
         raise UserError(
-            f"BASE_URL or GRADER_URL: {error}. Give one like http://HOST:30000/v1, and keys in API_KEY or GRADER_KEY"
+            f"BASE_URL or GRADER_URL: {error}. Give one like http://HOST:30000/v1, and a key in API_KEY or GRADER_KEY"
         ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
@@ -72,15 +72,16 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
     """Return the name of the model to use: `wanted`, or the one that fits. Raises UserError if none or several fit."""
     how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL=NAME"
+    how = f"Choose a model with {how} (for a grader: GRADER_{how})"
     if not models and not wanted:
-        raise UserError(f"the server at {found.base_url} lists no models. Name one with {how} (a grader: GRADER_MODEL)")
+        raise UserError(f"the server at {found.base_url} lists no models. {how}")
     if wanted in models or (wanted and (not models or found.card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
     if len(ours) == 1:
         return ours[0]
-    shown = ", ".join(list(models)[:8])
-    raise UserError(f"choose a model with {how} (a grader: GRADER_MODEL). {found.base_url} serves: {shown}")
+    wrong = f"has no model {wanted!r:.200}" if wanted else "has several models"
+    raise UserError(f"the server at {found.base_url} {wrong}. {how}. It lists: {', '.join(list(models)[:8])}")
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
@@ -89,13 +90,13 @@ def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card:
     servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
     if not servers:
         return None
-    if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
-        raise UserError(f"the gateway at {address} mixes {sorted(served)}. Start servers of one engine and model")
+    if len(served := {" ".join((each.kind, each.model, *each.weights.values())) for each in servers}) > 1:
+        raise UserError(f"the gateway at {address} mixes {', '.join(sorted(served))}. Give it equal servers")
     first = servers[0]
     found = replace(
         first,
         base_url=address,
-        why=f"{why}, a gateway in front of {len(servers)} servers",
+        why=f"{why} (a gateway in front of {len(servers)} servers)",
         limit=sum(server.limit for server in servers),
         context=min((server.context for server in servers if server.context), default=None),
         seeds=all(server.seeds for server in servers),

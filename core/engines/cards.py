@@ -29,8 +29,8 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 NEVER = (*SAMPLING, "seed", "logprobs")
 OURS = (*NEVER, *CAPS, "model", "messages", "n", "stream", "stream_options", "top_logprobs", "reasoning_effort")
 FIX = (
-    f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put a key into the environment or "
-    ".env, and the name of its variable into key_env"
+    f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key into the environment "
+    "or .env, and the name of its variable into key_env"
 )
 
 _VERSION = re.compile(r"/v\d+[^/]*(?:/|$)")  # in the path of an address: /v1, /v1beta
@@ -72,7 +72,7 @@ RECOMMENDED = _recommended()
 
 @dataclass(frozen=True)
 class Card:
-    """A model card with the fields of its file. NONE is empty. Raises ValueError for an invalid address or table."""
+    """A model card with the fields of its file. NONE is an empty card. Raises ValueError for a bad address or table."""
 
     name: str = ""
     about: Text = ""
@@ -153,7 +153,7 @@ class Card:
         return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
 
     def sampled(self, config: A) -> A:
-        """Return `config` with the sampling that SAMPLING selects. Raises UserError if SAMPLING=card finds none."""
+        """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card lacks it."""
         if config.SAMPLING == "file":
             return config
         if not self.sampling:
@@ -170,7 +170,7 @@ class Card:
             return ""
         theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
         ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: this run sends {ours} instead of {theirs} (card {self.name}). SAMPLING=card follows the card"
+        return f"note: the card {self.name} recommends {theirs}, but this run sends {ours}. SAMPLING=card follows it"
 
 
 NONE = Card()
@@ -212,7 +212,7 @@ def of_model(served: str, engine: str) -> Card:
 
 
 def listing() -> str:
-    return f"Cards: {', '.join(names())}, or the path of a copy of {FOLDER / TEMPLATE}.toml"
+    return f"Cards: {', '.join(names())}. For your own card, give the path of a copy of {FOLDER / TEMPLATE}.toml"
 
 
 def read(path: Path) -> Card:
@@ -242,7 +242,7 @@ def address(text: Any) -> tuple[str, dict[str, str]]:
     except ValueError:
         is_address = False
     if not is_address or re.search(r"\s", text):
-        raise ValueError("an address needs http:// or https://, a host, and no spaces. A port is 1 to 65535") from None
+        raise ValueError("an address is http:// or https:// and a host, without spaces. A port is 1 to 65535") from None
     if parts.username or parts.password:
         raise ValueError("the address contains a user name or a password, which would be printed")
     query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))

@@ -31,7 +31,7 @@ def tail_of(prompt: Any) -> str | None:
 def rendered(
     template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
 ) -> str | None:
-    """Return the prompt that `template` renders from `messages` (default: MARK), or None if it is no text or fails.
+    """Return the prompt that `template` renders from `messages` (default: MARK). An invalid template gives None.
     `settings` are further variables of the template. bos_token and eos_token are empty by default."""
     if not isinstance(template, str):
         return None

@@ -21,7 +21,7 @@ LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
     """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
-    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, or OSError without a response."""
+    Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
@@ -41,7 +41,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            raise UserError(f"the server at {url} refuses the key. {Key.of(key).remedy}") from None
+            raise UserError(f"the server at {url} reports a missing or invalid key. {Key.of(key).remedy}") from None
         return None if error.code in LOADING else {}
     except (ValueError, RecursionError):
         return {}

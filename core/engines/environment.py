@@ -31,7 +31,7 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND needs API_KEY."""
+    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND requires an API_KEY."""
     engine()
     port()
     api_key()
@@ -56,7 +56,7 @@ def port() -> int:
 
 
 def api_key() -> Key:
-    """Return the key API_KEY, which our servers require and requests to them carry, or "". Raises UserError."""
+    """Return the key API_KEY, or "". Our servers require it in requests. Raises UserError if the key is invalid."""
     return Key(_secret("API_KEY", _value("API_KEY")))
 
 
@@ -65,9 +65,9 @@ def engine() -> str:
     With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
-        raise UserError(f"ENGINE={min(unknown)} (or a card's engine) is unknown. Give one of {', '.join(engines())}")
+        raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
-        raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one")
+        raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {of_card}. Unset ENGINE or MODEL")
     is_gguf = model().endswith(".gguf") and Path(model()).is_file()
     return named or of_card or (LLAMACPP if is_gguf and not base_url() else "")
 
@@ -80,7 +80,7 @@ def asked_by() -> str:
 def check_is_served(card: Card, engine: str) -> None:
     """Raise UserError if there is a `card` but no `engine` to serve its model."""
     if card.name and not engine:
-        raise UserError(f"the card {card.name} names no engine. Set BASE_URL to a server of its model, or unset MODEL")
+        raise UserError(f"the card {card.name} names no server. Set base_url in a copy of it, or BASE_URL for a run")
 
 
 # A server to attach to
@@ -115,8 +115,8 @@ def grader() -> tuple[str, str, Key, Card]:
 
 
 def _key_for(card: Card, url: str, other: str) -> Key:
-    """Return the key for the server at `url`, or for the card's server if `url` is "". Raises UserError. If a card has
-    an address, its key is sent only to this origin. Other servers get the key in the variable `other`."""
+    """Return the key for the server at `url`, or for the card's server if `url` is "". If a card has an address, its
+    key is sent only there. Other servers get the key in the variable `other`. Raises UserError if a key is missing."""
     is_its_own = not (url and card.base_url) or cards.origin(url) == cards.origin(card.base_url)
     if card.key_env and is_its_own:
         found = _secret(card.key_env, _value(card.key_env) or _in_file(card.key_env))
@@ -148,7 +148,7 @@ def _in_file(name: str) -> str:
 def _secret(name: str, key: str) -> str:
     """Return `key`, the value of the variable `name`. Raises UserError for an invalid key, without showing it."""
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{name} contains a space or another character that no key has (not shown). Set {name} again")
+        raise UserError(f"{name} contains a space or another character that no key has. Set {name} to the key alone")
     return key
 
 
@@ -157,7 +157,7 @@ def _secret(name: str, key: str) -> str:
 
 
 def card() -> Card:
-    """Return the card that MODEL names, or cards.NONE if it names none or an existing path. Raises UserError."""
+    """Return the card that MODEL names, or cards.NONE if MODEL names no card. Raises UserError for an invalid card."""
     named = _value("MODEL")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
     return cards.NONE if is_path or not named else cards.find(named)
@@ -212,13 +212,13 @@ def _in_place_of(names: Iterable[str], model: str) -> Iterator[None]:
 
 
 def model() -> str:
-    """Return the model that MODEL or its card names, or "" if no model is named. Raises UserError."""
+    """Return the model that MODEL or its card names, or "" if neither does. Raises UserError for an invalid card."""
     its = card()
     return its.model if its.name else _value("MODEL")
 
 
 def served_model() -> str:
-    """Return the name of the model on a server from MODEL, or "" if MODEL does not name one."""
+    """Return the name that MODEL gives to a server's model, or "" if MODEL is unset or the path of weights to serve."""
     return "" if _is_weights() and not base_url() else model()
 
 
@@ -244,15 +244,15 @@ def kv_cache() -> str:
     """Return the type of KV cache in KV, or "" if KV is not set. Raises UserError for an unknown type."""
     kv = _value("KV").lower()
     if kv and kv not in KV_BYTES:
-        raise UserError(f"KV={kv} is no type of KV cache. Give one of {', '.join(KV_BYTES)}")
+        raise UserError(f"KV={kv} is no type of KV cache. Give {' or '.join(KV_BYTES)}")
     return kv
 
 
 def is_deterministic() -> bool:
-    """Return whether DETERMINISTIC=1 asks for an engine that honours seeds. Raises UserError."""
+    """Return whether DETERMINISTIC=1 asks for an engine that honours seeds. Raises UserError unless it is 0 or 1."""
     wanted = _value("DETERMINISTIC")
     if wanted not in ("", "0", "1"):
-        raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Set it to 1 for an SGLang that honours seeds")
+        raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Give 1 if SGLang must honour seeds, else 0")
     return wanted == "1"
 
 

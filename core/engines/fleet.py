@@ -65,11 +65,11 @@ def serve(file: Path) -> None:
                 file.unlink(missing_ok=True)
         if not left:
             raise UserError(f"{why}. The server has ended {STARTS} times. Remove the cause, and submit the job again")
-        say(f"{why}. Restarting it")
+        say(f"{why}. Restarting the server")
 
 
 def follow(root: str, folder: Path) -> int:
-    """Make the gateway at `root` use exactly the servers of `folder`. Return how many are healthy (0: no answer)."""
+    """Make the gateway at `root` use exactly the servers of `folder`. Return how many are healthy, or 0 without it."""
     key, wanted = environment.api_key(), environment.registered(folder)
     with suppress(OSError):  # the gateway is starting, or a server has just ended
         known = {each["url"]: each for each in client.objects(client.find(f"{root}/workers", key), "workers")}

@@ -30,20 +30,20 @@ class Gguf:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
         except OSError as error:
-            raise UserError(f"{path} can't be read ({error.strerror}). Check its path and permissions") from None
+            raise UserError(f"{path} can't be read ({error.strerror}). Check the path and its permissions") from None
         except (ValueError, LookupError, OverflowError, struct.error) as error:
-            raise UserError(f"{path} is truncated or damaged ({error}). Fetch or convert it again") from None
+            raise UserError(f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file") from None
         architecture = fields.get(Keys.General.ARCHITECTURE)
         if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} has the architecture {architecture}. Use a model of {' or '.join(ARCHITECTURES)}")
+            raise UserError(f"{path} has the architecture {architecture}. Give a file of a Llama, Qwen2 or Qwen3 model")
         if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
-            raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge FIRST OUT.gguf")
+            raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 OUT.gguf")
 
         def number(key: str, default: int = 0) -> int:
             name = key.format(arch=architecture)
             value = fields.get(name, default)
             if not isinstance(value, int) or value < 1:
-                raise UserError(f"{path} has no positive integer {name}. Fetch or convert the model again")
+                raise UserError(f"{path} has no positive integer in the field {name}. Give another file of the model")
             return value
 
         heads, hidden = number(Keys.Attention.HEAD_COUNT), number(Keys.LLM.EMBEDDING_LENGTH)

@@ -75,12 +75,12 @@ def named(name: str) -> Gpu:
     """Return the table's GPU with this name ("4090", "rtx 4090", a driver's name). Raises UserError for other names."""
     if gpu := _KNOWN.get(_key(name)):
         return gpu
-    known = ", ".join(GPUS)
-    raise UserError(f"GPU {name!r:.60} is not in the table ({known}). Describe it in a --gpu-file: {_EXAMPLE}")
+    how = f"For a plan, describe it in a --gpu-file: {_EXAMPLE}. For a run, set BASE_URL to a server"
+    raise UserError(f"the GPU {name!r:.60} is not in the table of GPUs ({', '.join(GPUS)}). {how}")
 
 
 class Described(Struct, frozen=True, forbid_unknown_fields=True):
-    """A GPU in a --gpu-file, with dense bf16 figures. Values outside these ranges are refused as typing errors."""
+    """A GPU in a --gpu-file, with dense bf16 figures. Values outside the ranges are refused as mistyped."""
 
     name: Annotated[str, Meta(pattern=r"\A.*\S.*\Z", max_length=60)]
     memory_gib: Annotated[float, Meta(ge=1, le=10_000)]
@@ -91,13 +91,13 @@ class Described(Struct, frozen=True, forbid_unknown_fields=True):
 
 def from_file(path: Path) -> Gpu:
     """Return the GPU that a JSON file describes. Raises UserError if the file is missing or invalid."""
-    fix = f"An example: {_EXAMPLE}"
-    of = fitted(read_json(path, "GPU file", fix), Described, f"GPU file {path}", fix)
+    fix = f"Give a file like {_EXAMPLE}"
+    of = fitted(read_json(path, "the GPU file", fix), Described, f"the GPU file {path} is invalid", fix)
     return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
 
 
 def detect() -> Gpu | None:
-    """Return the first GPU with its driver's figure of memory, or None. Raises UserError if the table lacks the GPU."""
+    """Return the first GPU, or None. Its memory is the driver's figure. Raises UserError if the table lacks the GPU."""
     name, size = _first()
     if not name:
         return None

@@ -39,7 +39,7 @@ class Need:
         given: dict[str, Any] = {}
         for name, _, value in (arg.partition("=") for arg in argv if arg not in rest):
             if name not in names:
-                raise UserError(f"unknown constant {name}. A server is sized by {', '.join(names)}")
+                raise UserError(f"unknown constant {name}. A server takes only {', '.join(names)}")
             given[names[name]] = known[name].read(name, value)
         return cls(**given), rest
 
@@ -116,5 +116,5 @@ def embedding_bytes(shape: Shape) -> float:
 
 
 def running(tokens: int, max_tokens: int) -> int:
-    """Return how many requests, capped at `max_tokens`, a KV cache of `tokens` holds on average, 1 to MOST_RUNNING."""
+    """Return how many requests of up to `max_tokens` a cache of `tokens` holds on average, from 1 to MOST_RUNNING."""
     return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))

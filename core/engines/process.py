@@ -35,25 +35,25 @@ BLOT = "(not shown)"  # in place of a secret
 FAILURES = (
     (
         r"address already in use|errno 98|port \d+ is (already )?in use",
-        "port {port} is in use. Stop the program there, or choose another PORT",
+        "port {port} is in use. Stop the program that uses it, or choose another PORT",
     ),
     (
         r"no nvidia driver|driver (on your system )?is too old|driver version is insufficient|libcuda\.so|"
         r"no cuda gpus are available|no cuda-capable device|cuda driver initialization failed|"
         r"driver/library version mismatch",
         "the NVIDIA driver is missing, too old or sees no GPU. Install a driver whose nvidia-smi shows CUDA 13 and the "
-        "GPU, or rent an image that has one",
+        "GPU, or rent a machine with such a driver",
     ),
     (
         r"out of memory|outofmemory|not enough memory|no available memory for the cache|"
         r"free memory on device .* is less than desired|larger than the maximum number of tokens",
-        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), or set KV=fp8 or a lower "
-        "MAX_TOKENS",
+        "the GPU's memory is too small. End other programs on it (nvidia-smi lists them), lower MAX_TOKENS, or set "
+        "KV=fp8 if the GPU supports it",
     ),
     (
         r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
         r"safetensorerror",
-        "the model's weights are missing or damaged. Fetch them again (QED-Nano: remove its folder and run setup.sh)",
+        "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder and run setup.sh",
     ),
 )
 
@@ -206,8 +206,7 @@ def hold(args: Sequence[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    """Have Linux kill this child if its supervisor is killed.
-    The other processes of SGLang and vLLM end with this child."""
+    """Have Linux kill this child if its supervisor is killed. Other processes of SGLang and vLLM end with the child."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -43,7 +43,7 @@ class Key(str):
     @property
     def remedy(self) -> str:
         """The advice if a server refuses the key."""
-        return f"Set {self.variable} to a valid key" if self.variable else "Set the card's key_env to the key's name"
+        return f"Set {self.variable} to a valid key" if self.variable else "Set the card's key_env to a key's variable"
 
     @classmethod
     def of(cls, key: str) -> "Key":

@@ -46,8 +46,8 @@ class Shape:
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
         """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and quantized models."""
-        found = read_json(path, "the model's", "Fetch it again")
-        of = fitted(found, Config, f"{path} is not the config.json of a transformer", "Fetch it again")
+        fix = "Give the folder of a dense model, such as a Llama, Qwen2 or Qwen3 model"
+        of = fitted(found := read_json(path, "the model's", fix), Config, f"{path} describes no transformer", fix)
         if of.quantization_config or any("expert" in name for name in found):
             raise UserError(f"{path} describes a mixture of experts or a quantized model. Give a dense bf16 model")
         heads = of.num_attention_heads

@@ -48,7 +48,7 @@ def graders_server() -> Server | None:
 
 @contextmanager
 def grading_server(named: str, need: Need) -> Iterator[Server]:
-    """Yield the server that grades outside of runs: of the card `named`, else graders_server, else a run's server."""
+    """Yield the server that grades outside of runs: the card's (`named`), else graders_server, else a run's server."""
     if not named and (found := graders_server()):
         yield found
         return
@@ -74,7 +74,7 @@ def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
     """Start the server that ENGINE and MODEL select, else the best one here, on `port` (0: PORT on a GPU, else a free
-    port). `extra` are flags for SGLang or vLLM. If `is_for_run`, install and log these. Raises UserError."""
+    port). `extra` are flags for SGLang or vLLM, which `is_for_run` installs and logs. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
@@ -240,7 +240,7 @@ def gpu_engine() -> OnGpu:
     wanted = environment.engine()
     if engine := dialect.on_gpu(wanted):
         return engine
-    raise UserError(f"{environment.asked_by()} can't serve a folder of weights on a GPU. Unset it")
+    raise UserError(f"{environment.asked_by()} can't serve a folder of weights on a GPU. Unset this setting")
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
@@ -273,7 +273,7 @@ def python_of(engine: OnGpu) -> str:
         if python and _imports(python, package):
             return python
     if named:
-        raise UserError(f"{package.upper()}_PYTHON={named} can't import {package}. Correct it, or unset it")
+        raise UserError(f"{package.upper()}_PYTHON={named} can't import {package}. Correct or unset the variable")
     setup = "bash setup.sh" if engine.is_default else f"bash setup.sh {package}"
     raise UserError(f"no Python here can import {package}. Run '{setup}' to install it")
 

@@ -115,7 +115,7 @@ def how_to_fetch(named: str) -> str:
     if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) or Path(named).exists():
         return ""
     folder = f"models/{named.partition('/')[2]}"
-    return f"Fetch it: .venv/bin/hf download {named} --local-dir {folder}, and set MODEL={folder}"
+    return f"Run .venv/bin/hf download {named} --local-dir {folder}, and set MODEL={folder}"
 
 
 def fetch() -> Path:
@@ -136,8 +136,8 @@ def fetch() -> Path:
     except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
         reason = str(error).strip().split("\n")[0][:200]
         raise UserError(
-            f"{REPO} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a "
-            "token) and the disk (8.3 GB, or set WEIGHTS_DIR). Then run the same command again to resume"
+            f"{REPO} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT sets a mirror, HF_TOKEN an "
+            "access token) and the disk (8.3 GB, WEIGHTS_DIR sets another folder). Run the same command again to resume"
         ) from None
     if not is_pinned:
         say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins this commit", sys.stderr)

@@ -169,7 +169,7 @@ def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
     config = Constants(TOP_K=20)
     assert nano.sampled(config) is config
     note = nano.advice(config)
-    assert "TEMPERATURE=0.6 TOP_P=0.95" in note and "TEMPERATURE=0.7 TOP_P=1 " in note and "SAMPLING=card" in note
+    assert "TEMPERATURE=0.6 TOP_P=0.95" in note and "TEMPERATURE=0.7 TOP_P=1." in note and "SAMPLING=card" in note
     asked = replace(config, SAMPLING="card")
     taken = nano.sampled(asked)
     assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20) and nano.advice(taken) == ""
@@ -218,12 +218,12 @@ def test_an_engine_that_is_unknown_or_contradicts_the_card_is_refused(
 ) -> None:
     (tmp_path / "mine.toml").write_text('engine = "ollama"')
     monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
-    with pytest.raises(UserError, match="ENGINE=ollama"):
+    with pytest.raises(UserError, match="engine ollama"):
         environment.engine()
     monkeypatch.setenv("MODEL", "qed-nano-vllm")
     assert environment.engine() == "vllm" and environment.served_model() == "lm-provers/QED-Nano"
     monkeypatch.setenv("ENGINE", "sglang")
-    with pytest.raises(UserError, match="ENGINE=sglang.*ENGINE=vllm"):
+    with pytest.raises(UserError, match="ENGINE=sglang.*card for vllm"):
         environment.engine()
     monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
     assert environment.engine() == "sglang", "with an address, the card's engine does not matter"

@@ -108,7 +108,7 @@ def test_a_gateway_has_the_engine_context_and_summed_limit_of_its_servers(
     monkeypatch.setenv("FLEET", str(tmp_path))
     found = probe("http://127.0.0.1:9", "x")
     assert found is not None
-    assert (found.base_url, found.why) == ("http://127.0.0.1:9/v1", "x, a gateway in front of 2 servers")
+    assert (found.base_url, found.why) == ("http://127.0.0.1:9/v1", "x (a gateway in front of 2 servers)")
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 160)
     assert found.identity == "lm-provers/QED-Nano" and found.card.problem_set == "aime_2025"
     assert probe(engine.base_url, "x") is not None, "another server, for example a grader"

@@ -101,8 +101,8 @@ class Size:
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
     """Return a server's size for `need`, `memory` bytes and `cores` physical cores. `exact` is explained in `serving`.
-    Raises UserError if one request may not fit. There is at most one slot per core: two cores decode only 6.5 to 7.2
-    tokens/s of a 4B model in Q4_0. With more slots, requests of 16k tokens would exceed TIMEOUT."""
+    Raises UserError if one request may not fit. There is at most one slot per core, as 16k tokens would otherwise take
+    longer than TIMEOUT. Two cores decode 6.5 to 7.2 tokens/s of a 4B model in Q4_0."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
