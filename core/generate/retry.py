@@ -153,7 +153,7 @@ class Asker:
             self._has_warned = True
             self._say(
                 f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a much "
-                "longer prompt. The server cuts long prompts, or does not count cached tokens. Start it with a "
+                "longer prompt. It cuts long prompts or does not count cached tokens. If it cuts them, start it with a "
                 "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
@@ -201,7 +201,7 @@ class Asker:
         return wait
 
     def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
-        """Note that the request begun at `since` failed for good. Raises RunFailed to end the run (SECONDS_SINCE)."""
+        """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
         self._failed.add(prompt)
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
@@ -241,7 +241,7 @@ class Asker:
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Return the seconds to pause: `wait`, or longer as `round` grows, but at most LONGEST_WAIT."""
+    """Return the seconds to pause: `wait` or the backoff of this `round`, if longer, but at most LONGEST_WAIT."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 

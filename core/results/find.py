@@ -17,8 +17,8 @@ class NoResults(UserError):
 def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     """Return the file `name`.json or `name`.partial.json in `folder`, or the only file whose name begins with `name`.
 
-    `name` may also be the path of a .json file. With `also_comparisons`, comparisons and the folders of labs are found
-    by name as files are. Raises NoResults if nothing, or more than one name, begins with `name`."""
+    `name` may also be the path of a .json file. With `also_comparisons`, comparisons and the folders of labs are also
+    found by name. Raises NoResults if nothing, or more than one name, begins with `name`."""
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
@@ -35,7 +35,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """List the results files of `names`, or the newest of each experiment. Raises NoResults if there are none."""
+    """List the results files of `names` (if empty: the newest of each experiment). Raises NoResults if none exist."""
     if names:
         return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
     if not (paths := _within(folder)):
@@ -44,7 +44,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder if `names` is one comparison or lab's run, else None. Raises NoResults for an unknown name."""
+    """Return the folder of the only comparison or lab's run in `names`, or None. Raises NoResults for a wrong name."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)

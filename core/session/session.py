@@ -188,7 +188,7 @@ def open(
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
-    If `is_private`, only its owner may read a new journal. Raises UserError."""
+    If `is_private`, only its owner may read a new journal. Raises UserError for a bad journal or unknown price."""
     if opening:
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
