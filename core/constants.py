@@ -241,7 +241,7 @@ def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems:
     given = {"PROBLEMS", *(override.partition("=")[0] for override in overrides)}
     if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
         which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
-        say(f"note: {which} in the environment is ignored. Put it after the experiment's name", sys.stderr)
+        say(f"note: {which} in the environment has no effect. Put constants after the experiment's name", sys.stderr)
     return read(kind, namespace, overrides)
 
 

@@ -194,8 +194,8 @@ class Asker:
             left = self._away + AWAY_SECONDS - time.monotonic()
             if left <= 0 or (is_silent and tries > RETRIES):
                 raise UserError(
-                    f"the server at {self.server.base_url} no longer answers ({failure}). Start it again, and run the "
-                    f"same command again: {KEPT}"
+                    f"the server at {self.server.base_url} no longer answers ({failure}). Make sure that it runs, and "
+                    f"run the same command again: {KEPT}"
                 ) from None
             return min(wait, left)
         return wait
@@ -210,7 +210,7 @@ class Asker:
         if is_enough and not self._wire.is_at_work(since):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "
-                f"{failure.words.rstrip('.')}). Fix the server, and run the same command again: {KEPT}"
+                f"{failure.words.rstrip('.')}). Check the server, and run the same command again: {KEPT}"
             )
 
     async def _check(self) -> None:

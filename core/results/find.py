@@ -31,7 +31,7 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     if len(begin_so) == 1 and name not in begin_so:
         return path_of(begin_so[0], folder, also_comparisons)
     names = ", ".join(sorted(known)) or "none"
-    raise NoResults(f"{name!r:.60} matches no single result in {folder} ({names}). Name one, or run the experiment")
+    raise NoResults(f"{name!r:.60} matches no single result in {folder}: {names}. Name one, or run the experiment")
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:
