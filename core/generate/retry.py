@@ -153,7 +153,7 @@ class Asker:
             self._has_warned = True
             self._say(
                 f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a much "
-                "longer prompt. It cuts long prompts or does not count cached tokens. If it cuts them, start it with a "
+                "longer prompt. The server cuts prompts or does not count cached tokens. If it cuts prompts, serve a "
                 "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 

@@ -44,7 +44,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder of the only comparison or lab's run in `names`, or None. Raises NoResults for a wrong name."""
+    """Return the folder if `names` is a single comparison or lab's run, else None. Raises NoResults if unknown."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)

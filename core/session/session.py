@@ -218,8 +218,8 @@ def open_on_problems(
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
-    The problems are the first LIMIT of `named` or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
-    `grader` may have its own server, and decides the kinds of problems (see taken_by). Raises UserError."""
+    The problems are the first LIMIT of `named`, or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
+    `grader` may have its own server, and decides the kinds of problems (taken_by). Raises UserError for other kinds."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
     # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
