@@ -51,7 +51,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # a model may send a few empty replies
             found.append(f"{some / completions:.1%} of {completions} completions {words}")
     if uncounted := sum(s.get("uncounted", 0) for s in steps):
-        found.append(f"token counts lack {uncounted} completions and side calls whose tokens the server did not report")
+        found.append(f"the server reported no tokens of {uncounted} completions and side calls. The sums lack them")
     if steps and _repeats(document):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another member word for word "
