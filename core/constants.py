@@ -76,7 +76,7 @@ def constant(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits its groups. --help lists own constants, then the last base's, etc."""
+    """A group of constants. A class inherits its groups. --help lists its own constants first, then its groups'."""
 
     # Removed constants with the value that they had. The identity has them, so that earlier runs resume (issue 33).
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -192,7 +192,7 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
 
 
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
-    """Return the constants that identify a run: also removed, but no free ones. `kind` defaults to `config`'s class."""
+    """Return the constants that identify a run: removed ones too, no free ones. `kind` defaults to `config`'s class."""
     kind = kind or type(config)
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
@@ -218,7 +218,7 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
             raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")
         if name in SETTINGS and name not in known:
             shown = "…" if "KEY" in name else one_line(value, 60)
-            raise UserError(f"{name} is a setting. Set it before the command: {name}={shown} bash scripts/run.sh …")
+            raise UserError(f"{name} is a setting, not a constant. Put {name}={shown} before the command, not after it")
         if name not in known:
             raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{pointer}")
         values[name] = value
@@ -241,7 +241,7 @@ def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems:
     given = {"PROBLEMS", *(override.partition("=")[0] for override in overrides)}
     if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
         which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
-        say(f"note: {which} in the environment is ignored. Put it after the experiment's name", sys.stderr)
+        say(f"note: {which} in the environment has no effect. Put constants after the experiment's name", sys.stderr)
     return read(kind, namespace, overrides)
 
 

@@ -119,7 +119,7 @@ class Sampling:
 
     @property
     def with_one_wait_less(self) -> "Sampling":
-        """The parameters after one wait. After the last wait, `wait_word` is the default, so keys don't include it."""
+        """The parameters with one wait less. Without waits, `wait_word` is the default, so journal keys omit it."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
@@ -129,7 +129,7 @@ class Completion:
 
     `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap (None: not forced).
     `before_waits` contains the answers before each wait, and `tokens_before_waits` their completion tokens. Token
-    counts include all of these, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
+    counts include forced answers and waits, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
     token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was

@@ -14,7 +14,7 @@ from core.session.run import run
 
 N = 16  # number of solutions before the first wave
 K = 12  # subset: largest number of best solutions that are kept and grouped
-PERFECT = 8  # number of solutions with 7 points at which waves end and only these are kept
+PERFECT = 8  # number of solutions with 7 points that ends the waves (only these are kept)
 ROUNDS = 0  # largest number of waves, which add solutions until PERFECT of them have 7 points
 MINUTES = 0.0  # minutes per problem after which no wave begins, or 0 for no limit
 VERIFY_TOKENS = 8192  # token cap of one judgement, thinking included

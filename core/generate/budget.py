@@ -1,7 +1,7 @@
 """Limit the dollars that an experiment spends (MAX_DOLLARS). The journal adds up the payments.
 
-Before a request is sent, the journal stores its highest possible cost: one token per byte of the prompt, the chat
-template, and all completion tokens that it allows. The completion gives back the rest. So the payments include requests
+Before a request is sent, the journal stores its highest possible cost: one token per byte of the prompt, some for the
+chat template, and the whole token cap. When the reply arrives, the rest is given back. So the payments include requests
 in flight, even if the run is killed. A reply without usage counts at its highest cost, and so does a failed request
 that may be charged. A request that exceeds the budget waits for money from other requests, or ends the run.
 """
@@ -50,7 +50,7 @@ class Budget:
 
     async def take(self, amount: float, may_wait: bool) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other requests give money back.
-        Instead of waiting, raises Spent if no request can give money back, another raised Spent, or not `may_wait`."""
+        Raises Spent if not `may_wait`, if no other request can give money back, or if one has raised Spent."""
         while self._limit and self.spent + amount > self._limit + ROUNDING:
             if self._is_over or not may_wait or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True

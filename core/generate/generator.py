@@ -97,7 +97,7 @@ class Generator:
         return self.asker.trouble
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
-        """Return a request's journal key, without unsent fields and default values. So old keys survive new fields."""
+        """Return a request's journal key. Unsent fields and default values are omitted, so new fields change no key."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         fields = [self.server.key_fields] if self.server.key_fields else []

@@ -65,7 +65,7 @@ class _File:
         try:
             self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # stays open, to read single records later
         except OSError as error:
-            raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix or move the file") from None
+            raise UserError(f"the journal {path} can't be read ({error.strerror}). Make the file readable") from None
         self.places: dict[int, int] = {}  # key -> offset of its record
         self.end = 0  # the offset after the last complete line
         self.damaged: list[int] = []  # numbers of unreadable lines, counted from the beginning of a scan
@@ -175,7 +175,7 @@ class Journal(Records):
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
         except OSError as error:
             raise UserError(
-                f"cannot write the journal {self.path} ({error.strerror}). Set RESULTS_DIR to a writable folder"
+                f"cannot write {self.path} ({error.strerror}). Make its folder writable, or set another RESULTS_DIR"
             ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,8 +16,8 @@ class Rates:
     """The rate limit of one server. `pause(round, wait)` returns the seconds to pause after a refusal. `wait` is the
     server's Retry-After (or None), and `round` counts the pauses since the last reply, from 0.
 
-    A wave's first refusal lowers the limit to the requests in flight. Each refusal lowers it by one, but a wave at most
-    halves it, and it stays at least LEAST. Each reply raises the limit by one."""
+    Refusals of requests sent before a pause form a wave. It lowers the limit to the requests in flight, and by one for
+    each refusal, but at most by half and not below LEAST. Each reply raises the limit by one."""
 
     def __init__(self, pause: Callable[[int, float | None], float]) -> None:
         self._pause = pause
@@ -55,7 +55,7 @@ class Rates:
         self._most += 1
 
     def refused(self, entered: float, wait: float | None) -> None:
-        """Pause all requests after one sent at `entered` was refused. `wait` is its Retry-After in seconds, or None."""
+        """Pause all requests because one that was sent at `entered` was refused. `wait`: its Retry-After, or None."""
         now = _now()
         self.refused_since = now if self.refused_since is None else self.refused_since
         if entered > self._paused_at:  # otherwise the request was sent before the last pause, and belongs to its wave

@@ -53,7 +53,7 @@ class Reply:
 
 
 class Failure(Exception):
-    """A request without a usable reply. The error's text is the reason."""
+    """The error of a request without a usable reply. Its text is the reason."""
 
     is_free = False  # True if the provider can't charge: the request was refused before any token, or never arrived
     may_pass = True  # whether a retry may help
@@ -74,7 +74,7 @@ class Lost(Failure):
 
 
 class Malformed(Failure):
-    """A response without an error that is not a complete chat completion, or a redirect that can't be followed."""
+    """A response that is neither an error nor a complete chat completion, or a redirect that can't be followed."""
 
     what = "the server's response is not a chat completion: "
 
@@ -244,8 +244,8 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Return whether the server seems to have cut these `messages`: it counts fewer prompt tokens than 80% of words,
-    or than one per 256 characters. Tokens of common tokenizers are rarely longer. Prompts below LEAST_CUT pass."""
+    """Return whether the server seems to have cut these `messages`: it counts fewer prompt tokens than 0.8 per
+    word, or than one per 256 characters. Tokens rarely cover more. Prompts up to LEAST_CUT tokens are not checked."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest

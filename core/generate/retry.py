@@ -153,7 +153,7 @@ class Asker:
             self._has_warned = True
             self._say(
                 f"warning: the server at {self.server.base_url} counts only {reply.prompt_tokens} tokens in a much "
-                "longer prompt. The server cuts long prompts, or does not count cached tokens. Start it with a "
+                "longer prompt. The server cuts prompts or does not count cached tokens. If it cuts prompts, serve a "
                 "longer context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
             )
 
@@ -194,14 +194,14 @@ class Asker:
             left = self._away + AWAY_SECONDS - time.monotonic()
             if left <= 0 or (is_silent and tries > RETRIES):
                 raise UserError(
-                    f"the server at {self.server.base_url} no longer answers ({failure}). Start it again, and run the "
-                    f"same command again: {KEPT}"
+                    f"the server at {self.server.base_url} no longer answers ({failure}). Make sure that it runs, and "
+                    f"run the same command again: {KEPT}"
                 ) from None
             return min(wait, left)
         return wait
 
     def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
-        """Note that the request begun at `since` failed for good. Raises RunFailed to end the run (SECONDS_SINCE)."""
+        """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
         self._failed.add(prompt)
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
@@ -210,7 +210,7 @@ class Asker:
         if is_enough and not self._wire.is_at_work(since):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "
-                f"{failure.words.rstrip('.')}). Fix the server, and run the same command again: {KEPT}"
+                f"{failure.words.rstrip('.')}). Check the server, and run the same command again: {KEPT}"
             )
 
     async def _check(self) -> None:
@@ -241,7 +241,7 @@ class Asker:
 
 
 def _pause_for(round: int, wait: float | None) -> float:
-    """Return the seconds to pause: `wait`, or longer as `round` grows, but at most LONGEST_WAIT."""
+    """Return the seconds to pause: `wait` or the backoff of this `round`, if longer, but at most LONGEST_WAIT."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 

@@ -2,7 +2,7 @@
 
 This module uses aiohttp, because the openai client needs about three times the CPU time (benchmarks/client_cost.py).
 Replies are streamed if the card allows it, because only a stream shows that the server works on a request. A watchdog
-ends requests without data for too long. A request may wait longer in the queue, unless much later requests overtake it.
+ends requests without data for too long. A request may queue longer while other replies arrive, unless it is overtaken.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Wire:
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
         """Send `body`, the JSON object of a chat request, and return the reply. The request fails after `limit`
-        seconds, or `patience` seconds without data (_is_silent). Raises Failure, or Elsewhere for another server."""
+        seconds, or `patience` seconds without data (_is_silent). Raises Failure, or Elsewhere for a redirect."""
         content = json.dumps(body).encode()
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         most = ROOM + len(content) + BYTES * cap  # some servers repeat the request in the reply
@@ -106,7 +106,7 @@ class Wire:
 
     @asynccontextmanager
     async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, follow redirects to the same server, and yield the response. Raises as `exchange` does."""
+        """Send a request, follow redirects to the same server, and yield the response. Raises Failure or Elsewhere."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(REDIRECTS):
             async with self._session.post(url, data=content, allow_redirects=False) as response:
@@ -208,7 +208,7 @@ def _proxy(address: str) -> str | None:
 
 
 def _why_lost(error: aiohttp.ClientError) -> str:
-    """Return the system's error message, or else aiohttp's. Its message for a failed connection always mentions TLS."""
+    """Return the system's message if a connection failed (aiohttp's always mentions TLS), else aiohttp's."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(abs(error.os_error.errno)).lower()
     return one_line(str(error), LONGEST_WORDS) or type(error).__name__

@@ -17,8 +17,8 @@ class NoResults(UserError):
 def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     """Return the file `name`.json or `name`.partial.json in `folder`, or the only file whose name begins with `name`.
 
-    `name` may also be the path of a .json file. With `also_comparisons`, comparisons and the folders of labs are found
-    by name as files are. Raises NoResults if nothing, or more than one name, begins with `name`."""
+    `name` may also be the path of a .json file. With `also_comparisons`, comparisons and the folders of labs are also
+    found by name. Raises NoResults if nothing, or more than one name, begins with `name`."""
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
@@ -31,11 +31,11 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     if len(begin_so) == 1 and name not in begin_so:
         return path_of(begin_so[0], folder, also_comparisons)
     names = ", ".join(sorted(known)) or "none"
-    raise NoResults(f"{name!r:.60} matches no single result in {folder} ({names}). Name one, or run the experiment")
+    raise NoResults(f"{name!r:.60} matches no single result in {folder}: {names}. Name one, or run the experiment")
 
 
 def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """List the results files of `names`, or the newest of each experiment. Raises NoResults if there are none."""
+    """List the results files of `names` (if empty: the newest of each experiment). Raises NoResults if none exist."""
     if names:
         return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
     if not (paths := _within(folder)):
@@ -44,7 +44,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """Return the folder if `names` is one comparison or lab's run, else None. Raises NoResults for an unknown name."""
+    """Return the folder if `names` is a single comparison or lab's run, else None. Raises NoResults if unknown."""
     if len(names) != 1:
         return None
     path = path_of(names[0], folder, also_comparisons=True)

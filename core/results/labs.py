@@ -65,7 +65,7 @@ def report_of(folder: Path) -> Report | None:
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function that plans a lab's `command`: arguments -> name, plan, constants. None if no lab has it."""
+    """Load the function that plans a lab's `command`, or None. It maps arguments to name, plan and constants."""
     for entry in registry().values():
         if found := entry.get("plans", {}).get(command):
             module, _, function = found.partition(":")

@@ -63,8 +63,8 @@ def merge(
 ) -> tuple[Path, dict[str, Any]]:
     """Merge the complete results in `paths`, save them in `folder`, and return the file and its document.
 
-    If `name` is "", it becomes "BY-EXPERIMENT". Set `complete` to False if runs are still missing. `more` adds fields
-    to the document. Raises UserError for results that are partial, unreadable or different, or have the same SEED.
+    If `name` is "", it becomes "BY-EXPERIMENT" (see `by`). Set `complete` to False if runs are missing. `more` adds
+    fields to the document. Raises UserError if results are partial, unreadable or different, or have the same SEED.
     """
     sources = [_source(path) for path in paths]
     name = name or f"{by}-{sources[0].runs.of}"
@@ -109,7 +109,7 @@ def _figures(
     for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
         rows = [row for some in together for row in some]
         if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
-            raise UserError(f"the results differ in problems, from {rows[0]['id']!r:.60} on. Run all of them again")
+            raise UserError(f"the results differ in problems, from {rows[0]['id']!r:.60} on. Repeat all these runs")
         for run, (path, seed, row) in enumerate(zip(paths, seeds, rows, strict=True)):
             steps = row["steps"]
             if not steps or [step["step"] for step in steps] != list(range(len(steps))):
@@ -122,7 +122,7 @@ def _figures(
             fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
             merged.append(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
     if len(merged) < problems * len(seeds):
-        raise UserError(f"the results have {len(merged) // len(seeds)} of {problems} problems. Run all of them again")
+        raise UserError(f"the results have {len(merged) // len(seeds)} of {problems} problems. Repeat all these runs")
     return figures, worths, merged
 
 

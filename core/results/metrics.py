@@ -197,7 +197,7 @@ class RunMetrics:
         return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
-        """Return a dictionary with the cost of each problem and run. Without prices, the dictionaries are empty."""
+        """Return a list with a cost dictionary for each problem and run. Without prices, the dictionaries are empty."""
         return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
 
     @property

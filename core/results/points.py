@@ -60,7 +60,7 @@ class Worths:
         self._graded = 0
 
     def add(self, problem: str, groups: Mapping[str, str], members: Sequence[Member], run: int = 0) -> None:
-        """Add a problem's proofs as members of the results JSON. Their worth, grade, ungraded and written are read."""
+        """Add a problem's proofs: members of the results JSON with the fields worth, grade, ungraded and written."""
         self._groups[problem] = dict(groups)
         self._worths[problem].setdefault(run, []).extend(m.get("worth") for m in members)
         for m in members:

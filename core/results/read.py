@@ -54,8 +54,8 @@ def step_result(step: dict[str, Any]) -> StepResult:
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Parse the head, then problem by problem (other layouts: at once). Raises UserError if the file can't be read. For
-    another layout, TypeError and ValueError are possible, too."""
+    """Return the head and an iterator over the problems. In the layout of write.py, problems are parsed one by one.
+    Raises UserError if the file can't be read. In another layout, raises TypeError or ValueError for wrong types."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:

@@ -27,10 +27,10 @@ class Meter:
     def __post_init__(self) -> None:
         if self.unit not in self.units:
             remedy = {
-                "flops": "the shape of this model is not known. Serve it from its folder (MODEL=FOLDER)",
-                "dollars": "the prices of this model are not known. Add a table [price] to its model card",
+                "flops": "the model's shape, which is unknown. Serve the model from its folder (MODEL=FOLDER)",
+                "dollars": "the model's prices, which are unknown. Add a table [price] to its model card",
             }[self.unit]
-            raise UserError(f"BUDGET_IN={self.unit} fails: {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
+            raise UserError(f"BUDGET_IN={self.unit} needs {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
 
     @property
     def units(self) -> list[str]:

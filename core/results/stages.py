@@ -48,7 +48,7 @@ class Record:
                 old.head |= update
                 return old
             kept = put_aside(own, old.head.get("started"), files)
-            print(f"note: {own} was another run (other constants, {others} or model). It was renamed to {kept}")
+            print(f"note: {own} belonged to another run (other constants, {others} or model). The folder is now {kept}")
         make_folder(own)
         return cls(own, head)
 

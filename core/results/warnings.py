@@ -34,7 +34,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append("the server ignores seeds, so another run gives other answers. With SGLang, set DETERMINISTIC=1")
     if places := metrics.get("no_reference"):
         first = f"{len(places)} reference answers can't be read (the first belongs to problem {places[0]} of the set)"
-        found.append(f"{first}. Answers to these problems are right only if they are spelled as the reference answer")
+        found.append(f"{first}. Answers to these problems are right only if they are spelled like the reference answer")
     voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
     single = any(s["mean_accuracy"]["value"] for s in steps)
     if voted and not any(voted) and not single and document.get("grader") == by_answer.__name__:
@@ -51,7 +51,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # a model may send a few empty replies
             found.append(f"{some / completions:.1%} of {completions} completions {words}")
     if uncounted := sum(s.get("uncounted", 0) for s in steps):
-        found.append(f"figures lack the tokens of {uncounted} completions and side calls (the server reported none)")
+        found.append(f"the server reported no tokens of {uncounted} completions and side calls. The sums lack them")
     if steps and _repeats(document):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another member word for word "
@@ -110,7 +110,7 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
     found = [card["note"]] if card.get("note") else []
     if unsent := card.get("never"):
         names = ", ".join(name.upper() for name in unsent)
-        found.append(f"{names} had no effect, because the model card {card['name']} says that they are never sent")
+        found.append(f"the model card {card['name']} excludes these constants, so they had no effect: {names}")
     return found
 
 

@@ -23,7 +23,7 @@ def now() -> str:
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial. Return the path.
 
-    If it is complete, an earlier NAME.json and NAME.png get their run's start time into their names.
+    If it is complete, the names of an earlier NAME.json and NAME.png get the start time of their run.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -68,7 +68,7 @@ def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
         for each in moved:
             os.rename(each, kept / each.name)
     except OSError as error:
-        why = f"the earlier run {folder} can't be renamed ({error.strerror})"
+        why = f"the folder {folder} of an earlier run can't be renamed ({error.strerror})"
         raise UserError(f"{why}. Move it away and run the same command again") from None
     return kept
 

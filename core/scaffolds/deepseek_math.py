@@ -1,11 +1,11 @@
 """The search of DeepSeekMath-V2 (arXiv 2511.22570): review proofs, and refine them with their harshest reviews.
 
 The model writes N proofs, and is asked to assess each of them. Each proof gets VERIFY_SAMPLES reviews with a score of
-0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. The refinements of a
-proof take its reviews in turn, REVIEWS each, from the harshest on. New proofs are reviewed and join the pool. The
+0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Each refinement of
+a proof sees its next REVIEWS reviews, from the harshest on. New proofs are reviewed and join the pool. The
 search ends after ROUNDS rounds, or when all reviews of a proof score 1. The proof with the best mean score wins. Ties
-are broken by a pass in all reviews, by self-assessments, and by lot. The defaults take at most 60 completions, as in
-QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
+are broken by a pass in all reviews, by self-assessments, then at random. The defaults take at most 60 completions, as
+in QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
 REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solution.
 """
 

@@ -1,7 +1,7 @@
 """The harness of Nomos (Nous Research, github.com/NousResearch/nomos): judge many solutions, group them, knock out.
 
 The model judges each of N solutions once, with 0 to 7 points. The K best solutions are kept. If at least PERFECT
-solutions have 7 points, only these are kept, K at most. In one request, the model groups the kept solutions by their
+solutions have 7 points, only these are kept (at most K). In one request, the model groups the kept solutions by their
 conclusion (proofs by their argument) and picks a group. A knock-out then selects one solution of that group. Each round
 draws new pairs, as in QED-Nano's evaluation. Nous's code draws all pairs at the start.
 
@@ -70,7 +70,7 @@ _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 class Constants(common.Selecting):
     N: int = constant(16, "number of solutions before the first wave", 1, 1024)
     K: int = constant(12, "largest number of best solutions that are kept and grouped", 1, 1024)
-    PERFECT: int = constant(8, "number of solutions with 7 points at which waves end and only these are kept", 1, 1024)
+    PERFECT: int = constant(8, "number of solutions with 7 points that ends the waves (only these are kept)", 1, 1024)
     ROUNDS: int = constant(
         0, "largest number of waves, which add solutions until PERFECT of them have 7 points", 0, 1000
     )

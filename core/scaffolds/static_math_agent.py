@@ -201,7 +201,7 @@ async def select_one(
     problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
 ) -> common.Choice:
     """Select the best of several texts, shown in random order because models prefer certain positions. Empty texts are
-    left out. A single other text wins without a request. If none is left or the reply is unreadable, lots decide."""
+    left out. A single text wins without a request. If none is left or the reply is unreadable, a random one wins."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
     notes = [common.EMPTY] * (len(texts) - len(shown))

@@ -26,7 +26,7 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
     if chosen.asks_for_proofs and instead:
         raise UserError(
             f"this scaffold counts equal answers, but {chosen.name} asks for proofs, which have no answers. "
-            f"Set SCAFFOLD={instead}"
+            f"Use the scaffold {instead} (SCAFFOLD={instead})"
         )
 
 
@@ -60,8 +60,8 @@ def check_context(server: Server, config: Asking) -> None:
         )
     if why := server.dialect.refusal(server, config):
         raise UserError(why)
-    if server.context and not server.dialect.ends_at_context and server.context < config.MAX_TOKENS + ROOM:
+    if server.context and not server.dialect.ends_at_context and (room := server.context - ROOM) < config.MAX_TOKENS:
         raise UserError(
-            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Set "
-            f"MAX_TOKENS={max(1, min(server.context // 2, server.context - ROOM))}, or serve a longer context"
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Serve a "
+            f"longer context{f', or set MAX_TOKENS={min(room, server.context // 2)}' if room > 0 else ''}"
         )

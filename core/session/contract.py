@@ -33,7 +33,7 @@ class Contract:
             self._breach("yielded a population without members")
         for member in population:
             if any(not 0 <= place < self._members for place in member.parents):
-                self._breach(f"yielded parents={member.parents}, which must index the {self._members} previous members")
+                self._breach(f"yielded parents={member.parents}, but the last population has {self._members} members")
             self._owed.difference_update(each.key for each in (member.completion, *member.side_calls))
         self._members = len(population)
 

@@ -104,7 +104,7 @@ class Comparison:
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
         if not budgets or not all(1 <= budget <= most for budget in budgets):
             raise UserError(
-                f"budgets are missing or out of range. {entries[0].name} draws {most} samples, so give 1 to {most}"
+                f"budgets are missing or out of range. Give 1 to {most}, because {entries[0].name} draws {most} samples"
             )
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UserError("seeds are missing or repeated. Give different whole numbers, such as (0, 1)")
@@ -114,7 +114,7 @@ class Comparison:
 class Budgeted:
     """A scaffold's `run` with a budget of `most` per problem, in the unit of `meter`.
 
-    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a step just uses it up,
+    With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a step uses up the rest,
     the next step still runs, because it may be free (such as a selection). Raises UserError if no cost is known."""
 
     run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]

@@ -97,7 +97,7 @@ class Experiment(Generic[A]):
             if self.figures.is_all_failed:
                 raise RunFailed(
                     f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
-                    "Fix that, and run the same command again"
+                    "Fix this error, and run the same command again"
                 )
             return write.save(*self._newest(complete=True))
         except BaseException as error:

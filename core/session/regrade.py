@@ -63,7 +63,7 @@ class Kept:
         return Stage(step["stage"], members) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
-        """Compute new steps and metrics, and save them as write.save does, which keeps a complete old file.
+        """Compute new steps and metrics, and save them with write.save, which keeps a complete old file.
         `remade(place, step)` returns the new step of the problem at index `place`. `more` adds fields to the document.
         Returns the path and the document."""
         head, worths = self.head, Worths()

@@ -28,7 +28,7 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         scaffold: A scaffold of core/scaffolds.
         namespace: The globals of the experiment's file. Its upper-case names are constants. Arguments NAME=value on
             the command line override them.
-        grader: The grading function. If it asks a model, this is GRADER_MODEL (at GRADER_URL) or else the run's model.
+        grader: The grading function. If it needs a model, it asks GRADER_MODEL (at GRADER_URL), else the run's model.
 
     Raises:
         SystemExit: The status is 1 for RunFailed, 2 for other UserErrors, and 130 if the run was stopped.
@@ -62,7 +62,7 @@ async def solve(
 ) -> Results:
     """Run a scaffold on problems from Python. Use `solve_sync` in a script without an event loop.
 
-    The journal stores finished completions, so a repeated call sends only requests that failed. If a run is cancelled
+    The journal stores finished completions, so a repeated call sends only the missing requests. If a run is cancelled
     or fails, partial results are saved.
 
     Args:

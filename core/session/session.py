@@ -188,7 +188,7 @@ def open(
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
-    If `is_private`, only its owner may read a new journal. Raises UserError."""
+    If `is_private`, only its owner may read a new journal. Raises UserError for a bad journal or unknown price."""
     if opening:
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
@@ -218,8 +218,8 @@ def open_on_problems(
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
-    The problems are the first LIMIT of `named` or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
-    `grader` may have its own server, and decides the kinds of problems (see taken_by). Raises UserError."""
+    The problems are the first LIMIT of `named`, or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
+    `grader` may have its own server, and decides the kinds of problems (taken_by). Raises UserError for other kinds."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
     # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:

@@ -40,7 +40,7 @@ def test_another_run_is_renamed_with_its_files(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "seed0-round0.json").touch()
     made = begun(tmp_path / "seed0", "two")
     kept = tmp_path / "seed0.20261124-030000"
-    note = f"note: {made.own} was another run (other constants, data or model). It was renamed to {kept}\n"
+    note = f"note: {made.own} belonged to another run (other constants, data or model). The folder is now {kept}\n"
     assert capsys.readouterr().out == note
     assert not made.path.exists() and sorted(path.name for path in kept.iterdir()) == [stages.NAME, "seed0-round0.json"]
 

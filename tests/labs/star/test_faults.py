@@ -61,7 +61,7 @@ def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -
 
     run("ROUNDS=2")
     out = run("ROUNDS=3")
-    assert "was another run" not in out and "round 2: training on" not in out and out.count("round 3: training on") == 2
+    assert "belonged to" not in out and "round 2: training on" not in out and out.count("round 3: training on") == 2
     arms = rounds.records(results / "22_two")
     asked = [[of["trained"]["tokens_asked"] for of in each.rounds[1:]] for each in arms if "again" in each.label]
     took = [[of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label]
