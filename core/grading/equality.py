@@ -228,7 +228,7 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 
 
 def _inside(text: str) -> tuple[str, str] | None:
-    """Return the brackets around the whole text, such as "[)", and their content. Returns None without brackets."""
+    """Return the brackets around the whole text, such as "[)", and their content, or None if none enclose it."""
     tokens = _tokens(text)
     if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
         return None

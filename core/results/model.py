@@ -166,7 +166,7 @@ class Proofs(Shares, frozen=True, kw_only=True):
 
 
 class Grading(Part, frozen=True, kw_only=True):
-    """The grading of proofs. `prompt` is None if it depends on the problem. `grades` counts gradings of each proof."""
+    """The grading of proofs. `prompt` is None if it depends on the problem. `grades`: gradings per proof (GRADES)."""
 
     model: str
     prompt: str | None

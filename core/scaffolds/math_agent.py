@@ -291,7 +291,7 @@ class _Desk:
         return self._add(await ask(messages, *names), origins)
 
     def _add(self, solution: Completion, origins: list[int]) -> str:
-        """Add a solution. With text, it replaces `origins`. If empty, it is current only if no other solution is."""
+        """Add a solution. If it has text, it replaces `origins` in `current`. If not, it is current if no other is."""
         self.solutions.append(solution)
         self.origins.append(origins)
         self.notes += common.notes_on(solution, self.config)

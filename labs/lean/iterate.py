@@ -166,8 +166,8 @@ class Iterations:
         pairs.write(own / "taught.jsonl", copies if self.config.GUISES else merged)
         result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", result)
-        proved = sum(each.is_proved for each in outcomes)
-        self.say(f"iteration {number} proved {proved} of {len(outcomes)} training theorems (all pairs: {len(merged)})")
+        proved = f"{sum(each.is_proved for each in outcomes)} of {len(outcomes)} training theorems"
+        self.say(f"iteration {number} proved {proved} ({len(merged)} training pairs so far)")
 
     def _noisy(self) -> list[Theorem]:
         """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""

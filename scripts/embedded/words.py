@@ -304,7 +304,7 @@ def beside_the_point(rng: random.Random) -> str:
 
 
 def shaken(rng: random.Random, text: str) -> str:
-    """Return the text, sometimes in lower case or with shuffled words, so that instructions don't become passwords."""
+    """Return the text, sometimes in lower case or with shuffled words, so that exact wordings do not matter."""
     roll = rng.random()
     if roll < 0.05:
         return text.lower()

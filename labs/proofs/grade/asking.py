@@ -81,7 +81,7 @@ async def each(
 ) -> list[R]:
     """Return `one(item, ask)` for all items, in order. Items with equal `content` share a result. `total` is the number
     of planned requests. `so_far` describes the results so far. A seed derives from `content(item)[0]`, SEED and the
-    names of the request, which end with the attempt. Raises UserError, and RunFailed if all requests failed."""
+    names of the request, which end with the attempt. Raises RunFailed if all requests failed, and other UserErrors."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
     errors: list[str | None] = []
     with Bar(title, total) as bar:
@@ -134,7 +134,7 @@ def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: P
 async def grade_all(
     name: str, items: Iterable[Item], chosen: Prompt | None, total: int, opened: Session[GraderConstants]
 ) -> list[Points]:
-    """Return each proof's points, in the order of `items`. Raises UserError, and RunFailed if all requests failed."""
+    """Return each proof's points, in the order of `items`. Raises RunFailed if all requests failed, or UserError."""
     config = opened.config
 
     async def one(item: Item, ask: Ask) -> Points:
