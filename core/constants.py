@@ -78,7 +78,7 @@ def constant(
 class Part:
     """A group of constants. A class inherits its groups. --help lists its own constants first, then its groups'."""
 
-    # Removed constants with the value that they had. The identity has them, so that earlier runs resume (issue 33).
+    # Removed constants with the value that they had. The identity has them, so that earlier runs resume.
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:

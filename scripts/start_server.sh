@@ -7,12 +7,5 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 module=core.engines.start
-engine=${ENGINE:-}
-[[ -z $engine && ${MODEL:-} = *.gguf ]] && engine=llamacpp
-card=$root/data/models/${MODEL:-}.toml
-[[ -z $engine && -f $card ]] && engine=$(sed -n 's/^engine *= *"\([a-z]*\)".*/\1/p' "$card")
-case ${engine:-sglang} in
-  sglang | vllm) bash "$root/setup.sh" "${engine:-sglang}" ;;
-  *) bash "$root/setup.sh" harness ;;
-esac
+bash "$root/setup.sh" harness  # the module sets up SGLang or vLLM if it starts one
 run "$@"

@@ -43,7 +43,7 @@ class Key(str):
     @property
     def remedy(self) -> str:
         """The advice if a server refuses the key."""
-        return f"Set {self.variable} to a valid key" if self.variable else "Set the card's key_env to a key's variable"
+        return f"Set {self.variable} to a valid key" if self.variable else "Name the key's variable in a card's key_env"
 
     @classmethod
     def of(cls, key: str) -> "Key":

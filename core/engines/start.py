@@ -74,14 +74,13 @@ def asked_for(
     need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
 ) -> AbstractContextManager[Server]:
     """Start the server that ENGINE and MODEL select, else the best one here, on `port` (0: PORT on a GPU, else a free
-    port). `extra` are flags for SGLang or vLLM, which `is_for_run` installs and logs. Raises UserError."""
+    port). `extra` are flags for SGLang or vLLM. If it `is_for_run`, its output goes to a log. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
     if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
-        if is_for_run:
-            set_up(engine)
+        set_up(engine)
         return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
     if extra:
         raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")

@@ -101,7 +101,7 @@ def _points(run: Run) -> dict[str, Any] | None:
         return None
     table = tables.worths(proofs)
     notes = [*tables.lacking(proofs), *tables.written_by(proofs)]
-    return replace(table, about=BETWEEN.join(filter(None, [table.about, *notes]))).page()
+    return replace(table, about=BETWEEN.join([table.about, *notes])).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class LeanConstants(Asking):
     Lean spends most of its time on tactics. So searches with equal MAX_NODES do about equal work, even if they expand
     different numbers of states or the model repeats tactics."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # until issue 33 is closed
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # removed constants
     ALPHA: float = constant(0.5, "weight of log probability if states have energies (energy's weight: 1 - ALPHA)", 0, 1)
     CANDIDATES: int = constant(4, "requests to the model for each state, each for one tactic", 1, 1024)
     MAX_NODES: int = constant(100, "most tactics that one search sends to Lean", 1, 1_000_000)
@@ -158,7 +158,7 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
     closed = MappingProxyType(
         {**IterationConstants.closed, "LIMIT": 0, "MAX_DOLLARS": 0.0, "PROBLEMS": "auto", "RUNS": 1}
-    )  # until issue 33 is closed
+    )
     ITERATION: int = constant(0, "number of the iteration that trained the policy and the energy model", 0, 100)
     EXPLORE: str = constant("none", 'additional PROBES: "none", "lemmas" (for data/lean), or tactics joined by ";"')
     SEEDS: int = constant(3, "searches of each theorem in each order, with seeds SEED, SEED + 1, …", 1, 100)

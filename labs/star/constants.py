@@ -14,7 +14,7 @@ MOST_SEEDS = 64
 class StarConstants(Waiting, Asking):
     """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants (issue 33)
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants
     ROUNDS: int = constant(5, "maximum number of rounds of sampling, training and evaluation", 1, 100, free=True)
     DATA: str = constant(
         "auto", 'training problems: a set\'s name, hub:owner/name, a file, or "auto" (the card\'s set, else "openr1")'

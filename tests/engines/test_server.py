@@ -225,8 +225,8 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     finally:
         process.send_signal(ending)
         _, err = process.communicate(timeout=60)
-    command = err.splitlines()[0]
-    assert "-m sglang.launch_server" in command and "--context-length 43520" in command  # 2,048 + 5 * 8,192 + 512
+    command = next(line for line in err.splitlines() if "-m sglang.launch_server" in line)
+    assert "--context-length 43520" in command  # 2,048 + 5 * 8,192 + 512
     assert command.endswith("--enable-metrics --log-level warning") and "sk-secret" not in err
     flags = (results / "flags").read_text()
     assert "--log-level warning --config " in flags and "sk-secret" not in flags

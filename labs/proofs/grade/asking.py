@@ -38,7 +38,7 @@ R = TypeVar("R")
 class AskingConstants(Paid, Waiting, Asking):
     """The constants of all commands of this lab."""
 
-    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed, but still in the identity (issue 33)
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "RUNS": 1})  # removed constants
     GRADER: str = constant("", "grader's card or .toml file (default: GRADER_URL or GRADER_MODEL, else a run's server)")
 
 
