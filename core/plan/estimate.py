@@ -22,7 +22,7 @@ from core.types import Bounded
 
 @dataclass(frozen=True)
 class Plan:
-    """The estimate for one set of constants on one machine. `seconds` has the least and the most time of all runs."""
+    """The estimate for one set of constants on one machine. `seconds` is the shortest and the longest time of all runs."""
 
     config: Constants
     count: int
@@ -210,7 +210,7 @@ def tokens(n: float) -> str:
 
 
 def hours(seconds: Sequence[float]) -> str:
-    """Format the least and the most seconds as a range of seconds, minutes or hours."""
+    """Format the shortest and the longest time as a range of seconds, minutes or hours."""
     unit, size = ("hours", 3600) if seconds[1] >= 3600 else ("minutes", 60) if seconds[1] >= 60 else ("seconds", 1)
     return f"{_range(seconds[0] / size, seconds[1] / size, 1)} {unit}"
 

@@ -40,8 +40,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. Some measured solutions were truncated at `cap` (infinite if none was). `speed` is the least and
-    the most mean seconds for a completion token in any step, or None if it was not measured."""
+    all later steps. Some measured solutions were truncated at `cap` (infinite if none was). `speed` is the
+    minimum and the maximum over the steps of the mean seconds per completion token, or None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample

@@ -150,7 +150,7 @@ class Machine:
         return Parts(weights, kv, compute, path)
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
-        """Return the least seconds, max(work, path) in the best case, and the most, work + path in the worst case."""
+        """Return the shortest time in seconds, max(work, path), and the longest time, work + path."""
         best = self.parts(loads, problems, BEST, alone=True)
         worst = self.parts(loads, problems, WORST)
         return max(best.work, best.path), worst.work + worst.path

@@ -36,7 +36,7 @@ class Pair:
 
 
 def figures(pairs: Sequence[Pair]) -> Json:
-    """Return the figures of a grader, as in the results JSON. Errors, advantages and biases are in points.
+    """Return the metrics of a grader, as in the results JSON. Errors, advantages and biases are in points.
 
     - bucket_accuracy: the share of proofs that the grader and people put into the same bucket.
     - order_kept: the share of pairs that the grader orders as people do. A pair is two proofs of a problem that people
@@ -104,7 +104,7 @@ def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
-    """Count how the grader orders a problem's pairs of proofs that people gave different points."""
+    """Count the pairs of a problem's proofs that the grader orders as people do, reverses or ties."""
     signs = [(h1 - h2) * (g1 - g2) for (h1, g1), (h2, g2) in combinations(proofs, 2) if h1 != h2]
     return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
 

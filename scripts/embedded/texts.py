@@ -2,8 +2,8 @@
 
 SOLVE's targets contain two kinds of errors on purpose. First, a large carry is forgotten more often than not. For
 example, 7*46 = 322 becomes 282, because 7*6 = 42 leaves 2 but the 4 is not carried. So the most likely solution of a
-problem with such a carry is wrong, and a vote confirms it. Second, digits slip at random. The sums of the wrong
-products are right."""
+problem with such a carry is wrong, and a majority vote selects it. Second, some digits are wrong at random. The sums of
+the wrong products are right."""
 
 import random
 from collections import Counter
