@@ -263,8 +263,8 @@ def _check_gpu(engine: OnGpu) -> None:
 
 
 def python_of(engine: OnGpu) -> str:
-    """Return an interpreter that can import the engine. Raises UserError if no
-    candidate can. The candidates are SGLANG_PYTHON or VLLM_PYTHON if set, else the venv of setup.sh and then python3."""
+    """Return an interpreter that can import the engine. Raises UserError if no candidate can.
+    The candidates are SGLANG_PYTHON or VLLM_PYTHON if set, else the venv of setup.sh and then python3."""
     package = engine.kind
     named = environment.python(package)
     candidates = [named] if named else [str(ROOT / f".venv-{package}" / "bin" / "python"), shutil.which("python3")]

@@ -22,7 +22,7 @@ from core.types import Bounded
 
 @dataclass(frozen=True)
 class Plan:
-    """The estimate for one set of constants on one machine. `seconds` is the shortest and the longest time of all runs."""
+    """The estimate for one set of constants on one machine. `seconds` is the shortest and the longest total time."""
 
     config: Constants
     count: int

@@ -138,7 +138,7 @@ class Verification(Part, frozen=True, kw_only=True):
 
 
 class Shares(Part, frozen=True, kw_only=True):
-    """The mean points of proofs divided by 7, and the shares of proofs with at least 6 points (`good`) and with 7 points."""
+    """The mean points of proofs divided by 7, and the shares of proofs with at least 6 points (`good`) and with 7."""
 
     points: Rate
     good: Rate
