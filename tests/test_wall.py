@@ -58,6 +58,7 @@ def test_without_the_labs_the_harness_runs(copy: Path) -> None:
     assert (copy / "results" / "report.html").stat().st_size > 100_000
 
 
+@pytest.mark.faults
 def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
     listed = python(copy, "-m", "pytest", "--collect-only", "-q", "-m", "")
     collected = set(re.findall(r"^(tests/\S+\.py): \d+$", listed, re.M))

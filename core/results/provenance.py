@@ -30,7 +30,7 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
 
 def _git(*args: str) -> str | None:
     """Run git in this checkout. Return None if git fails, or outside a checkout (ROOT may be in another repository)."""
-    return _output(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
+    return _output(["git", "--no-optional-locks", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
 
 
 def _output(args: list[str]) -> str | None:

@@ -111,7 +111,7 @@ def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
 def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
     """Return the weighted mean cross-entropy of the trained tokens. The target of a drawn digit is the distribution
     from which it was drawn, because one draw is noisy. `digits`: the tokens of 0 to 9, or None without drawn digits."""
-    with torch.autocast(batch.tokens.device.type, torch.bfloat16):
+    with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=batch.tokens.is_cuda):
         logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
     scores = logits.float().log_softmax(-1)
     losses = F.nll_loss(scores, batch.tokens[:, 1:].flatten()[batch.places], reduction="none")

@@ -55,10 +55,8 @@ class Attention(nn.Module):
         k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(per_head).transpose(1, 2)
         grouped = self.shape.kv_heads != self.shape.heads
-        on_cpu = x.device.type == "cpu"  # bf16 attention is slow on a CPU
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=not on_cpu):
-            q, k, v = (t.float() if on_cpu else t.to(v.dtype) for t in (q, k, v))
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        q, k = q.to(v.dtype), k.to(v.dtype)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -128,7 +126,9 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     """Approximate the nearest semi-orthogonal matrices, of shape (count, rows, columns), by Newton-Schulz iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
-    x = (matrices.mT if tall else matrices).bfloat16()
+    x = matrices.mT if tall else matrices
+    if x.is_cuda:  # few CPUs have instructions for bf16
+        x = x.bfloat16()
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(5):
         gram = x @ x.mT

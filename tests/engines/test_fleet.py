@@ -145,6 +145,7 @@ def test_the_shell_scripts_pass_shellcheck() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.faults
 def test_on_slurm_a_job_that_runs_out_of_time_continues_with_new_servers(slurm: dict[str, str], results: Path) -> None:
     done = submit(slurm, EXPERIMENT, *SMALL)
     assert done.returncode == 0, done.stderr

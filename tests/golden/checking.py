@@ -16,25 +16,23 @@ COMMAND = "PYTHONPATH=. .venv/bin/python -m tests.golden"
 UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared if a run is resumed
 SHORT = {"02_rsa_basic", "02_forced", "03_p_true", "07_scripted", "15_compute_matched", "17_waits", "18_proofs",
          "20_people", "21_star", "23_lean_baseline", "grade_lines", "schemes"}  # fmt: skip
+LONG = {"22_star_controls", "25_lean_all"}  # run by the long suite
 FAULTS = pytest.mark.faults
 LINES = 40  # of a difference, shown
 
 
 def parameters(cases: list[Case], *if_it_trains: pytest.MarkDecorator) -> list[ParameterSet]:
     """Return the cases as parameters of a test, with the marks `if_it_trains` if a case trains."""
-    return [pytest.param(case, id=case.name, marks=if_it_trains if case.trains else ()) for case in cases]
+    return [_parameter(case, case.name in LONG, *if_it_trains) for case in cases]
+
+
+def _parameter(case: Case, is_long: bool, *if_it_trains: pytest.MarkDecorator) -> ParameterSet:
+    return pytest.param(case, id=case.name, marks=(*(if_it_trains if case.trains else ()), *[FAULTS][:is_long]))
 
 
 def resumed(cases: list[Case], *if_it_trains: pytest.MarkDecorator) -> list[ParameterSet]:
     """The cases that run on stored journals. The others than SHORT belong to the long suite."""
-    return [
-        pytest.param(
-            case,
-            id=case.name,
-            marks=(*(if_it_trains if case.trains else ()), *(() if case.name in SHORT else (FAULTS,))),
-        )
-        for case in cases
-    ]
+    return [_parameter(case, case.name not in SHORT, *if_it_trains) for case in cases]
 
 
 def compare(case: Case, found: Texts, is_resumed: bool = False) -> None:

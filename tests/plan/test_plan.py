@@ -195,12 +195,11 @@ def test_hours_of_02_agree_with_arithmetic_by_hand(
 @pytest.mark.parametrize("carry", ["answer", "full"])
 def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str) -> None:
     plan = planned(gpu, kv, f"CARRY={carry}")
-    for seed in range(2):
-        config = RSA.constants(**vars(rsa(f"CARRY={carry}", f"SEED={seed}")))
-        shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K  # tokens of each candidate in a prompt
-        work = replace(makespan.Workload.of(config, plan.count, ASSUMED), answer=shown)
-        found = makespan.simulate(work, plan.machine, 1, makespan.Schedule(limit=plan.machine.limit))
-        assert plan.seconds[0] < found.seconds < plan.seconds[1]
+    config = RSA.constants(**vars(rsa(f"CARRY={carry}")))
+    shown = (plan.loads[1].prompt - ASSUMED.prompt) / config.K  # tokens of each candidate in a prompt
+    work = replace(makespan.Workload.of(config, plan.count, ASSUMED), answer=shown)
+    found = makespan.simulate(work, plan.machine, 1, makespan.Schedule(limit=plan.machine.limit))
+    assert plan.seconds[0] < found.seconds < plan.seconds[1]
 
 
 def gpu_file(folder: Path, **changes: Any) -> Path:

@@ -164,6 +164,7 @@ def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: floa
     return True
 
 
+@pytest.mark.faults
 def test_killed_as_it_searches_and_as_it_trains(theorems: list[str], tmp_path: Path) -> None:
     """Kill iterations without an energy; the long tests below have one."""
     alone = [*theorems, ALONE]

@@ -69,6 +69,7 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
     assert outcome(results) == outcome(whole)
 
 
+@pytest.mark.faults
 def test_killed_as_it_trains_the_same_command_gives_the_same_files_and_more_rounds_go_on(
     whole: Path, tmp_path: Path
 ) -> None:

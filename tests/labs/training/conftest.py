@@ -16,6 +16,13 @@ from tests.labs.training import helpers as training
 from tests.labs.training.models import ROWS, llamas, random_models
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the comparison with trl, peft and transformers (half a minute) to the long suite."""
+    for item in items:
+        if "trained" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.faults)
+
+
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of llama.cpp spin as they wait for each other: on a busy machine a reply takes ten times as long."""

@@ -21,6 +21,7 @@ def jobs_of(env: dict[str, str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(env["SLURM_STAND_IN"]) / "jobs.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.faults
 def test_on_slurm_a_run_that_has_ended_well_is_graded(
     slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
 ) -> None:
