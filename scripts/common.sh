@@ -29,4 +29,4 @@ case " $* " in
     [ -z "$module" ] || [ ! -d "$root/${module%%.*}" ] || [ ! -x "$root/.venv/bin/python" ] || { echo; run --help; }
     exit 0 ;;
 esac
-[ -d "$root/${module%%.*}" ] || fail "${0##*/} needs the folder labs, which is missing"
+[ -d "$root/${module%%.*}" ] || fail "${0##*/} needs the folder labs, which is missing. Restore it: git checkout labs"

@@ -65,7 +65,7 @@ else
   fail "no experiment '$name'. ${close:+Did you mean $close? }List all experiments: bash scripts/run.sh"
 fi
 if grep -q '^from labs\.' "$file" && [ ! -d "$root/labs" ]; then
-  fail "$(basename "$file" .py) needs the folder labs, which is missing"
+  fail "$(basename "$file" .py) needs the folder labs, which is missing. Restore it: git checkout labs"
 fi
 case " $* " in
   *" --help "* | *" -h "*)

@@ -5,6 +5,7 @@ port) is refused, because urllib would send our key there."""
 
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from typing import Any
@@ -36,7 +37,7 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
     """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
-    server is absent or loading. Raises UserError for a refused key, and Elsewhere for a redirect to another origin."""
+    server is absent or loading. Raises UserError for a refused key or a failure of TLS, and Elsewhere for a redirect to another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -45,7 +46,10 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
         return None if error.code in LOADING else {}
     except (ValueError, RecursionError):
         return {}
-    except OSError:
+    except OSError as error:
+        if isinstance(reason := getattr(error, "reason", None), ssl.SSLError):  # waiting would not help
+            why = f"the server at {url} can't be reached by https ({reason.reason or reason})"
+            raise UserError(f"{why}. Correct its certificate, or use http:// in BASE_URL") from None
         return None
     return found if isinstance(found, dict) else {}
 

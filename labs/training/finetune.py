@@ -39,6 +39,8 @@ def options_of(argv: Sequence[str] | None) -> Options:
     for name, value in (("epochs", options.epochs), ("rate", options.rate), ("tokens", options.tokens)):
         if value is not None and not 0 < value < math.inf:
             raise UserError(f"--{name} is {value}, but must be a finite number above 0")
+    if options.lora_rank < 0:
+        raise UserError(f"--lora-rank is {options.lora_rank}, but must be 0 (train all weights) or higher")
     return options
 
 

@@ -157,6 +157,8 @@ def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyP
     with pytest.raises(UserError, match="API_KEY") as raised:
         probe(serve(models("somebody", "m"), status=401).url, "x", key="sk-secret")
     assert "sk-secret" not in str(raised.value)
+    with pytest.raises(UserError, match="http://"):
+        probe(serve(models("somebody", "m")).url.replace("http:", "https:"), "x")
 
 
 def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:

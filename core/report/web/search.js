@@ -6,10 +6,11 @@ let searching = 0; // number of the newest search. Older ones give up
 async function find(run, words, kinds, onHit, onProgress) {
   const mine = ++searching;
   const wanted = words.toLowerCase();
-  let hits = 0;
+  let hits = 0, missing = 0; // found members, and texts that could not be loaded
+  const load = (problem, tier) => texts(run.number, problem.number, tier).catch(() => { missing++; return null; });
   for (const problem of run.problems) {
     onProgress(problem.number);
-    const tiers = await Promise.all(["a", "b"].map((tier) => texts(run.number, problem.number, tier).catch(() => null)));
+    const tiers = await Promise.all(["a", "b"].map((tier) => load(problem, tier)));
     for (const [t, step] of problem.steps.entries()) for (const [i, one] of step.members.entries()) {
       if (!FILTERS[kinds](one)) continue;
       for (const [where, text] of [["answer", tiers[0]?.[`${t},${i}`]?.answer], ["thinking", tiers[1]?.[`${t},${i}`]?.thinking]]) {
@@ -23,7 +24,8 @@ async function find(run, words, kinds, onHit, onProgress) {
     await new Promise((resume) => setTimeout(resume)); // let the page breathe
     if (mine !== searching) return;
   }
-  onProgress(run.problems.length, hits ? plural(hits, "member") : "nothing found");
+  const unread = missing ? `. ${plural(missing, "text file")} could not be loaded` : "";
+  onProgress(run.problems.length, (hits ? plural(hits, "member") : "nothing found") + unread);
 }
 
 const searches = new Map(); // run number -> its search, kept for the way back from a hit
