@@ -37,7 +37,7 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
     """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
-    server is absent or loading. Raises UserError for a refused key or a failure of TLS, and Elsewhere for a redirect to another origin."""
+    server is absent or loading. Raises UserError for a refused key or failed TLS, and Elsewhere for another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:

@@ -47,7 +47,8 @@ def load(name: str) -> ExperimentFile:
     except ModuleNotFoundError as error:
         if error.name != "labs":
             raise
-        raise UserError(f"{found[0].stem} needs the folder labs, which is missing. Restore it: git checkout labs") from None
+        what = f"{found[0].stem} needs the folder labs, which is missing"
+        raise UserError(f"{what}. Restore it: git checkout labs") from None
     planned = [value for value in namespace.values() if isinstance(value, Planned) and not isinstance(value, type)]
     if not planned:
         raise UserError(f"{found[0].stem} has no scaffold to run. core/scaffolds/__init__.py explains how to add one")
