@@ -28,7 +28,7 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
     found = Server(Dialect.kind, address, "", why, card=card, query=query, api_key=key, look=look_again)
     found = replace(found, model=_chosen(model, models, found))
     about = models.get(found.model, {})
-    if found.model == weights.REPO and (note := weights.fetched()):
+    if environment.hub_model(found.model) and (note := weights.fetched(found.model)):
         found = replace(found, revision=note["revision"])
     # If the entry names an engine as its owner, only this engine is tried.
     owners = [each for each in dialects() if each.is_owner(about)]

@@ -8,6 +8,7 @@ cluster, an unknown card or a missing key is thus an error before any job is sub
 
 import io
 import os
+import re
 import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
+_ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
 
 
 def _value(name: str) -> str:
@@ -68,7 +70,7 @@ def engine() -> str:
         raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {of_card}. Unset ENGINE or MODEL")
-    is_gguf = model().endswith(".gguf") and Path(model()).is_file()
+    is_gguf = model().endswith(".gguf") and (Path(model()).is_file() or hub_model(model()) is not None)
     return named or of_card or (LLAMACPP if is_gguf and not base_url() else "")
 
 
@@ -235,9 +237,23 @@ def weights_folder() -> Path | None:
     return Path(os.path.expanduser(named)) if named else None
 
 
-def weights_revision() -> str:
-    """Return the commit, branch or tag of QED-Nano in QED_NANO_REVISION, by default the branch main."""
-    return _value("QED_NANO_REVISION") or "main"
+def revision() -> str:
+    """Return the commit, branch or tag of a hub model in REVISION, by default the branch main."""
+    return _value("REVISION") or "main"
+
+
+def hub_model(named: str) -> tuple[str, str] | None:
+    """Return the repository and the GGUF file ("": any) of a hub model (owner/name, owner/name/FILE.gguf), or None."""
+    found = _ON_HUB.fullmatch(named)
+    return (found[1], found[2] or "") if found and not Path(named).exists() else None
+
+
+def tensor_parallel() -> int:
+    """Return the number of GPUs that one server uses together, from TP (by default 1). Raises UserError."""
+    named = _value("TP") or "1"
+    if not named.isascii() or not named.isdigit() or not 1 <= int(named) <= 16:
+        raise UserError(f"TP={named} is no number of GPUs. Give a number from 1 to 16")
+    return int(named)
 
 
 def kv_cache() -> str:

@@ -126,10 +126,15 @@ def _first() -> tuple[str, float | None]:
     return name.strip(), float(size) * MIB if size.strip().isdigit() else None
 
 
-@cache  # a driver may take seconds to answer
 def has_gpu() -> bool:
     """Return whether this machine has an NVIDIA GPU with a working driver."""
-    return bool(re.search(r"^GPU \d+:", _nvidia_smi("-L") or "", re.MULTILINE))
+    return count() > 0
+
+
+@cache  # a driver may take seconds to answer
+def count() -> int:
+    """Return the number of this machine's NVIDIA GPUs."""
+    return len(re.findall(r"^GPU \d+:", _nvidia_smi("-L") or "", re.MULTILINE))
 
 
 def _nvidia_smi(*args: str) -> str | None:

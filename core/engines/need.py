@@ -60,16 +60,22 @@ class Settings:
     tokens: int  # of KV cache, as computed here (the server has its own count). For embeddings: tokens in a batch
     deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
     share: float = 1  # of the GPU's memory for this server, below 1 if there are two servers
+    gpus: int = 1  # used together (tensor parallelism)
 
 
-def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
-    """Return the settings for `need` on `gpu`. Raises UserError if one request may not fit, or if `gpu` lacks fp8.
-    `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that support it."""
+def settings(
+    shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False, gpus: int = 1
+) -> Settings:
+    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, if
+    `gpu` lacks fp8, or if the model can't be split among them. `longest` is the model's trained context in tokens. If
+    `kv` is "", the KV cache is fp8 on GPUs that support it."""
+    if shape.heads % gpus:
+        raise UserError(f"TP={gpus} does not divide the model's {shape.heads} attention heads. Choose another TP")
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
     memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
-    tokens = kv_tokens(shape, memory, kv)
+    tokens = kv_tokens(shape, memory, kv, gpus)
     least = PROMPT_TOKENS + need.max_tokens + need.answer_tokens
     if tokens < least and need.embeds:
         raise UserError(
@@ -80,7 +86,8 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
     if tokens < least:
         raise UserError(
             f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name}, but one request may need "
-            f"{least:,}. Lower MAX_TOKENS, {'set KV=fp8, ' if kv == 'bf16' and gpu.fp8 else ''}or use a larger GPU"
+            f"{least:,}. Lower MAX_TOKENS, {'set KV=fp8, ' if kv == 'bf16' and gpu.fp8 else ''}use a larger GPU, or "
+            "several GPUs (TP=2)"
         )
     return Settings(
         context=min(need.context, longest, tokens),
@@ -90,6 +97,7 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
         tokens=tokens,
         deterministic=deterministic,
         share=memory / gpu.memory,
+        gpus=gpus,
     )
 
 

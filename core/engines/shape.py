@@ -106,7 +106,8 @@ def mem_fraction(memory: float) -> float:
     return round(max(0.0, 1 - (2.5 * 2**30 + 0.04 * memory) / free), 3)
 
 
-def kv_tokens(shape: Shape, memory: float, kv: str = "bf16") -> int:
-    """Return the tokens that the KV cache holds on a GPU with `memory` bytes, or 0 if the weights alone do not fit."""
-    room = (memory - RUNTIME_BYTES) * mem_fraction(memory) - shape.weight_bytes
-    return max(0, int(room // shape.kv_bytes(kv)))
+def kv_tokens(shape: Shape, memory: float, kv: str = "bf16", gpus: int = 1) -> int:
+    """Return the tokens that the KV cache holds on so many `gpus` with `memory` bytes each, or 0 if the weights alone
+    do not fit. Weights and heads are split among the GPUs. With fewer KV heads than GPUs, heads are copied."""
+    room = (memory - RUNTIME_BYTES) * mem_fraction(memory) - shape.weight_bytes / gpus
+    return max(0, int(room // (shape.kv_bytes(kv) / min(gpus, shape.kv_heads))))

@@ -2,7 +2,8 @@
 
 `serving` uses BASE_URL or the address in MODEL's card, if there is one, else a server on PORT (30000). If no server
 answers on PORT, it starts SGLang with QED-Nano on an NVIDIA GPU. Without a GPU, it starts llama.cpp (xllamacpp) with
-the embedded model. ENGINE or MODEL may select another engine or model. A .gguf file in MODEL selects llama.cpp."""
+the embedded model. ENGINE or MODEL may select another engine or model. A .gguf file in MODEL selects llama.cpp. A
+model of the hub (owner/name) is fetched first."""
 
 import shlex
 import shutil
@@ -86,6 +87,8 @@ def asked_for(
         raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")
     if wanted == llamacpp.ENGINE:
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
+    if model and not wanted and environment.hub_model(model):
+        return on_llamacpp(llamacpp.gguf_file(model), need, port, "this machine has no NVIDIA GPU")
     if model and not wanted:
         if model.endswith(".gguf"):
             raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
@@ -196,7 +199,7 @@ def launched(
     The output is written to `log`, or to standard error. `extra` flags come last, so that they override others."""
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
-    chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
+    chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic, _together())
     port = port or environment.port()
     args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
@@ -232,6 +235,13 @@ def started(
             server = running.wait_until(answering, process.START_SECONDS)
             folder.cleanup()  # the server has read the key, so no copy is left if this process is killed
             yield replace(server, failure=running.failure)
+
+
+def _together() -> int:
+    """Return the number of GPUs in TP. Raises UserError if this machine has fewer."""
+    if (wanted := environment.tensor_parallel()) > (found := max(1, gpus.count())):
+        raise UserError(f"TP={wanted} needs {wanted} GPUs, but nvidia-smi lists {found}. Lower or unset TP")
+    return wanted
 
 
 def gpu_engine() -> OnGpu:

@@ -1,19 +1,24 @@
-"""Fetch QED-Nano's weights once from the Hugging Face hub, and describe folders of weights.
+"""Fetch a model's weights once from the Hugging Face hub, and describe folders of weights.
 
-QED_NANO_REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
+REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
 
 import hashlib
 import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from core.base import files
 from core.base.errors import UserError, command
+from core.base.files import in_words
 from core.base.terminal import say
 from core.engines import environment
 from core.engines.shape import Shape
@@ -22,20 +27,21 @@ REPO = "lm-provers/QED-Nano"
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
 
 
-def folder() -> Path:
-    """Return the folder of QED-Nano's weights, even if it does not exist.
+def folder(repo: str = REPO) -> Path:
+    """Return the folder of a hub model's weights, even if it does not exist.
     It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
+    name = "QED-Nano" if repo == REPO else repo.replace("/", "--")
     if named := environment.weights_folder():
-        return named / "QED-Nano"
-    here, shared = files.HOME / "weights" / "QED-Nano", files.VOLUME / "models" / "qed-nano"
+        return named / name
+    here, shared = files.HOME / "weights" / name, files.VOLUME / "models" / name.lower()
     there = next(each for each in (shared, *shared.parents) if each.exists())
     return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
 
 
-def fetched() -> dict[str, str] | None:
+def fetched(repo: str = REPO) -> dict[str, str] | None:
     """Return {"repo", "revision"} of the fetched weights, from FETCHED.json, or None if no fetch has ended."""
     try:
-        note: dict[str, str] = json.loads((folder() / "FETCHED.json").read_text())
+        note: dict[str, str] = json.loads((folder(repo) / "FETCHED.json").read_text())
         return note
     except (OSError, ValueError):
         return None
@@ -81,19 +87,25 @@ class Model:
 
     @classmethod
     def at(cls, named: str) -> "Model":
-        """Return the model in the folder `named`. "" and QED-Nano's name fetch QED-Nano if needed. Raises UserError."""
-        if named in ("", REPO):
-            path, name = fetch(), REPO
+        """Return the model in the folder `named`. A hub model is fetched if needed ("": QED-Nano). Raises UserError."""
+        if environment.hub_model(named or REPO):
+            path, name = fetch(named or REPO), named or REPO
         else:
             path = Path(named).resolve()
             if not (path / "config.json").is_file():
-                remedy = how_to_fetch(named) or f"Correct the path, or unset MODEL for {REPO}"
-                raise UserError(f"MODEL={named} is no folder with a config.json. {remedy}")
+                raise UserError(
+                    f"MODEL={named} is no folder with a config.json. Correct the path, give a model of the hub as "
+                    f"owner/name, or unset MODEL for {REPO}"
+                )
             name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
-        longest = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
         thinks = "think" in (template(path) or "think")
-        return cls(path, name, Shape.from_config(config), int(longest[1]) if longest else 32768, thinks)
+        return cls(path, name, Shape.from_config(config), _longest(config), thinks)
+
+
+def _longest(config: Path) -> int:
+    found = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
+    return int(found[1]) if found else 32768
 
 
 def template(folder: Path) -> str | None:
@@ -109,41 +121,115 @@ def template(folder: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def how_to_fetch(named: str) -> str:
-    """Return advice on fetching the model `named` from the hub, or "" if this is no hub name or an existing path.
-    Only QED-Nano is fetched automatically, because the size and terms of other models are unknown."""
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) or Path(named).exists():
-        return ""
-    folder = f"models/{named.partition('/')[2]}"
-    return f"Run .venv/bin/hf download {named} --local-dir {folder}, and set MODEL={folder}"
-
-
-def fetch() -> Path:
-    """Fetch the weights if they are missing or QED_NANO_REVISION is another full commit, and return their folder.
-    If weights exist, a branch or tag in QED_NANO_REVISION is not looked up. Raises UserError if fetching fails."""
-    here, revision = folder(), environment.weights_revision()
+def fetch(repo: str = REPO) -> Path:
+    """Fetch a hub model's weights if they are missing or REVISION is another full commit. Return their folder.
+    If weights exist, a branch or tag in REVISION is not looked up. Raises UserError if fetching fails."""
+    here, revision = folder(repo), environment.revision()
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
-    if (note := fetched()) and (note["revision"] == revision or not is_pinned):
+    if (note := fetched(repo)) and (note["revision"] == revision or not is_pinned):
         return here
-    try:
-        from huggingface_hub import HfApi, snapshot_download
+    with _asking_hub(repo, here):
+        from huggingface_hub import snapshot_download
 
-        here.mkdir(parents=True, exist_ok=True)
-        commit = HfApi().model_info(REPO, revision=revision).sha or revision
+        about = _about(repo)
+        sizes = {each.rfilename: each.size or 0 for each in about.siblings if _is_wanted(each.rfilename)}
+        if not any(name.endswith(".safetensors") for name in sizes):
+            raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
+        Shape.from_config(_config(repo, about.sha))  # before the weights are fetched
+        _announce(repo, sum(sizes.values()), here)
         (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain files of two commits
-        snapshot_download(REPO, revision=commit, local_dir=here, allow_patterns=PATTERNS)
-        (here / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
-    except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
-        reason = str(error).strip().split("\n")[0][:200]
-        raise UserError(
-            f"{REPO} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT sets a mirror, HF_TOKEN an "
-            "access token) and the disk (8.3 GB, WEIGHTS_DIR sets another folder). Run the same command again to resume"
-        ) from None
+        snapshot_download(repo, revision=about.sha, local_dir=here, allow_patterns=list(sizes))
+        (here / "FETCHED.json").write_text(json.dumps({"repo": repo, "revision": about.sha}) + "\n")
     if not is_pinned:
-        say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins this commit", sys.stderr)
+        say(f"note: the weights are not pinned. REVISION={about.sha} pins this commit", sys.stderr)
     return here
+
+
+def fetch_gguf(repo: str, file: str = "") -> Path:
+    """Fetch a GGUF `file` of a hub model if it is missing, and return its path. "" chooses the only file.
+    Raises UserError if there is no such file or if several can be meant, or if fetching fails."""
+    here = folder(repo)
+    if file and (here / file).is_file():
+        return here / file
+    with _asking_hub(repo, here):
+        from huggingface_hub import hf_hub_download
+
+        about = _about(repo)
+        sizes = {each.rfilename: each.size or 0 for each in about.siblings if each.rfilename.endswith(".gguf")}
+        if len(named := [file] if file in sizes else [] if file else list(sizes)) != 1:
+            listed = f"Set MODEL={repo}/FILE to one of them: {', '.join(sizes)}"
+            remedy = listed if sizes else "llama.cpp needs one. Look for a model whose name ends in -GGUF"
+            raise UserError(f"{repo} has {len(sizes) or 'no'} GGUF files{f', but no {file}' if file else ''}. {remedy}")
+        if not (here / named[0]).is_file():
+            _announce(f"{repo}/{named[0]}", sizes[named[0]], here)
+        return Path(hf_hub_download(repo, named[0], revision=about.sha, local_dir=here))
+
+
+def shape_on_hub(repo: str) -> tuple[Shape, int]:
+    """Return a hub model's shape and its trained context in tokens. Fetches only config.json. Raises UserError."""
+    with _asking_hub(repo, folder(repo)):
+        config = _config(repo, _about(repo).sha)
+    return Shape.from_config(config), _longest(config)
+
+
+def _about(repo: str) -> Any:
+    from huggingface_hub import HfApi
+
+    return HfApi().model_info(repo, revision=environment.revision(), files_metadata=True)
+
+
+def _config(repo: str, commit: str) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=folder(repo)))
+
+
+def _is_wanted(name: str) -> bool:
+    return "/" not in name and any(fnmatch(name, pattern) for pattern in PATTERNS)
+
+
+def _announce(what: str, size: int, here: Path) -> None:
+    """Print the size of a download. Raises UserError if the disk lacks room for it."""
+    if size > (free := shutil.disk_usage(here).free):
+        raise UserError(
+            f"{what} takes {in_words(size)}, but {here} has only {in_words(free)} free. Free some space, or set "
+            "WEIGHTS_DIR to a folder on a larger disk"
+        )
+    say(f"fetching {what} ({in_words(size)}) to {here} …", sys.stderr)
+
+
+@contextmanager
+def _asking_hub(repo: str, here: Path) -> Iterator[None]:
+    """Make the folder `here`, and raise UserError for any failure of the hub in the block."""
+    try:
+        here.mkdir(parents=True, exist_ok=True)
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
+        from huggingface_hub import errors
+
+        if isinstance(error, errors.GatedRepoError):
+            why = f"{repo} is gated. Accept its terms at https://huggingface.co/{repo}, and set HF_TOKEN"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            why = f"the hub has no model {repo} that this machine may read. Correct MODEL, or set HF_TOKEN"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            why = f"{repo} has no revision {environment.revision()}. Correct REVISION"
+        else:
+            reason = str(error).strip().split("\n")[0][:200]
+            why = (
+                f"{repo} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT sets a mirror, HF_TOKEN "
+                "an access token) and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
+            )
+        raise UserError(why) from None
+
+
+def main() -> None:
+    """Fetch the weights that MODEL selects on a GPU, for setup.sh. Other models have nothing to fetch."""
+    if (named := environment.model() or REPO) and environment.hub_model(named) == (named, ""):
+        print(f"weights: {fetch(named)}", file=sys.stderr)
 
 
 if __name__ == "__main__":
     with command():
-        print(f"weights: {fetch()}", file=sys.stderr)
+        main()

@@ -63,8 +63,10 @@ def subject() -> Subject:
     if named in ("", weights.REPO):
         shape, why = shape_of_model()
         return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
+    if environment.hub_model(named):
+        shape, longest = weights.shape_on_hub(named)
+        return Subject(named, named, card, OnGpu(server, shape, "from its config.json", longest))
     if not Path(named).is_dir():
-        remedy = weights.how_to_fetch(named) or cards.listing()
-        raise UserError(f"MODEL={named} is not a card, a GGUF file or a folder. {remedy}")
+        raise UserError(f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}")
     model = weights.Model.at(named)
     return Subject(model.name, model.name, card, OnGpu(server, model.shape, "from its config.json", model.longest))

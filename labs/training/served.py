@@ -55,11 +55,8 @@ def first() -> Weights:
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
         return Weights(Path(named).resolve())
-    if named and not Path(named).is_dir() and named != weights.REPO:
-        raise UserError(
-            f"MODEL={named} is neither a folder nor a .gguf file on this machine. "
-            f"{weights.how_to_fetch(named) or 'Only models on this machine can be trained'}"
-        )
+    if named and not Path(named).is_dir() and not environment.hub_model(named):
+        raise UserError(f"MODEL={named} is neither a folder, a .gguf file nor a hub model (owner/name). Correct MODEL")
     return Weights(weights.Model.at(named).folder)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment on a Slurm cluster: a job array of servers, one GPU each, and a job that runs the experiment on them.
+# Run an experiment on a Slurm cluster: a job array of servers, one GPU each (or TP=2), and a job that runs the experiment on them.
 # This job cancels the servers at its end. Run this script on a login node, in a checkout that all nodes see:
 #   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses, but others must not use them
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
@@ -20,6 +20,7 @@ compgen -G "experiments/$1*.py" >/dev/null || fail "no experiment '$1'. 'bash sc
 [ -n "${API_KEY:-}" ] || fail "API_KEY is not set, but the servers are open to the network. Set it: export API_KEY=\$(openssl rand -hex 24)"
 servers=${SERVERS:-2}
 [[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is out of range. Give a number from 1 to 64"
+[[ ${TP:-1} =~ ^[1-9][0-9]?$ ]] || fail "TP=$TP is no number of GPUs. Give a number from 1 to 16"
 command -v sbatch >/dev/null || fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
 
 # The words before GRADER= belong to the run. An experiment with a constant GRADER grades by itself.
@@ -48,7 +49,7 @@ read -ra experiment_options <<<"${EXPERIMENT_OPTIONS:-}"
 common=(--parsable --chdir="$root" --export=ALL)  # ALL: keys travel in the environment, not on a command line
 
 array=$(sbatch "${common[@]}" --array="0-$((servers - 1))" --output="$RESULTS_DIR/fleet/slurm-%A_%a.log" \
-  "${servers_options[@]}" scripts/slurm/servers.sbatch)
+  ${TP:+"--gres=gpu:$TP"} "${servers_options[@]}" scripts/slurm/servers.sbatch)
 array=${array%%;*}  # a federation prints id;cluster
 job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/fleet/slurm-%j.log" \
   "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {

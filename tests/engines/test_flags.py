@@ -133,11 +133,21 @@ def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: P
             assert server.limit == limit
 
 
-def test_a_model_of_the_hub_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="hf download some/name-7B --local-dir models/name-7B"):
-        Model.at("some/name-7B")
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=str(tmp_path)):
         Model.at(str(tmp_path))
+
+
+def test_gpus_used_together_hold_a_larger_model(tmp_path: Path) -> None:
+    shape, gpu = a_model(tmp_path).shape, gpus.named("4090")
+    one, two = (settings(shape, 10**6, gpu, Need(), "bf16", gpus=count) for count in (1, 2))
+    assert two.tokens > 2 * one.tokens and two.gpus == 2  # the weights are split too
+    for engine, flag in ((SGLANG, "--tp-size"), (VLLM, "--tensor-parallel-size")):
+        args = engine.arguments(a_model(tmp_path), two, "127.0.0.1", 30000)
+        assert args[args.index(flag) + 1] == "2"
+        assert flag not in engine.arguments(a_model(tmp_path), one, "127.0.0.1", 30000)
+    with pytest.raises(UserError, match="TP=3"):
+        settings(shape, 10**6, gpu, Need(), gpus=3)
 
 
 def test_a_users_own_model_is_served_under_a_name_that_identifies_its_weights(tmp_path: Path) -> None:

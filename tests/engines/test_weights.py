@@ -1,4 +1,4 @@
-"""Test which commit of the weights is fetched, with the real hub client and a hub on this machine."""
+"""Test which weights are fetched, with the real hub client and a hub on this machine."""
 
 import hashlib
 import json
@@ -15,30 +15,50 @@ from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.dialects.vllm import DIALECT as VLLM
+from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 from tests.fakes.http import HttpFake, Request, answer
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
 REPO = weights.REPO
-FILES = ("config.json", "model.safetensors", "evil.bin")
+DENSE = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 9}
+PLAIN = ("config.json", "model.safetensors", "evil.bin", "original/model.safetensors")
+REPOS = {
+    REPO: PLAIN,
+    "some/dense": PLAIN,
+    "some/experts": PLAIN,
+    "some/pickle": ("config.json", "pytorch_model.bin"),
+    "some/one-GGUF": ("one.Q8_0.gguf", "README.md"),
+    "some/two-GGUF": ("two.Q4_0.gguf", "two.Q8_0.gguf"),
+    "some/huge": PLAIN,
+}
 
 
 class Hub(HttpFake):
-    """A hub with two commits of one repository; main is the newer."""
+    """A hub with two commits of each repository; main is the newer. some/gated is refused without a token."""
 
     def get(self, request: Request) -> None:
         path = request.path.partition("?")[0]
+        repo = "/".join(path.removeprefix("/api/models").split("/")[1:3])
+        if repo not in REPOS:
+            code = "GatedRepo" if repo == "some/gated" else "RepoNotFound"
+            return answer(403 if code == "GatedRepo" else 404, b"", X_Error_Code=code)(request)
+        size = 2**50 if repo == "some/huge" else 9
         if "/tree/" in path:
-            sizes = [{"type": "file", "path": name, "size": 9, "oid": "0" * 40} for name in FILES]
+            sizes = [{"type": "file", "path": name, "size": size, "oid": "0" * 40} for name in REPOS[repo]]
             return answer(200, json.dumps(sizes).encode())(request)
         if "/revision/" in path:
-            commit = {OLD: OLD, NEW: NEW, "main": NEW}[path.rpartition("/")[2]]
-            about = {"id": REPO, "sha": commit, "siblings": [{"rfilename": name} for name in FILES]}
-            return answer(200, about)(request)
+            commit = {OLD: OLD, NEW: NEW, "main": NEW}.get(path.rpartition("/")[2])
+            about = {"id": repo, "sha": commit, "siblings": [{"rfilename": n, "size": size} for n in REPOS[repo]]}
+            missing = answer(404, b"", X_Error_Code="RevisionNotFound")
+            return (answer(200, about) if commit else missing)(request)
         if "/resolve/" not in path:
             return answer(404, b"")(request)
         commit = path.split("/resolve/")[1].partition("/")[0]
-        body = f"{path.rpartition('/')[2]} of {commit}".encode()
+        name = path.rpartition("/")[2]
+        config = DENSE | ({"num_experts": 8} if repo == "some/experts" else {})
+        body = json.dumps(config).encode() if name == "config.json" else f"{name} of {commit}".encode()
+        body = EMBEDDED_GGUF.read_bytes() if name == "one.Q8_0.gguf" else body
         etag = f'"{hashlib.sha1(body).hexdigest()}"'
         return answer(200, body, "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
 
@@ -50,12 +70,14 @@ def hub() -> Iterator[str]:
     running.close()
 
 
-def fetch(hub: str, folder: Path, revision: str = "") -> "subprocess.CompletedProcess[str]":
+def fetch(
+    hub: str, folder: Path, revision: str = "", command: str = "weights.fetch()"
+) -> "subprocess.CompletedProcess[str]":
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"HF_ENDPOINT": hub, "HF_HOME": str(folder / "home"), "WEIGHTS_DIR": str(folder)}
-    environment |= {"QED_NANO_REVISION": revision, "PYTHONPATH": str(ROOT)}
-    command = "from core.engines import weights; weights.fetch()"
-    return subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False)
+    environment |= {"REVISION": revision, "PYTHONPATH": str(ROOT), "PORT": "29872"}
+    args = [sys.executable, "-c", f"from core.engines import weights\n{command}"]
+    return subprocess.run(args, env=environment, capture_output=True, text=True, check=False)
 
 
 def held(folder: Path) -> tuple[str, str]:
@@ -67,7 +89,7 @@ def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_printed(hub:
     done = fetch(hub, tmp_path)
     assert done.returncode == 0, done.stderr
     assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
-    assert f"QED_NANO_REVISION={NEW}" in done.stderr
+    assert f"REVISION={NEW}" in done.stderr
     assert not (tmp_path / "QED-Nano" / "evil.bin").exists()  # safetensors only
     again = fetch("http://127.0.0.1:9", tmp_path)  # without the hub
     assert again.returncode == 0 and again.stderr == ""
@@ -80,6 +102,47 @@ def test_a_commit_is_fetched_and_another_commit_replaces_it(hub: str, tmp_path: 
     assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
     assert fetch(hub, tmp_path, "main").returncode == 0  # any commit here is good enough for a branch
     assert held(tmp_path)[0] == NEW
+
+
+MODELS = """
+from core.base.errors import UserError
+from core.engines import environment, start
+from core.engines.dialects.llamacpp import gguf_file
+model = weights.Model.at("some/dense")
+print(model.name, model.folder.name, model.shape.layers, sorted(path.name for path in model.folder.iterdir()))
+print(weights.fetched("some/dense")["revision"], gguf_file("some/one-GGUF").name, weights.shape_on_hub("some/dense")[1])
+print(gguf_file("some/two-GGUF/two.Q8_0.gguf").name)
+with environment.setting(MODEL="some/one-GGUF"), start.serving() as server:
+    print(server.model)
+for ask, name in ((weights.fetch, "experts"), (weights.fetch, "pickle"), (weights.fetch, "gated"),
+                  (weights.fetch, "none"), (weights.fetch, "huge"), (gguf_file, "two-GGUF"), (gguf_file, "dense")):
+    try:
+        ask(f"some/{name}")
+    except UserError as error:
+        print(name, "refused")
+        print(error, file=__import__("sys").stderr)
+"""
+
+
+def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(hub: str, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path, command=MODELS)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0].startswith("some/dense some--dense 2 "), done.stderr
+    assert "model.safetensors" in lines[0] and "evil.bin" not in lines[0] and "original" not in lines[0]
+    assert lines[1] == f"{NEW} one.Q8_0.gguf 32768" and lines[2] == "two.Q8_0.gguf"
+    assert lines[3].startswith("one.Q8_0@"), "served by llama.cpp"
+    assert [line.split()[0] for line in lines[4:]] == [
+        "experts",
+        "pickle",
+        "gated",
+        "none",
+        "huge",
+        "two-GGUF",
+        "dense",
+    ]
+    assert "HF_TOKEN" in done.stderr and "two.Q4_0.gguf, two.Q8_0.gguf" in done.stderr and "WEIGHTS_DIR" in done.stderr
+    assert not list(tmp_path.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
+    assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
 
 
 @pytest.fixture

@@ -437,7 +437,6 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         ({}, ["--price", "nan"], "--price nan"),
         ({}, ["--price", "-1"], "--price -1"),
         ({"MODEL": "opneai"}, [], "MODEL=opneai"),
-        ({"MODEL": "Qwen/Qwen3-4B"}, [], "hf download Qwen/Qwen3-4B"),
         ({"MODEL": "missing.gguf"}, [], "missing.gguf"),
         ({"MODEL": GGUF, "ENGINE": "sglang"}, [], "MODEL="),
         ({"MODEL": GGUF}, ["--gpu", "H100"], "--gpu"),

@@ -110,9 +110,9 @@ def within(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     with monkeypatch.context() as changed:
         for name, value in env.items():
             changed.setenv(name, value)
-        gpus.has_gpu.cache_clear()
+        gpus.count.cache_clear()
         yield
-    gpus.has_gpu.cache_clear()
+    gpus.count.cache_clear()
 
 
 @contextmanager

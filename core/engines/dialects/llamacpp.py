@@ -119,7 +119,10 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def gguf_file(named: str) -> Path:
-    """Return the absolute path of the file in MODEL=`named`. Raises UserError if there is no such file."""
+    """Return the absolute path of the file in MODEL=`named`. A hub model's file is fetched if needed. Raises UserError
+    if there is no such file."""
+    if its := environment.hub_model(named):
+        return weights.fetch_gguf(*its).resolve()
     if not Path(named).is_file():
         raise UserError(f"MODEL={named} is no file, but ENGINE=llamacpp needs a GGUF file. {HOW}")
     return Path(named).resolve()

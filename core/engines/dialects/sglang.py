@@ -79,6 +79,7 @@ class SGLang(OnGpu):
             # e5m2 needs no scales (the checkpoint has no scales). Half the bytes allow twice the traces in flight.
             *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
             *("--mem-fraction-static", str(chosen.fraction)),
+            *(("--tp-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
             *("--max-running-requests", str(chosen.running)),
             *("--cuda-graph-max-bs-decode", str(chosen.running)),  # larger batches would decode without graphs
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),

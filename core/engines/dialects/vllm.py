@@ -87,6 +87,7 @@ class VLLM(OnGpu):
             *("--max-model-len", str(chosen.context)),
             *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
             *("--max-num-seqs", str(chosen.running)),
+            *(("--tensor-parallel-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
             *(("--gpu-memory-utilization", f"{SHARE * chosen.share:.3f}") if chosen.share < 1 else ()),
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),

@@ -117,9 +117,9 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     monkeypatch.setenv("PORT", "29871")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("BASE_URL", raising=False)
-    gpus.has_gpu.cache_clear()
+    gpus.count.cache_clear()
     yield Weights(tmp_path / "policy")
-    gpus.has_gpu.cache_clear()
+    gpus.count.cache_clear()
 
 
 def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, tmp_path: Path) -> None:
