@@ -124,7 +124,7 @@ def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
     ]
     (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
     found = sets.load(str(tmp_path / "gsm8k.jsonl")).problems
-    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1,234", "math")]
+    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1234", "math")]
     svamp = [
         {"ID": "s-1", "Body": "Each of 4 cats has 9 lives", "Question": "How many lives are that?", "Answer": 36.0}
     ]
