@@ -71,7 +71,10 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
     if not is_needed and (answer is None or (answer_type == PROOF and not text_of(answer))):
         return None
     if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
-        raise UserError(f"{where} needs {listed('answer')}, a number or UTF-8 text. Its fields: {names_in(columns, 8)}")
+        raise UserError(
+            f"{where} needs {listed('answer')}, a number or UTF-8 text. In a solution it follows ####. "
+            f"Its fields: {names_in(columns, 8)}"
+        )
     answer = str(answer).strip()
     if answer_type == PROOF:
         return answer

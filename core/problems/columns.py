@@ -47,11 +47,8 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
     if "problem" in found:
         is_question = found["problem"] is cells.get("question")
         found["problem"] = _statement(found["problem"], cells.get("body") if is_question else None)
-    answer = found.get("answer")
-    if isinstance(answer, str) and "####" in answer:  # GSM8K's solutions end with the answer
-        found["answer"] = answer.rpartition("####")[2].strip()
-    elif isinstance(answer, float) and answer.is_integer():
-        found["answer"] = int(answer)
+    if "answer" in found:
+        found["answer"] = _final(found["answer"])
     return found
 
 
@@ -95,9 +92,25 @@ def text_of(cell: Any) -> str:
     return str(cell).strip() if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
 
 
+def _final(answer: Any) -> Any:
+    """Return the final answer of GSM8K's solutions ("#### 1,234" is 1234), and 35 for 35.0. Other answers stay. A
+    solution with calculations such as <<2*3=6>>, but without "####", becomes None."""
+    if isinstance(answer, float) and answer.is_integer():
+        return int(answer)
+    if not isinstance(answer, str):
+        return answer
+    if "####" in answer:
+        return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", answer.rpartition("####")[2].strip())
+    if re.search("<<[^<>]*=[^<>]*>>", answer):
+        return None
+    return answer.strip()[:-2] if re.fullmatch(r"\s*-?[0-9]+\.0\s*", answer) else answer
+
+
 def _statement(problem: Any, body: Any = None) -> Any:
     """Return the statement: SVAMP's `body` and question, the only user message of a list, or else `problem` itself."""
-    if isinstance(problem, str) and isinstance(body, str) and body.strip() and body.strip() not in problem:
+    if body is not None and not isinstance(body, str):
+        return None
+    if isinstance(problem, str) and body and body.strip() and body.strip() not in problem:
         body = body.strip()
         return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"
     if not isinstance(problem, list) or not all(isinstance(message, Mapping) for message in problem):

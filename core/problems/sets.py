@@ -15,9 +15,11 @@ from core.problems.check import check, read_file
 from core.problems.hmmt import HMMT_2025
 from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
+from core.problems.math500 import MATH500
 from core.problems.proofbench import PROOFBENCH
 from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows
+from core.problems.school import GSM8K, SVAMP
 from core.types import ANSWERS, Problem
 
 BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
@@ -30,7 +32,8 @@ BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
     "sums_star_eval": "sums of 4 products, for STaR's evaluation (held-out)",
 }
 BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
-PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
+ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
+PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}
 COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
 ONLINE = "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror (HF_ENDPOINT)"
 

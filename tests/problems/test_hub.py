@@ -1,7 +1,7 @@
 """Problem sets from the hub: a hub on this machine that the real hub client talks to, in a process of its own."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
+from core.problems.math500 import MATH500
 from core.problems.proofbench import PROOFBENCH
+from core.problems.school import GSM8K, SVAMP
 from tests.helpers.problems import Hub, parquet, printed_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
@@ -51,6 +53,27 @@ def schemes(split: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
+def gsm8k(count: int) -> list[dict[str, Any]]:
+    return [
+        {"question": f"{i} bags of 500?", "answer": f"<<{i}*500={i * 500}>>\n#### {i * 500:,}"}
+        for i in range(1, count + 1)
+    ]
+
+
+def svamp(numbers: Iterable[int], answer: Callable[[int], Any]) -> list[dict[str, Any]]:
+    return [
+        {"ID": f"chal-{i}", "Body": f"Ann has {i} pens", "Question": "How many?", "Answer": answer(i)} for i in numbers
+    ]
+
+
+def math500(count: int) -> list[dict[str, Any]]:
+    return [
+        {"problem": f"Halve {i}.", "solution": "so", "answer": rf"\frac{{{i}}}{{2}}", "subject": "Algebra", "level": 2}
+        | {"unique_id": f"test/algebra/{i}.json"}
+        for i in range(1, count + 1)
+    ]
+
+
 def lines(content: list[dict[str, Any]]) -> bytes:
     return "\n".join(map(json.dumps, content)).encode()
 
@@ -77,6 +100,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             AIME_2025.repo: {NEW: {one: table(aime())}},
             AIME_2024.repo: {AIME_2024.revision: {one: table(rows(29))}},
             HMMT_2025.repo: {HMMT_2025.revision: {one: table([*rows(29), rows(30)[29] | {"answer": "π"}])}},
+            GSM8K.repo: {GSM8K.revision: {GSM8K.files[""]: table(gsm8k(1319))}},
+            MATH500.repo: {MATH500.revision: {"test.jsonl": lines(math500(500))}},
+            SVAMP.repo: {
+                SVAMP.revision: {
+                    "train.json": json.dumps(svamp(range(1000, 300, -1), str)).encode(),
+                    "test.json": json.dumps(svamp(range(1, 301), lambda i: f"{i}.0")).encode(),
+                }
+            },
             IMO_PROOFBENCH.repo: {
                 IMO_PROOFBENCH.revision: {one: table(proofs("PB-Basic", 30) + proofs("PB-Advanced", 30))}
             },
@@ -102,6 +133,8 @@ for name in sys.argv[1:]:
         found = sets.load(name)
         loaded = {"name": found.name, "problems": [p.statement for p in found.problems], "source": found.source}
         loaded |= {"parts": [p.split for p in found.problems], "is_proofs": found.asks_for_proofs}
+        loaded |= {"answers": [p.answer for p in found.problems], "sha256": found.sha256}
+        loaded |= {"types": [p.answer_type for p in found.problems], "id": found.problems[0].id}
         loaded |= {"licence": found.licence, "version": found.version, "revision": found.revision}
     except UserError as error:
         loaded = {"error": str(error)}
@@ -134,6 +167,33 @@ def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
     assert len(aime_2025["problems"]) == 30 and aime_2025["revision"] == NEW and aime_2025["version"] == "unknown"
     assert aime_2025["source"] == f"hub MathArena/aime_2025 at {NEW}" and aime_2025["licence"] == "CC BY-NC-SA 4.0"
     assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
+
+
+def test_sets_of_numbers_and_latex_are_the_published_files(served: Hub, tmp_path: Path) -> None:
+    names = ("gsm8k", "svamp", "svamp:train", "svamp:test", "math500")
+    gsm, whole, train, test, latex = load(served.root, tmp_path, *names)
+    assert gsm["answers"] == [str(i * 500) for i in range(1, 1320)] and gsm["licence"] == "MIT"
+    assert whole["answers"] == [str(i) for i in range(1, 1001)] and whole["version"] == "unknown"
+    assert whole["problems"][0] == "Ann has 1 pens. How many?"
+    assert train["answers"] == whole["answers"][300:] and test["answers"] == whole["answers"][:300]
+    assert latex["answers"][2] == r"\frac{3}{2}" and latex["id"] == "test/algebra/1.json" and not latex["is_proofs"]
+    assert {*gsm["types"], *whole["types"], *latex["types"]} == {"math"}
+    (tmp_path / "gsm.jsonl").write_bytes(lines(gsm8k(1319)))
+    (tmp_path / "svamp.json").write_text(json.dumps(svamp(range(1, 1001), float)))
+    parquet(tmp_path / "math.parquet", math500(500))
+    files = [sets.load(str(tmp_path / name)) for name in ("gsm.jsonl", "svamp.json", "math.parquet")]
+    assert [each.sha256 for each in files] == [each["sha256"] for each in (gsm, whole, latex)]
+
+
+def test_a_copy_of_word_problems_without_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "COPIES", tmp_path)
+    for content in (svamp(range(999), str), svamp(range(1000), lambda i: f"{i} pens" if i == 7 else i)):
+        (tmp_path / "svamp.json").write_text(json.dumps(content))
+        with pytest.raises(UserError, match=r"svamp.json (has 999|.*'chal-7')"):
+            sets.load("svamp")
+    (tmp_path / "svamp.json").write_text(json.dumps(svamp(range(1000), float)))
+    with pytest.raises(UserError, match="svamp has no part 'test'"):
+        sets.load("svamp:test")
 
 
 def test_what_is_wrong_at_served_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:

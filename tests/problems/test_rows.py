@@ -17,11 +17,14 @@ from core.grading.answers import grade_answers, is_correct
 from core.problems import sets
 from core.problems.columns import NAMES, understood
 from core.problems.imo import ANSWERBENCH
+from core.problems.published import Published
 from core.problems.rows import read_rows
+from core.problems.school import GSM8K, SVAMP
 from core.types import Completion, Member
 from tests.helpers.problems import csv_text, parquet, written
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+WORD_PROBLEMS = [(SHARED / "gsm8k_test.jsonl", GSM8K), (SHARED / "svamp.json", SVAMP)]
 IMO, AIME = SHARED / "imo_answerbench_v2.csv", SHARED / "aime_2025.json"
 
 PROBLEMS: list[dict[str, Any]] = [
@@ -124,7 +127,7 @@ def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
     ]
     (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
     found = sets.load(str(tmp_path / "gsm8k.jsonl")).problems
-    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1,234", "math")]
+    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1234", "math")]
     svamp = [
         {"ID": "s-1", "Body": "Each of 4 cats has 9 lives", "Question": "How many lives are that?", "Answer": 36.0}
     ]
@@ -135,6 +138,49 @@ def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("\n".join(map(json.dumps, [*gsm8k, gsm8k[0] | {"answer": "6\n####"}])))
     with pytest.raises(UserError, match=r"none\.jsonl, line 3 needs \"answer\""):
         sets.load(str(tmp_path / "none.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ({"question": "6 of what?", "answer": "2*3=<<2*3=6>>6"}, "answer"),
+        ({"question": "6 of what?", "answer": None}, "answer"),
+        ({"question": " ", "answer": "#### 6"}, "problem"),
+        ({"ID": "s-1", "Body": "4 cats", "Answer": 4.0}, "problem"),
+        ({"ID": "s-1", "Body": ["4 cats"], "Question": "How many?", "Answer": 4.0}, "problem"),
+        ({"ID": "s-1", "Body": "4 cats", "Question": "How many?"}, "answer"),
+        ({"ID": "s-1", "Body": "4 cats", "Question": "How many?", "Answer": math.inf}, "answer"),
+        ({"ID": 1.5, "Body": "4 cats", "Question": "How many?", "Answer": 4.0}, "id"),
+        ({"unique_id": "a", "problem": "x", "answer": []}, "answer"),
+    ],
+)
+def test_a_malformed_word_problem_is_refused_in_a_line(tmp_path: Path, row: dict[str, Any], column: str) -> None:
+    path = parquet(tmp_path / "set.parquet", [row])
+    with pytest.raises(UserError, match=rf'set.parquet, row 1 .*"{column}"') as error:
+        sets.load(str(path))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("reference", ["#### 1,250", "1250.0", 1250.0, 35.0])
+def test_right_answers_with_currency_or_unit_count(tmp_path: Path, reference: Any) -> None:
+    """35.0 makes a set of type integer, and the others of type math."""
+    (tmp_path / "set.json").write_text(json.dumps([{"question": "How much?", "answer": reference}]))
+    (problem,) = sets.load(str(tmp_path / "set.json")).problems
+    assert problem.answer in ("1250", "35")
+    for form in ("{}", "${}", r"\${}", "{} dollars", r"{}\text{{ apples}}", "{}.0", r"\${}.00"):
+        assert is_correct(form.format(problem.answer), problem.answer, problem.answer_type), form
+    for form in ("{}0", "-{}", "{} thousand", "{}.5"):
+        assert not is_correct(form.format(problem.answer), problem.answer, problem.answer_type), form
+
+
+@pytest.mark.parametrize(("path", "known"), WORD_PROBLEMS, ids=lambda each: getattr(each, "name", ""))
+def test_the_published_word_problems_are_read_whole(path: Path, known: Published) -> None:
+    if not path.exists():
+        pytest.skip(f"no {path.name} in a folder shared/data beside this checkout")
+    found = sets.load(str(path))
+    assert len(found.problems) == known.rows and {each.answer_type for each in found.problems} == {"math"}
+    assert known.version(found.sha256) == "as published" and not known.fault(found.problems)
+    assert known.settled(found.problems) == found.problems
 
 
 def test_columns_of_any_kind_are_kept_as_json_can_hold_them(tmp_path: Path) -> None:
