@@ -33,9 +33,10 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND requires an API_KEY."""
+    """Raise UserError if the engine, MODEL's card, PORT, TP or API_KEY is invalid, or if BIND requires an API_KEY."""
     engine()
     port()
+    tensor_parallel()
     api_key()
     if not api_key() and not is_local(f"http://{host()}"):
         raise UserError(f"BIND={host()} opens the server to the network. Set API_KEY, which clients must then send")

@@ -87,8 +87,10 @@ def asked_for(
         raise UserError(f"llama.cpp takes no flags here. Omit {' '.join(extra)}. Only SGLang and vLLM accept flags")
     if wanted == llamacpp.ENGINE:
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
-    if model and not wanted and environment.hub_model(model):
-        return on_llamacpp(llamacpp.gguf_file(model), need, port, "this machine has no NVIDIA GPU")
+    if not wanted and model != weights.REPO and environment.hub_model(model):
+        why = f"no server answers on port {environment.port()} and there is no NVIDIA GPU"
+        say(f"{why}, so llama.cpp serves a GGUF file of {model}", sys.stderr)
+        return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
         if model.endswith(".gguf"):
             raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
