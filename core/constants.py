@@ -43,8 +43,8 @@ class Rule:
         """Convert `value`, which may be text, to the constant's type. Raises UserError if the value is not allowed."""
         try:
             read = self.type(value)
-            is_number = self.type is str and isinstance(value, int)  # SHOTS = 4
-            is_same = isinstance(value, str) or ((read == value or is_number) and not isinstance(value, bool))
+            is_text = isinstance(value, str) or (self.type is str and isinstance(value, (int, Path)))  # SHOTS = 4
+            is_same = (is_text or read == value) and not isinstance(value, bool)
             is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         except (TypeError, ValueError, ArithmeticError):
             is_same = False

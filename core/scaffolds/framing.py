@@ -95,8 +95,8 @@ class Framing:
     @property
     def about(self) -> str:
         """A description of the used parts, or "" if none is used."""
-        parts = {f"{len(self.shots)} shots": self.shots, "a system message": self.system}
-        parts["a prompt from a file"] = self.solving
+        shots = f"{len(self.shots)} worked example{'s' * (len(self.shots) > 1)}"
+        parts = {shots: self.shots, "a system message": self.system, "a prompt from a file": self.solving}
         return ", ".join(name for name, part in parts.items() if part)
 
 
@@ -163,8 +163,8 @@ def _prompt(value: str) -> tuple[str, str]:
     for part, wanted in zip(parts, ({"problem"}, {"problem", "candidates"}), strict=False):
         if set(_PLACE.findall(part)) != wanted:
             raise UserError(
-                f"PROMPT: {value:.200} needs {{problem}}, without {{candidates}}. A prompt for aggregation may follow a "
-                f"line {AGGREGATING}, and needs {{problem}} and {{candidates}}"
+                f"PROMPT: {value:.200} needs {{problem}}, and no {{candidates}}. A prompt for aggregation may follow "
+                f"after a line {AGGREGATING}, and needs both"
             )
     return parts[0], "".join(parts[1:])
 
