@@ -164,7 +164,7 @@ def _prompt(value: str) -> tuple[str, str]:
         if set(_PLACE.findall(part)) != wanted:
             raise UserError(
                 f"PROMPT: {value:.200} needs {{problem}}, and no {{candidates}}. A prompt for aggregation may follow "
-                f"after a line {AGGREGATING}, and needs both"
+                f"a line {AGGREGATING}, and needs both"
             )
     return parts[0], "".join(parts[1:])
 
