@@ -43,7 +43,8 @@ class Rule:
         """Convert `value`, which may be text, to the constant's type. Raises UserError if the value is not allowed."""
         try:
             read = self.type(value)
-            is_same = isinstance(value, str) or (read == value and not isinstance(value, bool))
+            is_text = isinstance(value, str) or (self.type is str and isinstance(value, (int, Path)))  # SHOTS = 4
+            is_same = (is_text or read == value) and not isinstance(value, bool)
             is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         except (TypeError, ValueError, ArithmeticError):
             is_same = False
@@ -120,6 +121,15 @@ class Waiting(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Framed(Part):
+    """The constants for the text around a problem, in requests to solve it or to aggregate candidates."""
+
+    SHOTS: str = constant("auto", 'worked examples: a number of ours up to 8, a file of problems, or "auto" (the card)')
+    SYSTEM: str = constant("auto", 'system message: a text, a file, or "auto" (the card)')
+    PROMPT: str = constant("auto", 'file with the prompt around {problem}, or "auto" (the card, else ours)')
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
     """The constants of the problem set. A resumed run may change both: the problems' texts identify it."""
 
@@ -167,7 +177,7 @@ class Asking(Served, Seeded, Sampled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, Forced, Sampled):
+class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Framed, Waiting, Forced, Sampled):
     """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
     def runs(self) -> list[Self]:

@@ -97,6 +97,9 @@ class Card:
     star_set: Text = ""
     star_eval_set: Text = ""
     not_learnt: tuple[Text, ...] = ()
+    shots: Annotated[int, Meta(ge=0)] | Text = 0
+    system: str = ""
+    prompt: Text = ""
     sampling: Mapping[str, float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     price: Prices | None = None
@@ -160,6 +163,13 @@ class Card:
             which = f"the card {self.name} has no [sampling] table" if self.name else "no card is in use"
             raise UserError(f"SAMPLING=card, but {which}. Set SAMPLING=file, or use a card with a [sampling] table")
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
+        return replace(config, **changes)
+
+    def framed(self, config: A, is_proof: bool = False) -> A:
+        """Return `config` with the card's shots, system message and prompt for each constant that is "auto".
+        Shots have answers, so problems that ask for a proof get none from the card."""
+        own = {"SHOTS": "0" if is_proof else str(self.shots), "SYSTEM": self.system, "PROMPT": self.prompt}
+        changes: dict[str, Any] = {name: each for name, each in own.items() if getattr(config, name, "") == "auto"}
         return replace(config, **changes)
 
     def advice(self, config: Sampled) -> str:

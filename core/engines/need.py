@@ -28,6 +28,7 @@ class Need:
     k: int = 3
     max_tokens: int = 16384  # of each text, thinking included
     answer_tokens: int = 512  # of the forced answer
+    shots: int = 0  # tokens of the worked examples and the system message before each prompt
     embeds: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
 
     @classmethod
@@ -46,7 +47,12 @@ class Need:
     @property
     def context(self) -> int:
         """The tokens of the longest prompt, its completion and the forced answer."""
-        return PROMPT_TOKENS + (self.k + 1) * self.max_tokens + self.answer_tokens
+        return self.least + self.k * self.max_tokens
+
+    @property
+    def least(self) -> int:
+        """The tokens of a request that shows no texts."""
+        return PROMPT_TOKENS + self.shots + self.max_tokens + self.answer_tokens
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def settings(
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
     memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
     tokens = kv_tokens(shape, memory, kv, gpus)
-    least = PROMPT_TOKENS + need.max_tokens + need.answer_tokens
+    least = need.least
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "

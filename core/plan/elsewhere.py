@@ -13,6 +13,7 @@ from core.engines.need import Need
 from core.plan.estimate import hours, money, token_rows
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
+from core.scaffolds import framing
 from core.types import Bounded
 
 
@@ -24,7 +25,8 @@ def on_this_machine(
     from core.engines.gguf_header import Gguf  # slow to import
 
     model = Gguf.read(file)
-    need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
+    shots = framing.of(config, environment.card()).tokens
+    need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
     config = replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # llama.cpp truncates there
     engine = (

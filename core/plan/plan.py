@@ -5,6 +5,7 @@ on a GPU follow from the roofline model (roofline.py), and hours with llama.cpp 
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from core.plan.subject import OnGpu, Subject, subject
 from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
 from core.results import labs
-from core.scaffolds import experiment_file
+from core.scaffolds import experiment_file, framing
 from core.types import EITHER
 
 ESTIMATE = "an estimate (nothing was run)"
@@ -81,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
-        lengths = measured(results_dir(), of.model, name) or ASSUMED
+        shots = framing.of(config, of.card).tokens
+        lengths = measured(results_dir(), of.model, name) or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)

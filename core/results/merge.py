@@ -29,6 +29,7 @@ from core.results.read import Row
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
 WEIGHTS = ("model revision", "model sha256")  # only some servers report these fields
+FRAMING = ("shots_sha256", "system_sha256", "prompt_sha256")
 FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}  # prompts of graders are compared by their hash
 SUMMED = (  # fields that are summed over gradings
     "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",
@@ -162,6 +163,7 @@ def _shared(source: _Source) -> dict[str, Any]:
         "grader": head["grader"],
         **_graded_by(head.get("grading")),
         "prompts": head["provenance"]["prompts_sha256"],
+        **{name: head["provenance"].get(name) for name in FRAMING},
         **{name: value for name, value in head["config"].items() if name not in FREE},
     }
 

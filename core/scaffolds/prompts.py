@@ -95,8 +95,19 @@ def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Mess
     return [{"role": "user", "content": template.format(problem=problem.statement, **texts)}]
 
 
+class Request(list[Message]):
+    """The messages of a request for a solution: from the problem alone, or from `candidates`. The prompt `one` is for
+    one candidate and `several` for more. core/scaffolds/framing.py builds other messages from these parts."""
+
+    def __init__(self, several: Wording, one: Wording, problem: Problem, candidates: Sequence[str] = ()) -> None:
+        self.several, self.one, self.problem, self.candidates = several, one, problem, candidates
+        self.shown = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1))
+        wording = one if len(candidates) == 1 else several
+        super().__init__(request(wording, problem, count=len(candidates), candidates=self.shown))
+
+
 def solve(problem: Problem) -> list[Message]:
-    return request(SOLVE, problem)
+    return Request(SOLVE, SOLVE, problem)
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
@@ -106,8 +117,7 @@ def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
 
 def merge(several: Wording, one: Wording, problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Build a request for one better solution, with the prompt `one` for one candidate and `several` for more."""
-    shown = "\n\n".join(f"Candidate {i}:\n{text.strip()}" for i, text in enumerate(candidates, 1))
-    return request(one if len(candidates) == 1 else several, problem, count=len(candidates), candidates=shown)
+    return Request(several, one, problem, candidates)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:

@@ -5,6 +5,7 @@ from core.constants import Asking, Paid, Waiting
 from core.engines.cards import Card
 from core.engines.server import Server
 from core.problems.sets import ProblemSet
+from core.scaffolds import framing
 from core.types import ANSWERS, PROOFS
 
 ROOM = 1024  # tokens of the context that are reserved for the prompt
@@ -60,8 +61,16 @@ def check_context(server: Server, config: Asking) -> None:
         )
     if why := server.dialect.refusal(server, config):
         raise UserError(why)
-    if server.context and not server.dialect.ends_at_context and (room := server.context - ROOM) < config.MAX_TOKENS:
+    shots, context = framing.of(config, card).tokens, server.context
+    room = (context or 0) - ROOM - shots
+    with_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""
+    if shots and context and room < 1:
         raise UserError(
-            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Serve a "
-            f"longer context{f', or set MAX_TOKENS={min(room, server.context // 2)}' if room > 0 else ''}"
+            f"SHOTS, SYSTEM and PROMPT take about {shots:,} tokens, which do not fit the server's context of {context} "
+            "tokens. Use fewer shots, or serve a longer context"
+        )
+    if context and not server.dialect.ends_at_context and room < config.MAX_TOKENS:
+        raise UserError(
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {context} tokens{with_shots}. Serve "
+            f"a longer context{f', or set MAX_TOKENS={min(room, context // 2)}' if room > 0 else ''}"
         )

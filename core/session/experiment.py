@@ -21,6 +21,7 @@ from core.grading.answers import by_answer
 from core.report import plot, tables
 from core.results import model, provenance, records, warnings, write
 from core.results.metrics import RunMetrics
+from core.scaffolds import framing
 from core.session.bar import Bar
 from core.session.contract import Contract
 from core.session.session import Session
@@ -48,7 +49,8 @@ class Experiment(Generic[A]):
     ) -> None:
         """Prepare the run. `part` is None unless the run belongs to a longer command."""
         server, chosen = session.server, session.problems
-        config = server.card.sampled(session.config)
+        self.framing = framing.of(session.config, server.card, chosen.problems)
+        config = server.card.framed(server.card.sampled(session.config), chosen.asks_for_proofs)
         self.session: Session[A] = session.but(config=config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.config, self.chosen = grader, config, chosen
@@ -60,6 +62,8 @@ class Experiment(Generic[A]):
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self.part = part
+        # RUNS is omitted, so that each of several runs has the same document as a single run.
+        left = {"RUNS", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
             "schema": model.SCHEMA,
             "experiment": session.name,
@@ -77,10 +81,9 @@ class Experiment(Generic[A]):
                 "n": len(chosen.problems),
                 **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
             },
-            # RUNS is omitted, so that each of several runs has the same document as a single run.
-            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
+            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name not in left},
             "grader": getattr(grader, "__name__", type(grader).__name__),
-            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs),
+            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs) | self.framing.provenance,
             **({"prices": asdict(prices)} if prices else {}),
         }
 
@@ -139,7 +142,8 @@ class Experiment(Generic[A]):
             contract.asking(names)
             # Requests of early steps are sent first, so that all problems end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
-            completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
+            framed = self.framing.frame(messages)
+            completion = await generator(framed, seed, replace(self.sampling, **changes), priority)
             contract.got(completion)
             return completion
 

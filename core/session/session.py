@@ -29,6 +29,7 @@ from core.grading.judge import stopping_judge
 from core.grading.ungraded import ungraded
 from core.problems import sets
 from core.problems.sets import ProblemSet
+from core.scaffolds import framing
 from core.session.bar import Bar
 from core.session.checks import check_context, check_kind, check_prices
 from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Scaffold
@@ -221,14 +222,17 @@ def open_on_problems(
     The problems are the first LIMIT of `named`, or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
     `grader` may have its own server, and decides the kinds of problems (taken_by). Raises UserError for other kinds."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
+    card = environment.card()
+    shots = framing.of(config, card).tokens  # before a download, so that errors are reported early
     # Read the problems before starting a server, so that errors in them are reported early.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
         named = sets.load(config.PROBLEMS, wanted)
     if named:
         check_kind(name, named, wanted, instead)
-    if (card := environment.card()).base_url:
+        framing.of(config, card, named.first(config.LIMIT).problems)
+    if card.base_url:
         check_prices(card, card.model, config)  # before the first request
-    with serving(need_of(planned, config)) as server:
+    with serving(need_of(planned, config, shots)) as server:
         chosen = named or sets.load(server.card.own_sets[config.PROBLEMS], wanted)
         check_kind(name, chosen, wanted, instead)
         chosen = chosen.first(config.LIMIT)
@@ -242,9 +246,9 @@ def open_on_problems(
             yield session.but(problems=chosen)
 
 
-def need_of(planned: Bounded, config: Constants) -> Need:
-    """Return the size of the longest request in a run of `planned`."""
-    return Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
+def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:
+    """Return the size of the longest request in a run of `planned`. `shots` are the tokens of its Framing."""
+    return Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
 
 
 def taken_by(grader: Grader | None) -> str:
@@ -285,6 +289,8 @@ def _opening(
         ("engine", server.choice),
         ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
     ]
+    if about := framing.of(config, server.card, chosen.problems).about:
+        rows.append(("requests", f"with {about}"))
     if server.seeds is False:
         rows.append(("seeds", "ignored by this server. SEED still decides random choices (candidates, ties and so on)"))
     return rows

@@ -46,7 +46,7 @@ EXAMPLES = (
 def asked(problem: Problem, config: StarConstants) -> list[Message]:
     """Return the messages that ask for a solution to `problem`: one user message."""
     if config.FEWSHOT == "none":
-        return prompts.solve(problem)
+        return list(prompts.solve(problem))  # a plain list, because the model card's shots are not for training
     return prompts.request(FORMAT, problem, least=config.MIN_STEPS, most=config.MAX_STEPS)
 
 

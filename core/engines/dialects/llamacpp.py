@@ -21,7 +21,7 @@ from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
 from core.engines.embedded_model import embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
-from core.engines.need import PROMPT_TOKENS, Need
+from core.engines.need import Need
 from core.engines.server import WAITING, Dialect, Server, is_local
 from core.types import Message
 
@@ -105,7 +105,7 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
     longer than TIMEOUT. Two cores decode 6.5 to 7.2 tokens/s of a 4B model in Q4_0."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
-    least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
+    least = min(model.longest, need.least)
     if tokens < least:
         raise UserError(
             f"{model.path.name} ({model.bytes / 2**30:.1f} GiB) leaves room for {tokens:,} tokens of KV cache in "

@@ -1,0 +1,173 @@
+"""Frame requests for solutions: a system message, worked examples (shots) as earlier turns, and a prompt from a file.
+
+Only requests from `prompts.solve`, `prompts.aggregate` and `prompts.merge` are framed. Verifications, selections and
+plans stay as they are. The shots for aggregation are worked examples with "candidates", two at most."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import DATA, read_text, storable
+from core.constants import A, Framed
+from core.engines.cards import Card
+from core.problems.check import read_file
+from core.problems.columns import cells_of, listed, text_of, understood
+from core.scaffolds.prompts import AGGREGATE, REFINE, SOLVE, Request
+from core.types import CHARACTERS, Message, Problem
+
+OURS = DATA / "shots.json"
+MOST_AGGREGATIONS = 2  # worked aggregations before an aggregation, because each shows several candidates
+AGGREGATING = "[aggregate]"  # the line of a prompt's file that begins the prompt for aggregation
+_PLACE = re.compile(r"\{(problem|candidates)\}")
+_NO_PROBLEM = Problem("", "", None)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A problem with the `reply` that solves it, and `candidates` to aggregate (may be empty)."""
+
+    problem: Problem
+    reply: str
+    candidates: tuple[str, ...] = ()
+
+
+def worked(row: Mapping[str, Any]) -> str:
+    """Return a row's worked solution with a last sentence that states its answer, or "" if one of them is missing."""
+    solution, answer = (storable(text_of(row.get(name))) for name in ("solution", "answer"))
+    return f"{solution}\n\n{final_sentence(answer)}" if solution and answer else ""
+
+
+def final_sentence(answer: str) -> str:
+    """Return the sentence that ends a worked solution, in the form that the prompts ask for."""
+    return f"The final answer is \\boxed{{{answer}}}."
+
+
+@dataclass(frozen=True)
+class Framing:
+    """The text around problems. `solving` and `aggregating` replace the prompts' texts. Empty parts change nothing."""
+
+    shots: tuple[Shot, ...] = ()
+    system: str = ""
+    solving: str = ""
+    aggregating: str = ""
+
+    def frame(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the framed messages. Messages that are no request for a solution are returned unchanged."""
+        if self == Framing() or not isinstance(messages, Request):
+            return messages
+        framed: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
+        if count := len(messages.candidates):
+            examples = [(shot, shot.candidates[:count]) for shot in self.shots if shot.candidates][:MOST_AGGREGATIONS]
+        else:
+            examples = [(shot, ()) for shot in self.shots]
+        for shot, candidates in examples:
+            framed += self._user(Request(messages.several, messages.one, shot.problem, candidates))
+            framed.append({"role": "assistant", "content": shot.reply})
+        return framed + self._user(messages)
+
+    def _user(self, request: Request) -> list[Message]:
+        template = self.aggregating if request.candidates else self.solving
+        places = {"problem": request.problem.statement, "candidates": request.shown}
+        text = _PLACE.sub(lambda place: places[place[1]], template)
+        return [{"role": "user", "content": text}] if template else list(request)
+
+    @property
+    def tokens(self) -> int:
+        """The approximate number of tokens that this framing adds to the longest request."""
+        requests = Request(SOLVE, SOLVE, _NO_PROBLEM), Request(AGGREGATE, REFINE, _NO_PROBLEM, "abc")
+        sizes = [sum(len(each["content"]) for each in self.frame(request)) for request in requests]
+        return 0 if self == Framing() else max(sizes) // CHARACTERS
+
+    @property
+    def provenance(self) -> dict[str, str | int]:
+        """The number of shots and the hash of each part, for results. Unused parts are left out."""
+        shots = [[shot.problem.statement, shot.reply, *shot.candidates] for shot in self.shots]
+        parts = {"shots": shots, "system": self.system, "prompt": [self.solving, self.aggregating]}
+        used = {f"{name}_sha256": _sha256(part) for name, part in parts.items() if any(part)}
+        return {**({"shots": len(shots)} if shots else {}), **used}
+
+    @property
+    def about(self) -> str:
+        """A description of the used parts, or "" if none is used."""
+        shots = f"{len(self.shots)} worked example{'s' * (len(self.shots) > 1)}"
+        parts = {shots: self.shots, "a system message": self.system, "a prompt from a file": self.solving}
+        return ", ".join(name for name, part in parts.items() if part)
+
+
+def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
+    """Return the framing that the constants select, or the card if they are "auto". Raises UserError for a missing or
+    invalid file, and for shots that do not fit the `problems`."""
+    are_proofs = any(problem.is_proof for problem in problems)
+    config = card.framed(config, are_proofs)
+    if not isinstance(config, Framed):
+        return Framing()
+    shots = _shots(config.SHOTS)
+    if shots and are_proofs:
+        raise UserError(f"SHOTS={config.SHOTS:.80} have answers, but the problems ask for proofs. Set SHOTS=0")
+    asked = {problem.statement.strip() for problem in problems}
+    if known := [shot.problem.id for shot in shots if shot.problem.statement in asked]:
+        raise UserError(
+            f"SHOTS={config.SHOTS:.80} shows the answer of a problem of the set (its row {known[0]!r:.40}). Use others"
+        )
+    return Framing(shots, _system(config.SYSTEM), *_prompt(config.PROMPT))
+
+
+def _shots(value: str) -> tuple[Shot, ...]:
+    """Return the first built-in shots if `value` is a number, else all shots of the file `value`."""
+    if re.fullmatch(r"\d{1,9}", value):
+        shots = _read(OURS)
+        if int(value) > len(shots):
+            raise UserError(f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a file")
+        return shots[: int(value)]
+    path = Path(os.path.expanduser(value))
+    if not (path.suffix or path.exists()):
+        raise UserError(f"SHOTS={value:.80} is neither a number nor a file of problems with solutions and answers")
+    return _read(path)
+
+
+def _read(path: Path) -> tuple[Shot, ...]:
+    shots = []
+    for number, problem in enumerate(read_file(path), 1):
+        row = understood(dict(problem.columns))
+        candidates = cells_of(dict(problem.columns)).get("candidates") or []
+        given = [*candidates] if isinstance(candidates, list) else [None]
+        replies = [worked(each) if isinstance(each, Mapping) else "" for each in (row, *given)]
+        if problem.is_proof or not all(replies):
+            raise UserError(
+                f"SHOTS: row {number} of {path} needs an answer and a worked {listed('solution')}. So does each of its "
+                '"candidates", if it has any'
+            )
+        shots.append(Shot(problem, replies[0], tuple(replies[1:])))
+    return tuple(shots)
+
+
+def _system(value: str) -> str:
+    """Return the text of the file `value`, or `value` itself if it is no path."""
+    if os.path.isfile(path := os.path.expanduser(value)) or re.fullmatch(r"\S+\.(txt|md)", value):
+        value = read_text(Path(path), "the system message (SYSTEM)", "Give its text, or the path of a text file")
+    return storable(value.strip())
+
+
+def _prompt(value: str) -> tuple[str, str]:
+    """Return the prompts for solving and for aggregation in the file `value`. A missing prompt is ""."""
+    if not value:
+        return "", ""
+    text = read_text(Path(os.path.expanduser(value)), "the prompt (PROMPT)", "Give the path of a text file")
+    parts = [part.strip() for part in re.split(rf"(?m)^{re.escape(AGGREGATING)}[ \t]*$", text, maxsplit=1)]
+    for part, wanted in zip(parts, ({"problem"}, {"problem", "candidates"}), strict=False):
+        if set(_PLACE.findall(part)) != wanted:
+            raise UserError(
+                f"PROMPT: {value:.200} needs {{problem}}, and no {{candidates}}. A prompt for aggregation may follow "
+                f"a line {AGGREGATING}, and needs both"
+            )
+    return parts[0], "".join(parts[1:])
+
+
+def _sha256(part: object) -> str:
+    return hashlib.sha256(json.dumps(part, ensure_ascii=True).encode()).hexdigest()
