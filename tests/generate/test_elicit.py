@@ -15,9 +15,11 @@ from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
 from core.session.checks import check_context
 from core.types import ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Sampling
+from tests.conftest import run
 from tests.fakes.http import Proxy, answer
-from tests.fakes.moody import chat
+from tests.fakes.moody import Moody, chat
 from tests.helpers.asking import SUM, ask
+from tests.helpers.runs import load
 
 pytestmark = pytest.mark.usefixtures("hurried")
 PLAIN = Sampling(max_tokens=50)
@@ -125,6 +127,20 @@ def test_a_card_refuses_it_before_the_first_request(engine: Server, proxy: Proxy
     proxy.script = [replied(THOUGHT)]
     (got,) = ask(through(engine, proxy, card=card), tmp_path, [(5, ELICITED)])
     assert got.not_forced == CANNOT and got.text == PROSE, "also without that check"
+
+
+def test_a_run_continues_the_replies_of_a_run_without_it(moody: Moody, results: Path) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat("35000}" if prompt.endswith("{") else PROSE))
+    small = ("01_baseline", "PROBLEMS=sums", "LIMIT=2", "N=3")
+    assert run(*small, BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 6
+    assert "elicited" not in load(results, "01_baseline")["metrics"]["steps"][0]
+    status, out, err = run(*small, "ELICIT=1", BASE_URL=moody.url)
+    assert status == 0 and len(moody.bodies) == 12 and "elicited" in out, err
+    document = load(results, "01_baseline")
+    (step,), (member, *_) = document["metrics"]["steps"], document["problems"][0]["steps"][0]["members"]
+    assert (step["elicited"], step["forced"], step["unread"], step["completion_tokens"]) == (6, 0, 0, 6 * 14)
+    assert (member["answer"], member["unforced"]["answer"], member["finish_reason"]) == ("35000", None, "stop")
+    assert run(*small, "ELICIT=1", BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 12
 
 
 def test_the_embedded_engine_continues_its_own_reply(engine: Server, tmp_path: Path) -> None:

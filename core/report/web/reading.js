@@ -10,7 +10,8 @@ const FILTERS = {
   doubtful: (m) => m.doubt != null && !m.error && !FILTERS.unread(m),
   undecided: (m) => m.doubt != null && m.doubt.split(", ").includes("undecided"),
   failed: (m) => Boolean(m.error),
-  forced: (m) => m.unforced != null,
+  forced: (m) => m.unforced != null && m.finish_reason === "length",
+  elicited: (m) => m.unforced != null && m.finish_reason !== "length",
 };
 const readingState = { filter: "all", source: false };
 
