@@ -105,11 +105,12 @@ class Sampled(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Forced(Part):
-    """The constant for forcing an answer if the thinking is cut off."""
+    """The constants for an answer that a reply lacks, because its thinking was cut off or because it states none."""
 
     ANSWER_TOKENS: int = constant(
         512, "budget forcing: most tokens of the answer if MAX_TOKENS cuts off the thinking, or 0 for off", 0, 100_000
     )
+    ELICIT: int = constant(0, "1: if a reply ends without a readable answer, continue it once with a box", 0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 # Budget forcing: the text that opens the answer after thinking was closed at the cap.
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
+ELICITED_ANSWER = "Therefore, the answer is \\boxed{"  # continues a reply that ended without an answer (ELICIT=1)
+ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
 # Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ": SAFETY".
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
 ENDS = {
@@ -100,10 +102,12 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
+    elicit: str = ""  # the answer type to read. A reply without such an answer is continued ("": off)
 
     @classmethod
-    def of(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
-        """Return the sampling parameters for a solution or a proof, from an experiment's constants."""
+    def of(cls, config: Sampled, is_proof: bool = False, answer_type: str = "") -> "Sampling":
+        """Return the sampling parameters for a solution or a proof, from an experiment's constants.
+        Solutions of a problem with this `answer_type` are continued if they lack an answer and ELICIT is 1."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
         return cls(
             temperature=config.TEMPERATURE,
@@ -115,7 +119,22 @@ class Sampling:
             answer_opening=FORCED_PROOF if is_proof else FORCED_ANSWER,
             waits=waits,
             wait_word=config.WAIT_WORD if isinstance(config, Waiting) and waits else WAIT,
+            elicit=answer_type if isinstance(config, Forced) and config.ELICIT and not is_proof else "",
         )
+
+    def but(self, **changes: Any) -> "Sampling":
+        """Return the parameters with `changes`. Requests with changes are side calls, so nothing is elicited."""
+        return replace(self, **{"elicit": "", **changes}) if changes else self
+
+    @property
+    def elicited_tokens(self) -> int:
+        """The token cap of an elicited answer."""
+        return self.answer_tokens or ELICITED_TOKENS
+
+    @property
+    def without_elicit(self) -> "Sampling":
+        """The parameters of the completion that may be continued. Its journal key is the same as with ELICIT=0."""
+        return replace(self, elicit="")
 
     @property
     def with_one_wait_less(self) -> "Sampling":
@@ -128,8 +147,9 @@ class Completion:
     """A reply to one request. Truncated, empty and failed completions are recorded, and never silently count as wrong.
 
     `answer` is the text after thinking. `forced` is the answer after thinking was closed at the cap (None: not forced).
+    If the reply ended by itself without an answer (ELICIT=1), `forced` is its `answer` with the elicited answer.
     `before_waits` contains the answers before each wait, and `tokens_before_waits` their completion tokens. Token
-    counts include forced answers and waits, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
+    counts include these answers and waits, and are 0 if unknown (see `counted`). `seconds` is wall-clock time.
 
     `logprob` sums the natural log-probabilities of all tokens of the reply: thinking, answer and, if listed, the end
     token. SGLang's values include the temperature, but values of llama.cpp and vLLM do not. `logprob` is None if it was

@@ -1,7 +1,8 @@
 """Return the completion of a chat request from the journal, or else from the server.
 
 The Generator splits a reply into thinking and answer. If thinking hits the token cap, the Generator can close it and
-request the answer. A "Wait" can make a model continue thinking. The Generator journals a failure only if it is final.
+request the answer, as it can if a reply ends without one. A "Wait" can make a model continue thinking. The Generator
+journals a failure only if it is final.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from typing import Any
 
 from core.base import terminal
 from core.base.errors import UserError, one_line
-from core.engines.server import CANNOT, MARK, Server
+from core.engines.server import CANNOT, MARK, Server, ending
+from core.generate import elicit
 from core.generate.budget import Budget, Hold, Spent, most_read
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.queue import Slots
@@ -144,11 +146,14 @@ class Generator:
     async def _complete(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """Return the completion from the journal or the server.
         A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
-        with more waits continues the completions of this run."""
+        with more waits continues the completions of this run. So does an elicited answer."""
         key = self.key(messages, seed, sampling)
         if found := self._kept(key):
             return found
-        if sampling.waits:
+        if sampling.elicit:
+            before = await self._complete(messages, seed, sampling.without_elicit, hold)
+            completion, is_final = await self._elicit(key, before, messages, sampling, hold)
+        elif sampling.waits:
             before = await self._complete(messages, seed, sampling.with_one_wait_less, hold)
             completion, is_final = await self._wait(key, before, messages, sampling, hold)
         else:
@@ -278,24 +283,56 @@ class Generator:
 
     async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
         """Close the thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393).
-        If not all of the thinking fits the server's context, only its end is sent. A failure leaves `cut` unforced."""
-        thinking = cut.thinking
+        A failure leaves `cut` unforced, with the doubt "truncated"."""
+        try:
+            return await self._answered(cut, messages, sampling, hold)
+        except Failure as failure:
+            return replace(cut, not_forced=_reason(failure))
+
+    async def _elicit(
+        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
+    ) -> tuple[Completion, bool]:
+        """Continue `before` if it ended without an answer (elicit.py). Return the new completion, or `before` if it has
+        one, and whether to journal it."""
+        if sampling.opening or not elicit.lacks_answer(before, sampling.elicit):
+            return before, False
+        if why := self.server.cannot_continue:
+            return replace(before, not_forced=why), False
+        began = time.monotonic()
+        opening, tokens = elicit.opened(before.answer), sampling.elicited_tokens
+        asked = replace(sampling, answer_opening=opening, answer_tokens=tokens)
+        try:
+            after, is_final = await self._answered(before, messages, asked, hold), True
+        except Failure as failure:
+            after, is_final = replace(before, not_forced=_reason(failure)), failure.is_final
+        if not is_final:
+            return after, False
+        seconds = round(before.seconds + time.monotonic() - began, 3)
+        return replace(after, key=key, reused=False, seconds=seconds, origin=self.server.origin), True
+
+    async def _answered(
+        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
+    ) -> Completion:
+        """Close the thinking of `before`, and request at most `answer_tokens` tokens after `answer_opening`. If not all
+        of the thinking fits the server's context, only its end is sent. Raises Failure."""
+        thinking, opening = before.thinking, sampling.answer_opening
         if self.server.context:
             characters = sum(len(message["content"]) for message in messages)
-            room = self.server.context - (cut.prompt_tokens or characters // CHARACTERS) - sampling.answer_tokens - 32
-            spent = cut.completion_tokens or sampling.max_tokens
+            room = self.server.context - (before.prompt_tokens or characters // CHARACTERS)
+            room -= sampling.answer_tokens + 32
+            spent = before.completion_tokens or sampling.max_tokens
             if spent > room:
-                thinking = thinking[-max(1, len(thinking) * max(room, 0) // spent) :]
-        body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body |= self.server.dialect.closed(self.server, messages, thinking, sampling.answer_opening)
-        try:
-            reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
-        except Failure as failure:  # keep the completion without a forced answer, with the doubt "truncated"
-            return replace(cut, not_forced=_reason(failure))
-        opening = sampling.answer_opening
+                kept = len(thinking + before.answer) * max(room, 0) // spent - len(before.answer)
+                thinking = thinking[-max(1, kept) :]
+        body = self._body(messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens))
+        body |= self.server.dialect.closed(self.server, messages, thinking, opening)
+        # Without thinking, tags would confuse the model. In a thread, because it may request the server's template.
+        if not thinking and not await asyncio.to_thread(lambda: self.server.thinking):
+            body |= ending(messages, opening)
+        reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
         return replace(
-            _summed(cut, reply),
+            _summed(before, reply),
             forced=None if rest is None else opening + rest,
             not_forced=NEW_TURN if rest is None else None,
         )

@@ -9,17 +9,20 @@ import numpy as np
 from core.constants import Asking, Constants
 from core.plan.lengths import FORCED_TOKENS, Lengths, Sample
 from core.plan.roofline import Kind, Load
-from core.types import Bounded, Sampling
+from core.types import ELICITED_TOKENS, Bounded, Sampling
 
 OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
 
 
 def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
     """Return the requests of `count` problems, one load for each kind of request. If the scaffold's max_completions
-    allows more, the last load has the rest. The estimate assumes one solution in each of their prompts."""
+    allows more, the last load has the rest. The estimate assumes one solution in each of their prompts, and with
+    ELICIT=1 that each solution is continued."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
-    cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
+    cap, sampling = config.MAX_TOKENS, Sampling.of(config, answer_type="integer")
+    forced, is_elicited = sampling.answer_tokens, bool(sampling.elicit)
+    more = sampling.elicited_tokens if is_elicited else forced
     result: list[Load] = []
     before = 0.0  # mean length of the previous step's solutions
     for t in range(steps + 1):
@@ -33,7 +36,7 @@ def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> lis
             }[carry(config)]
             prompt += known.get("K", 0) * carried
         before = float(np.minimum(solutions, cap).mean())
-        result.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, forced))
+        result.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, more, is_elicited))
         if t < steps and "VERIFY_MODE" in known:
             seen = lengths.prompt + min(lengths.answer, cap)
             times = count * known["N"]
@@ -45,12 +48,13 @@ def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> lis
                 result.append(_load(("verify", t), times, seen, checks, most, forced))
     if (rest := count * planned.max_completions(config) - sum(load.count for load in result)) > 0:
         prompt = lengths.prompt + min(lengths.answer, before)
-        result.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, forced))
+        result.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, more, is_elicited))
     return result
 
 
-def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, forced: int) -> Load:
-    cut = float((sample >= cap).mean()) if forced else 0.0
+def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, forced: int, is_all: bool = False) -> Load:
+    """Return a load whose truncated completions, or all of them, get another request for `forced` tokens."""
+    cut = 1.0 if is_all else float((sample >= cap).mean()) if forced else 0.0
     return Load(kind, count, prompt, np.minimum(sample, cap), cut, min(forced, FORCED_TOKENS))
 
 
@@ -60,6 +64,7 @@ def at_most(config: Constants, expected: Sequence[Load], count: int, statement: 
     known: dict[str, Any] = vars(config)
     steps, n = known.get("T", 0), count * known.get("N", 1)
     cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS
+    forced = forced or config.ELICIT * ELICITED_TOKENS  # a completion is forced or elicited, not both
     answer, whole = max(cap, forced), cap + forced
     carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
 

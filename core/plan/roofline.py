@@ -49,7 +49,8 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 @dataclass(frozen=True)
 class Load:
     """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples their new tokens. The
-    share `cut` gets a forced answer: a second request reads the prompt and the output, and writes `forced` tokens."""
+    share `cut` gets a forced or elicited answer: a second request reads the prompt and the output, and writes `forced`
+    tokens. These are the longest completions."""
 
     kind: Kind
     count: int
@@ -75,8 +76,8 @@ class Load:
 
     @property
     def cut_prompt(self) -> float:
-        """The number of tokens in the second prompt of a truncated completion."""
-        return self.prompt + float(self.lengths.max())
+        """The mean number of tokens in the second prompt of a continued completion."""
+        return self.prompt + float(self.lengths.mean() if self.cut == 1 else self.lengths.max())
 
     def longest(self, n: int) -> float:
         """Return the expected length in tokens of the longest of `n` completions."""

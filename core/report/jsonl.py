@@ -90,7 +90,8 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
         members = problem.steps[-1].members
         member = chosen(members)
         text = kept(journals, member.key)
-        is_forced = text and text[0].forced is not None  # "length" would mean that the text is truncated
+        # "length" would mean that the text is truncated. An elicited answer belongs to a reply that ended.
+        is_forced = text and text[0].forced is not None and text[0].truncated
         found |= {"model_solution": text[0].text if text else None, "model_answer": member.answer}
         found |= {"correct": member.correct, "finish_reason": "forced" if is_forced else member.finish_reason}
         found |= _grade(member)

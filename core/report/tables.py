@@ -267,6 +267,7 @@ STEPS = (
     ),
     _counted("truncated", "completions that hit the token cap"),
     _counted("forced", "truncated completions that were forced to answer", is_on_page=True),
+    _counted("elicited", "answers of replies that ended without one (ELICIT=1)", when=_has("elicited")),
     _counted("unread", "replies without a readable answer", when=_has_answers),
     _counted("doubtful", "answers that were read with doubt"),
     _counted("failed", "completions without a reply"),

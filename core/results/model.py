@@ -8,10 +8,10 @@ In the file, `carried_over` is `again`, `self_score` is `score`, and `side_calls
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
-from msgspec import Meta, Struct, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
 from core.base.fields import Amount, Change, Count, Share
-from core.types import MAX_POINTS
+from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
 TEXT = 2000  # maximum characters of a reference answer on the page
@@ -89,7 +89,7 @@ def is_unread(member: Mapping[str, Any]) -> bool:
 # needs a line here and in schema.json. For COUNTS it also needs a field below and a column in core/report/tables.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
-    "forced": lambda member: "unforced" in member,
+    "forced": lambda member: "unforced" in member and end_of(member["finish_reason"]) == CUT,
     "unread": is_unread,
     "doubtful": lambda member: member["doubt"] is not None and "error" not in member and not is_unread(member),
     "failed": lambda member: "error" in member,
@@ -97,6 +97,7 @@ COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "empty": lambda member: "empty" in member,
     "filtered": lambda member: "filtered" in member,
+    "elicited": lambda member: "unforced" in member and end_of(member["finish_reason"]) != CUT,
     "undecided": lambda member: "undecided" in member,
 }
 
@@ -115,6 +116,7 @@ class StepMetrics(Part, frozen=True, kw_only=True):
     failed: Count
     identical: Count
     uncounted: Count = 0
+    elicited: Count | UnsetType = UNSET  # only with ELICIT=1
     undecided: Count = 0
     undecided_pairs: Count = 0
     completion_tokens: Tokens
@@ -246,7 +248,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
     undecided: bool = False
     group: Count | None = None  # number of the group of equal answers, 0 for the largest group
     parents: list[Count]
-    unforced: Reading | None = None  # the answer before a forced answer
+    unforced: Reading | None = None  # the answer before a forced or elicited answer
     carried_over: bool = field(default=False, name="again")
     self_score: Share | None = field(default=None, name="score")
     verdicts: list[Share | None] | None = None

@@ -135,6 +135,7 @@ class Experiment(Generic[A]):
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
+        sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.answer_type)
         contract = Contract(getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions)
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -143,7 +144,7 @@ class Experiment(Generic[A]):
             # Requests of early steps are sent first, so that all problems end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             framed = self.framing.frame(messages)
-            completion = await generator(framed, seed, replace(self.sampling, **changes), priority)
+            completion = await generator(framed, seed, sampling.but(**changes), priority)
             contract.got(completion)
             return completion
 

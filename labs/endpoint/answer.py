@@ -108,7 +108,7 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
     Cancelling this task ends its completions. Raises UserError if the server is lost, and Refusal if every solution of
     a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling.of(config)
+    sampling = Sampling.of(config, answer_type=problem.answer_type)
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
@@ -116,7 +116,7 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         seed = seeds.derive(config.SEED, problem.id, *names)
         async with waiting:
-            reply = await generator([*asked.before, *messages], seed, replace(sampling, **changes))
+            reply = await generator([*asked.before, *messages], seed, sampling.but(**changes))
         spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
         return reply
 

@@ -319,6 +319,20 @@ def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(ti
     assert till.asked == 2 * len(forced) and till.charged <= 0.0045
 
 
+def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:
+    def said(text: str) -> Answer:
+        choice = {"message": {"content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 28, "completion_tokens": 50}
+        return answer(200, {"model": "m", "choices": [choice], "usage": usage})
+
+    till.choose = lambda n: said("42}." if till.bodies[n]["messages"][-1]["role"] == "assistant" else "It is so.")
+    done, spent = ask(till, tmp_path, 0.0, 4, elicit="math")
+    assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and till.asked == 8
+    assert spent == pytest.approx(8 * (28 * 1.0 + 50 * 10.0) / 1e6)
+    done, spent = ask(till, tmp_path / "less", 0.004, 20, elicit="math")
+    assert spent <= 0.004 and any(isinstance(one, Spent) for one in done)
+
+
 # Runs as a user starts them
 
 SMALL = ("PROBLEMS=sums", "LIMIT=8", "N=8", "MAX_TOKENS=60", "ANSWER_TOKENS=0", "CONCURRENCY=64")

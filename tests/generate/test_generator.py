@@ -52,7 +52,7 @@ def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy,
 
 # Keys leave out these defaults. Raise KEY_VERSION if you change one.
 LEFT_OUT: dict[str, Any] = {"temperature": 0.7, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "max_tokens": 16384}
-LEFT_OUT |= {"answer_tokens": 0, "sum_logprobs": False, "waits": 0, "wait_word": "Wait", "stop": ""}
+LEFT_OUT |= {"answer_tokens": 0, "elicit": "", "sum_logprobs": False, "waits": 0, "wait_word": "Wait", "stop": ""}
 LEFT_OUT |= {"answer_opening": "Time is up. The final answer is \\boxed{", "opening": "", "top_logprobs": 0}
 
 

@@ -30,7 +30,7 @@ from core.plan.subject import OnGpu
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import BASELINE, RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.types import Bounded
+from core.types import ELICITED_TOKENS, Bounded
 from tests.conftest import run
 from tests.helpers import documents
 
@@ -296,15 +296,17 @@ def test_the_model_of_a_running_server_is_planned_without_its_speed(
     t=st.integers(0, 12),
     cap=st.integers(1, 200_000),
     forced=st.integers(0, 20_000),
+    elicit=st.integers(0, 1),
     carry=st.sampled_from(["answer", "tail", "full"]),
     mode=st.sampled_from([None, "verdict", "p_true"]),
     kv=st.sampled_from(["bf16", "fp8"]),
     count=st.integers(1, 100),
 )
 def test_any_constants_are_planned_and_expected_is_never_above_at_most(
-    n: int, k: int, t: int, cap: int, forced: int, carry: str, mode: str | None, kv: str, count: int
+    n: int, k: int, t: int, cap: int, forced: int, elicit: int, carry: str, mode: str | None, kv: str, count: int
 ) -> None:
     values = {"N": n, "K": min(n, k), "T": t, "MAX_TOKENS": cap, "ANSWER_TOKENS": forced, "CARRY": carry}
+    values |= {"ELICIT": elicit}
     overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
@@ -316,6 +318,15 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     assert 0 < plan.seconds[0] < plan.seconds[1]
     text = shown(plan)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
+
+
+def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
+    plain, elicited = (loads(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), 2, ASSUMED, RSA) for n in (0, 1))
+    for one, other in zip(plain, elicited, strict=True):
+        assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
+        assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
+    most = [at_most(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), plain, 2, ASSUMED.prompt) for n in (0, 1)]
+    assert most[1][0] > 2 * most[0][0] and most[1][1] > most[0][1]
 
 
 def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Callable[..., str]) -> None:

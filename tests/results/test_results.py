@@ -13,6 +13,7 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.stats import auc, mean_by_problem, pass_at_k
 from core.grading import judge as math_verify
+from core.report import tables
 from core.results import read, warnings
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
@@ -90,6 +91,18 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     assert run["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
     assert records[3]["checks"][0]["error"] == "status 500: oops"
     assert words.count("\n1 of 2 side calls") == 2 and words.count("status 500: oops") == 2
+
+
+def test_elicited_answers_are_counted_apart_from_forced_ones() -> None:
+    elicited = member("It is 41 or so.", forced="It is 41 or so.\n\nTherefore, the answer is \\boxed{42}")
+    run = document(graded([[[elicited, member("\\boxed{42}")]]]))
+    (step,), (record, _) = run["metrics"]["steps"], run["problems"][0]["steps"][0]["members"]
+    assert (step["elicited"], step["forced"], step["truncated"], step["unread"]) == (1, 0, 0, 0)
+    assert (record["answer"], record["correct"], record["doubt"]) == ("42", True, None)
+    assert record["unforced"] == {"answer": None, "correct": False, "doubt": "no answer"}
+    assert "elicited" in tables.text(run)
+    plain = document(graded([[[member("\\boxed{42}")]]]))
+    assert "elicited" not in tables.text(plain) and "elicited" not in plain["metrics"]["steps"][0]
 
 
 def test_answers_that_could_not_be_forced_are_counted_with_the_reason() -> None:
@@ -191,6 +204,10 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
+def is_elicited(member: dict[str, Any]) -> bool:
+    return "unforced" in member and member["finish_reason"] != "length"
+
+
 def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
     """Compute the metrics by their definition, from all members at once."""
 
@@ -220,12 +237,13 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
                 "completions": len(members),
                 "problems": len(here),
                 "truncated": sum(m["finish_reason"] == "length" for m in members),
-                "forced": sum("unforced" in m for m in members),
+                "forced": sum("unforced" in m and m["finish_reason"] == "length" for m in members),
                 "unread": len(unread),
                 "doubtful": len(replies) - len(unread),
                 "failed": sum("error" in m for m in members),
                 "identical": sum(r["identical"] for r in here),
             }
+            | ({"elicited": elicited} if (elicited := sum(is_elicited(m) for m in members)) else {})
         )
     members = [m for p in problems for s in p["steps"] for m in s["members"]]
     found: dict[str, Any] = {

@@ -10,7 +10,8 @@ const FILTERS = {
   doubtful: (m) => m.doubt != null && !m.error && !FILTERS.unread(m),
   undecided: (m) => m.doubt != null && m.doubt.split(", ").includes("undecided"),
   failed: (m) => Boolean(m.error),
-  forced: (m) => m.unforced != null,
+  forced: (m) => m.unforced != null && m.finish_reason === "length",
+  elicited: (m) => m.unforced != null && m.finish_reason !== "length",
 };
 const readingState = { filter: "all", source: false };
 
@@ -168,7 +169,7 @@ async function member(run, problem, t, i, place) {
     thoughts?.error && h("p", { class: "warning" }, `The thinking, long prompts and side calls can't be read: ${thoughts.error.message}.`),
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, isProof(one) ? "Proof" : "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
-    mine.forced != null && [h("h4", {}, "Forced answer (thinking was truncated)"), prose(mine.forced, "Forced answer")],
+    mine.forced != null && [h("h4", {}, one.finish_reason === "length" ? "Forced answer (thinking was truncated)" : "With an elicited answer"), prose(mine.forced, "Forced answer")],
     sent(mine.prompt ?? more?.prompt, "Prompt"),
     (more?.reasons || []).flatMap((reason, n) => [
       h("h4", {}, `The grader's words${one.grades?.length > 1 ? ` ${n + 1}` : ""}: ${one.grades?.[n] == null ? "no points" : `${one.grades[n]} points`}`), prose(reason || "(nothing)", "The grader's words")]),

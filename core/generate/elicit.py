@@ -1,0 +1,20 @@
+"""Continue a reply that ended without an answer (ELICIT=1) with "Therefore, the answer is" and an open box.
+
+The second of the two prompts is from zero-shot chain of thought (Kojima et al. 2022, arXiv 2205.11916). It is the same
+request as budget forcing at the cap, but all of the reply precedes the box."""
+
+from core.grading.boxed import extract
+from core.types import ELICITED_ANSWER, Completion
+
+
+def lacks_answer(completion: Completion, answer_type: str) -> bool:
+    """Return whether the model itself ended `completion` and the grading finds no answer of this type in it.
+    Empty, failed, filtered, truncated and forced completions do not count."""
+    is_cut = completion.truncated or completion.filtered or completion.finish_reason is None
+    is_excluded = is_cut or completion.empty or completion.error or completion.forced is not None
+    return not is_excluded and extract(completion.answer, answer_type).answer is None
+
+
+def opened(answer: str) -> str:
+    """Return `answer`, then the beginning of the elicited answer as a new paragraph."""
+    return f"{answer}\n\n{ELICITED_ANSWER}".lstrip()

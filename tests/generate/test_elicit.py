@@ -1,0 +1,154 @@
+"""ELICIT: a reply that ended without an answer is continued once, by the embedded engine and by scripted servers."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import UserError
+from core.engines.cards import Card
+from core.engines.server import CANNOT, Server
+from core.generate.elicit import lacks_answer
+from core.generate.generator import NEW_TURN
+from core.scaffolds import prompts
+from core.scaffolds.rsa import SampleConstants
+from core.session.checks import check_context
+from core.types import ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Sampling
+from tests.conftest import run
+from tests.fakes.http import Proxy, answer
+from tests.fakes.moody import Moody, chat
+from tests.helpers.asking import SUM, ask
+from tests.helpers.runs import load
+
+pytestmark = pytest.mark.usefixtures("hurried")
+PLAIN = Sampling(max_tokens=50)
+ELICITED = replace(PLAIN, elicit="math")
+PROSE = "So it is 35000 dollars, more or less."
+THOUGHT: dict[str, Any] = {"role": "assistant", "content": PROSE, "reasoning_content": "so far"}
+
+
+def replied(message: Any, prompt: int = 30, **more: Any) -> Any:
+    return answer(200, chat(message, **more) | {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}})
+
+
+def through(engine: Server, proxy: Proxy, kind: str = "vllm", **changes: Any) -> Server:
+    return replace(engine, base_url=proxy.url, kind=kind, **changes)
+
+
+def test_a_reply_without_an_answer_is_continued_once(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied(THOUGHT), replied({"content": "35000}."}, 50)]
+    server = through(engine, proxy)
+    (plain,) = ask(server, tmp_path, [(5, PLAIN)])
+    (got,) = ask(server, tmp_path, [(5, ELICITED)])
+    assert plain.forced is None and plain.answer == got.answer == PROSE and got.thinking == "so far"
+    assert got.forced == got.text == f"{PROSE}\n\n{ELICITED_ANSWER}35000}}." and got.finish_reason == "stop"
+    assert (got.prompt_tokens, got.completion_tokens) == (80, 24) and got.key != plain.key and not got.reused
+    assert len(proxy.bodies) == 2, "the completion of the run without ELICIT is continued"
+    assert proxy.bodies[1]["max_tokens"] == ELICITED_TOKENS and proxy.bodies[1]["seed"] == 5
+    assert proxy.bodies[1]["messages"][-1]["content"].endswith(f"so far\n</think>\n\n{PROSE}\n\n{ELICITED_ANSWER}")
+    assert ask(server, tmp_path, [(5, ELICITED), (5, PLAIN)]) == [got, plain] and len(proxy.bodies) == 2
+
+
+def test_a_model_without_thinking_receives_no_tags(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    for kind in ("vllm", "sglang", "llama.cpp"):
+        proxy.script = [replied(PROSE), replied("7}")]
+        server = through(engine, proxy, kind, template=lambda _: "<|assistant|>\n", closes=False)
+        (got,) = ask(server, tmp_path / kind, [(5, replace(ELICITED, answer_tokens=9))])
+        assert got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}"
+        assert proxy.bodies[-1]["messages"][-1] == {"role": "assistant", "content": f"{PROSE}\n\n{ELICITED_ANSWER}"}
+        assert proxy.bodies[-1]["max_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("message", "more"),
+    [
+        ("It is \\boxed{7}", {}),
+        ("The answer is 7.", {}),  # the grading reads it, with a doubt
+        (PROSE, {"finish_reason": "length"}),
+        (PROSE, {"finish_reason": "content_filter"}),
+        ("", {}),
+    ],
+)
+def test_other_replies_are_left_alone(
+    engine: Server, proxy: Proxy, tmp_path: Path, message: str, more: dict[str, Any]
+) -> None:
+    proxy.script = [replied(message, **more)]
+    server = through(engine, proxy, template=lambda _: engine.tail)
+    plain, got = ask(server, tmp_path, [(5, PLAIN), (5, ELICITED)], limit=1)
+    assert got == plain and got.key == plain.key and len(proxy.bodies) == 1
+
+
+def test_requests_for_other_texts_elicit_nothing() -> None:
+    config = SampleConstants(ELICIT=1)
+    sampling = Sampling.of(config, answer_type="math")
+    assert sampling.elicit == "math" and sampling.but() == sampling
+    assert sampling.but(max_tokens=9, answer_opening=prompts.VERDICT).elicit == ""
+    assert Sampling.of(config, is_proof=True, answer_type="proof").elicit == ""
+    assert Sampling.of(SampleConstants(), answer_type="math") == Sampling.of(SampleConstants())
+
+
+def test_a_forced_answer_is_not_elicited() -> None:
+    reply = Completion("0" * 32, 5, "so far", finish_reason="length", forced=f"{FORCED_ANSWER}oh", completion_tokens=9)
+    assert not lacks_answer(reply, "math")
+    assert lacks_answer(replace(reply, forced=None, answer=PROSE, finish_reason="stop"), "math")
+    assert lacks_answer(replace(reply, forced=None, answer="", finish_reason="stop"), "math"), "it only thought"
+
+
+def test_a_refusal_is_noted_and_a_passing_failure_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied(THOUGHT), *[answer(503, {"error": {"message": "busy"}})] * 9]
+    server = through(engine, proxy)
+    (got,) = ask(server, tmp_path, [(5, ELICITED)])
+    assert got.not_forced == "refused busy" and got.text == PROSE and got.error is None
+    proxy.script = [answer(400, {"error": {"message": "it does not appear"}})]
+    (got,) = ask(server, tmp_path, [(5, ELICITED)])
+    assert got.not_forced == "refused it does not appear" and got.forced is None
+    assert ask(server, tmp_path, [(5, ELICITED)]) == [got] and not proxy.script
+
+
+def test_a_new_turn_elicits_nothing(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied(THOUGHT), replied("The answer is 7.", 50)]
+    (got,) = ask(through(engine, proxy, "other"), tmp_path, [(5, ELICITED)])
+    assert got.not_forced == NEW_TURN and got.forced is None and got.text == PROSE and got.completion_tokens == 24
+
+
+def test_waits_come_first(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied(THOUGHT), replied({"content": PROSE, "reasoning_content": "!"}, 50), replied("7}", 60)]
+    server = through(engine, proxy, template=lambda _: engine.tail)
+    (got,) = ask(server, tmp_path, [(5, replace(ELICITED, waits=1))])
+    assert got.before_waits == [PROSE] and got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}" and not proxy.script
+
+
+def test_a_card_refuses_it_before_the_first_request(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    card = Card("mine", continues=False)
+    with pytest.raises(UserError, match=r"ELICIT=1.* mine .*continues = false"):
+        check_context(replace(engine, card=card), SampleConstants(ELICIT=1))
+    check_context(replace(engine, card=card), SampleConstants())
+    proxy.script = [replied(THOUGHT)]
+    (got,) = ask(through(engine, proxy, card=card), tmp_path, [(5, ELICITED)])
+    assert got.not_forced == CANNOT and got.text == PROSE, "also without that check"
+
+
+def test_a_run_continues_the_replies_of_a_run_without_it(moody: Moody, results: Path) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat("35000}" if prompt.endswith("{") else PROSE))
+    small = ("01_baseline", "PROBLEMS=sums", "LIMIT=2", "N=3")
+    assert run(*small, BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 6
+    assert "elicited" not in load(results, "01_baseline")["metrics"]["steps"][0]
+    status, out, err = run(*small, "ELICIT=1", BASE_URL=moody.url)
+    assert status == 0 and len(moody.bodies) == 12 and "elicited" in out, err
+    document = load(results, "01_baseline")
+    (step,), (member, *_) = document["metrics"]["steps"], document["problems"][0]["steps"][0]["members"]
+    assert (step["elicited"], step["forced"], step["unread"], step["completion_tokens"]) == (6, 0, 0, 6 * 14)
+    assert (member["answer"], member["unforced"]["answer"], member["finish_reason"]) == ("35000", None, "stop")
+    assert run(*small, "ELICIT=1", BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 12
+
+
+def test_the_embedded_engine_continues_its_own_reply(engine: Server, tmp_path: Path) -> None:
+    """A stop text before its box makes it end without an answer."""
+    stopped = Sampling(max_tokens=300, stop="\\boxed", answer_tokens=8)
+    plain, got = ask(engine, tmp_path, [(5, stopped), (5, replace(stopped, elicit=SUM.answer_type))])
+    assert plain.finish_reason == "stop" and plain.forced is None and "boxed" not in plain.answer
+    assert got.forced is not None and got.forced.startswith(f"{plain.answer}\n\n{ELICITED_ANSWER}".lstrip())
+    assert got.forced.partition(ELICITED_ANSWER)[2][:1].isdigit(), got.forced
+    assert plain.completion_tokens < got.completion_tokens <= plain.completion_tokens + 8
+    assert got.prompt_tokens > 2 * plain.prompt_tokens
