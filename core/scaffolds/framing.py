@@ -109,11 +109,11 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
         return Framing()
     shots = _shots(config.SHOTS)
     if shots and are_proofs:
-        raise UserError(f"SHOTS={config.SHOTS:.80} have answers, but the problems ask for proofs. Set SHOTS=0")
+        raise UserError(f"SHOTS={config.SHOTS:.300} have answers, but the problems ask for proofs. Set SHOTS=0")
     asked = {problem.statement.strip() for problem in problems}
     if known := [shot.problem.id for shot in shots if shot.problem.statement in asked]:
         raise UserError(
-            f"SHOTS={config.SHOTS:.80} shows the answer of a problem of the set (its row {known[0]!r:.40}). Use others"
+            f"SHOTS={config.SHOTS:.300} shows the answer of a problem of the set (its row {known[0]!r:.40}). Use others"
         )
     return Framing(shots, _system(config.SYSTEM), *_prompt(config.PROMPT))
 
@@ -127,7 +127,7 @@ def _shots(value: str) -> tuple[Shot, ...]:
         return shots[: int(value)]
     path = Path(os.path.expanduser(value))
     if not (path.suffix or path.exists()):
-        raise UserError(f"SHOTS={value:.80} is neither a number nor a file of problems with solutions and answers")
+        raise UserError(f"SHOTS={value:.300} is neither a number nor a file of problems with solutions and answers")
     return _read(path)
 
 
