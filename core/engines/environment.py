@@ -262,7 +262,9 @@ def exact() -> bool | None:
     Return None for EXACT=auto, if the model decides. Raises UserError for other values."""
     wanted = _value("EXACT").lower() or "auto"
     if wanted not in ("auto", "0", "1"):
-        raise UserError(f"EXACT={wanted} is unknown. Give 1 if llama.cpp's replies must not depend on the batch, 0 or auto")
+        raise UserError(
+            f"EXACT={wanted} is unknown. Give 1 if llama.cpp's replies must not depend on the batch, 0 or auto"
+        )
     return None if wanted == "auto" else wanted == "1"
 
 

@@ -182,8 +182,15 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
             sys.stderr,
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
-    size = llamacpp.timed(gguf, size, need, exact)
-    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact, tags=tags) as address:
+
+    def served(size: llamacpp.Size) -> AbstractContextManager[str]:
+        return llamacpp.serving(gguf, name, environment.host(), port, size, key, exact, tags=tags)
+
+    with ExitStack() as running:
+        address = running.enter_context(served(size))
+        if (slots := llamacpp.slots_in_time(address, key, size, need)) < size.slots:
+            running.close()
+            address = running.enter_context(served(replace(size, slots=slots)))
         yield replace(reached(address, why, name, environment.card()), sha256=weights.sha256(gguf))
 
 

@@ -36,9 +36,9 @@ SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
 CACHE_MIB = 256  # of memory for prompts that have left their slot, enough for models as small as the embedded model
 EXACT, FAST = "exact", "fast"  # tags of the servers that `serving` starts
-# A trial measures the speed before a server starts. It writes STEPS tokens in each slot. A trial that takes longer than
-# TRIAL seconds is not repeated with one thread. Half of the default TIMEOUT is left if a completion takes PATIENCE.
-STEPS, TRIAL, PATIENCE = 4, 2.0, 1800.0
+# More slots write more tokens/s, but each slot writes fewer (docs/benchmarks.md). A completion should take at most
+# PATIENCE seconds, half of the default TIMEOUT. Each slot is timed for STEPS tokens.
+STEPS, PATIENCE = 4, 1800.0
 HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -108,9 +108,7 @@ class Size:
     threads: int
 
 
-def size(
-    model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False, slots: int = EMBEDDED_SLOTS
-) -> Size:
+def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False, slots: int = EMBEDDED_SLOTS) -> Size:
     """Return a server's size for `need`, `memory` bytes and `cores` physical cores, with at most `slots` slots.
     `exact` is explained in `serving`. Raises UserError if one request may not fit."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
@@ -128,27 +126,16 @@ def size(
     return Size(max(1, min(slots, tokens // context)), context, cores)
 
 
-def timed(gguf: Path, size: Size, need: Need, exact: bool) -> Size:
-    """Return `size` with the threads and slots that suit this machine, by timing a few tokens in all slots.
-    One thread is tried too, unless the first trial takes over TRIAL seconds. There are fewer slots, but one per core,
-    if the longest completion would take over PATIENCE seconds. Raises UserError if the server does not start."""
-    took = {size.threads: seconds_a_step(gguf, size, exact)}
-    if size.threads > 1 and took[size.threads] * STEPS < TRIAL:
-        took[1] = seconds_a_step(gguf, replace(size, threads=1), exact)
-    threads = min(took, key=lambda each: took[each])
-    longest = took[threads] * min(need.max_tokens + need.answer_tokens, size.context)
-    fewer = max(min(size.threads, size.slots), int(size.slots * PATIENCE / longest))
-    return replace(size, threads=threads, slots=min(size.slots, fewer))
-
-
-def seconds_a_step(gguf: Path, size: Size, exact: bool) -> float:
-    """Return the seconds in which a server of this `size` writes one token in each slot. Raises UserError."""
+def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
+    """Return the number of slots in which the longest completion takes at most PATIENCE seconds. This is `size.slots`,
+    or fewer, but at least one per core. All slots of the new server at `address` are timed while they write STEPS
+    tokens."""
     body = {"prompt": "1", "n_predict": STEPS, "ignore_eos": True, "cache_prompt": False}
-    with serving(gguf, "trial", "127.0.0.1", 0, replace(size, context=BLOCK), "", exact) as address:
-        began = time.monotonic()
-        with ThreadPoolExecutor(size.slots) as pool:
-            list(pool.map(lambda _: client.send(f"{address}/completion", body=body, seconds=600), range(size.slots)))
-        return (time.monotonic() - began) / STEPS
+    began = time.monotonic()
+    with ThreadPoolExecutor(size.slots) as pool:
+        list(pool.map(lambda _: client.send(f"{address}/completion", key, body, seconds=600), range(size.slots)))
+    seconds = (time.monotonic() - began) / STEPS * min(need.max_tokens + need.answer_tokens, size.context)
+    return min(size.slots, max(size.threads, int(size.slots * PATIENCE / seconds)))
 
 
 def gguf_file(named: str) -> Path:
@@ -213,7 +200,15 @@ def exactness(default: bool) -> tuple[bool, set[str]]:
 
 @contextmanager
 def serving(
-    gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False, tags: Iterable[str] = ()
+    gguf: Path,
+    name: str,
+    host: str,
+    port: int,
+    size: Size,
+    key: str,
+    exact: bool,
+    embeds: bool = False,
+    tags: Iterable[str] = (),
 ) -> Iterator[str]:
     """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
     Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
