@@ -1,10 +1,10 @@
-"""Measure how fast llama.cpp writes with a GGUF file: exact or fast, with 1 thread or one per core, and by slots.
+"""Measure how fast llama.cpp writes with a GGUF file: exact or fast, by threads and slots.
 
     python -m benchmarks.gguf_speed MODEL.gguf [--rounds 5] [--requests 16] [--tokens 12] [--slots 2 8 16]
 
 All settings get the same requests with the same number of tokens. As many requests are in flight as there are slots.
 All servers run in this process, and take turns in short rounds, so that other work on the machine slows all of them.
-A row has the median tokens/s of the rounds. Its ratio is the tokens/s over those of the first row in the same round."""
+A row has the median tokens/s of the rounds. Its ratio divides by the first row of the same round."""
 
 import argparse
 import os

@@ -31,7 +31,7 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT, EXACT or API_KEY is invalid, or if BIND requires an API_KEY."""
+    """Raise UserError if the engine, MODEL's card, PORT, EXACT or API_KEY is invalid, or BIND requires an API_KEY."""
     engine()
     port()
     exact()
@@ -258,13 +258,11 @@ def is_deterministic() -> bool:
 
 
 def exact() -> bool | None:
-    """Return whether llama.cpp must give equal replies to equal seeds in any batch: True for EXACT=1, False for EXACT=0.
-    Return None for EXACT=auto, if the model decides. Raises UserError for other values."""
+    """Return whether llama.cpp must give equal replies to equal seeds in any batch (EXACT=1), or may be faster (0).
+    Return None for EXACT=auto, the default. Raises UserError for other values."""
     wanted = _value("EXACT").lower() or "auto"
     if wanted not in ("auto", "0", "1"):
-        raise UserError(
-            f"EXACT={wanted} is unknown. Give 1 if llama.cpp's replies must not depend on the batch, 0 or auto"
-        )
+        raise UserError(f"EXACT={wanted} is unknown. Give 1 for replies that do not depend on the batch, 0 or auto")
     return None if wanted == "auto" else wanted == "1"
 
 

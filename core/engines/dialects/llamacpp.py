@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
 CACHE_MIB = 256  # of memory for prompts that have left their slot, enough for models as small as the embedded model
-EXACT, FAST = "exact", "fast"  # tags of the servers that `serving` starts
+EXACT, FAST, ASKED = "exact", "fast", "EXACT="  # tags of the servers that `serving` starts
 # More slots write more tokens/s, but each slot writes fewer (docs/benchmarks.md). A completion should take at most
 # PATIENCE seconds, half of the default TIMEOUT. Each slot is timed for STEPS tokens.
 STEPS, PATIENCE = 4, 1800.0
@@ -59,7 +59,7 @@ class LlamaCpp(Dialect):
         if not (props or self.is_owner(about)):
             return None
         tags = tags_in(about)
-        in_keys = {"exact": f"{value:d}" for value in (False, True) if asked(value) in tags}
+        asked = next((tag.removeprefix(ASKED) for tag in tags if tag.startswith(ASKED)), None)
         path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
         return replace(
             found,
@@ -70,7 +70,7 @@ class LlamaCpp(Dialect):
             sha256=embedded_sha256() if found.model == embedded_name() else None,
             seeds=True,
             exact=EXACT in tags if tags & {EXACT, FAST} else None,
-            weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | in_keys,
+            weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
             template=tail,
         )
 
@@ -128,8 +128,7 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
     """Return the number of slots in which the longest completion takes at most PATIENCE seconds. This is `size.slots`,
-    or fewer, but at least one per core. All slots of the new server at `address` are timed while they write STEPS
-    tokens."""
+    or fewer, but at least one per core. The function times all slots of the server at `address`."""
     body = {"prompt": "1", "n_predict": STEPS, "ignore_eos": True, "cache_prompt": False}
     began = time.monotonic()
     with ThreadPoolExecutor(size.slots) as pool:
@@ -186,16 +185,11 @@ def tags_in(about: Mapping[str, Any]) -> set[str]:
     return set(map(str, tags)) if isinstance(tags, list) else set()
 
 
-def asked(exact: bool) -> str:
-    """Return the tag of a server that EXACT makes exact or fast against the default of its model."""
-    return f"EXACT={exact:d}"
-
-
 def exactness(default: bool) -> tuple[bool, set[str]]:
     """Return whether a server is exact, by EXACT or else by `default`, and tags that enter journal keys.
     Only a choice against the default has a tag, so the keys of default runs do not change."""
     wanted = environment.exact()
-    return (default, set()) if wanted in (None, default) else (not default, {asked(not default)})
+    return (default, set()) if wanted in (None, default) else (not default, {f"{ASKED}{not default:d}"})
 
 
 @contextmanager
