@@ -14,11 +14,11 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 18_500,
+    "core": 18_570,
     "core/base": 960,
     "core/problems": 930,
     "core/grading": 1_660,
-    "core/engines": 3_320,
+    "core/engines": 3_380,
     "core/generate": 1_870,
     "core/scaffolds": 2_500,
     "core/results": 1_820,
@@ -31,7 +31,7 @@ BUDGETS = {
     "labs/lean": 4_720,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 28_570,
+    "tests": 28_640,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
