@@ -53,7 +53,7 @@ def first() -> Weights:
         return Weights(EMBEDDED_GGUF)
     environment.check_is_served(environment.card(), engine)
     if environment.card().wheel:
-        return Weights(llamacpp.gguf_file(named))
+        return Weights(_converted(llamacpp.gguf_file(named)))
     if named.endswith(".gguf"):
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
@@ -64,6 +64,16 @@ def first() -> Weights:
             f"{weights.how_to_fetch(named) or 'Only models on this machine can be trained'}"
         )
     return Weights(weights.Model.at(named).folder)
+
+
+def _converted(gguf: Path) -> Path:
+    """Convert a card's GGUF file to Hugging Face's layout, in a folder next to the file. Raises UserError."""
+    from labs.training import to_hf  # slow to import
+
+    folder = gguf.with_suffix("")
+    if not folder.exists():
+        to_hf.convert(gguf, folder)
+    return folder
 
 
 def is_on_gpu(model: Weights) -> bool:
