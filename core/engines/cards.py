@@ -16,10 +16,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, defstruct, structs
 
 from core.base.errors import UserError
-from core.base.fields import Positive, fitted
+from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import A, Sampled, rules
+from core.constants import A, Part, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
@@ -71,6 +71,18 @@ RECOMMENDED = _recommended()
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """A GGUF file in a Python wheel: pip's `requirement`, the `file` in the wheel, their hashes, size and licence."""
+
+    requirement: Annotated[str, Meta(pattern=r"\A[\w.-]+==[\w.]+\Z")]
+    sha256: Sha256
+    file: Text
+    file_sha256: Sha256
+    megabytes: Positive
+    licence: Text
+
+
+@dataclass(frozen=True)
 class Card:
     """A model card with the fields of its file. NONE is an empty card. Raises ValueError for a bad address or table."""
 
@@ -102,6 +114,8 @@ class Card:
     prompt: Text = ""
     sampling: Mapping[str, float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, int | float | str] = field(default_factory=dict)
+    wheel: Wheel | None = None
     price: Prices | None = None
 
     def __post_init__(self) -> None:
@@ -171,6 +185,14 @@ class Card:
         own = {"SHOTS": "0" if is_proof else str(self.shots), "SYSTEM": self.system, "PROMPT": self.prompt}
         changes: dict[str, Any] = {name: each for name, each in own.items() if getattr(config, name, "") == "auto"}
         return replace(config, **changes)
+
+    def constants_of(self, kind: type[Part]) -> dict[str, Any]:
+        """Return the card's constants that `kind` has. Raises UserError for a bad value."""
+        known = rules(kind)
+        try:
+            return {name: known[name].read(name, value) for name, value in self.constants.items() if name in known}
+        except UserError as error:
+            raise UserError(f"the card {self.name} is invalid ({error}). Correct its table [constants]") from None
 
     def advice(self, config: Sampled) -> str:
         """Return a note if a run with `config` sends other sampling settings than the card recommends, else ""."""

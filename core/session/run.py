@@ -96,7 +96,10 @@ async def solve(
     if not isinstance(problems, str):
         named = ProblemSet("given", problems_of(problems, session.taken_by(grader)), "given in Python")
     chosen_by = {"PROBLEMS": problems} if isinstance(problems, str) else {}
-    config = constants.read(scaffold.constants, {}, [f"{key}={value}" for key, value in (given | chosen_by).items()])
+    with environment.setting(MODEL=model):
+        of_card = environment.card().constants_of(scaffold.constants)
+    words = [f"{key}={value}" for key, value in (given | chosen_by).items()]
+    config = constants.read(scaffold.constants, of_card, words)
     folder = Path(folder) if folder else results_dir()
     runs = Runs(name, config, folder)
     with ExitStack() as opening:

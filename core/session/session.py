@@ -159,7 +159,8 @@ def command(
     body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
     with errors.command():
         stop = Stop()
-        config = constants.of_command(kind, namespace, instead_of_problems, more_help)
+        values = {**namespace, **environment.card().constants_of(kind)}
+        config = constants.of_command(kind, values, instead_of_problems, more_help)
         yield Path(namespace["__file__"]).stem, config, stop
 
 
@@ -191,6 +192,9 @@ def open(
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
     If `is_private`, only its owner may read a new journal. Raises UserError for a bad journal or unknown price."""
     if opening:
+        values = environment.card().constants_of(type(config)).items()
+        if of_card := " ".join(f"{key}={value}" for key, value in values if getattr(config, key) == value):
+            opening = [*opening, ("constants", f"{of_card}, from the card {environment.card().name}")]
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
         session = Session(name, config, folder, kept, stop, grades_at=grades_at(), kept=len(kept))

