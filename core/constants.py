@@ -24,7 +24,7 @@ from core.base.terminal import say, wrapped
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a command.
-SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GRADER_KEY", "GRADER_MODEL",
+SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "EXACT", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 

@@ -31,9 +31,10 @@ def _value(name: str) -> str:
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT or API_KEY is invalid, or if BIND requires an API_KEY."""
+    """Raise UserError if the engine, MODEL's card, PORT, EXACT or API_KEY is invalid, or BIND requires an API_KEY."""
     engine()
     port()
+    exact()
     api_key()
     if not api_key() and not is_local(f"http://{host()}"):
         raise UserError(f"BIND={host()} opens the server to the network. Set API_KEY, which clients must then send")
@@ -254,6 +255,15 @@ def is_deterministic() -> bool:
     if wanted not in ("", "0", "1"):
         raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Give 1 if SGLang must honour seeds, else 0")
     return wanted == "1"
+
+
+def exact() -> bool | None:
+    """Return whether llama.cpp must give equal replies to equal seeds in any batch (EXACT=1), or may be faster (0).
+    Return None for EXACT=auto, the default. Raises UserError for other values."""
+    wanted = _value("EXACT").lower() or "auto"
+    if wanted not in ("auto", "0", "1"):
+        raise UserError(f"EXACT={wanted} is unknown. Give 1 for replies that do not depend on the batch, 0 or auto")
+    return None if wanted == "auto" else wanted == "1"
 
 
 def python(engine: str) -> str | None:

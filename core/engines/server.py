@@ -123,6 +123,7 @@ class Server:
     revision: str | None = None  # the commit of the model's weights, if they were fetched here
     closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
+    exact: bool | None = None  # whether equal seeds give equal replies in any batch, as our llama.cpp reports
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # as reported (identity.fingerprint)
     replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
     card: Card = field(default=NONE, repr=False, hash=False)  # facts that the server does not report, and settings
@@ -148,7 +149,8 @@ class Server:
     @property
     def choice(self) -> str:
         """The server's kind and address, and the reason for its choice, for people."""
-        return f"{self.kind} at {self.base_url}, because {self.why}"
+        fast = ", fast: replies may depend on the batch; EXACT=1 for exact" if self.exact is False else ""
+        return f"{self.kind} at {self.base_url}, because {self.why}{fast}"
 
     @property
     def identity(self) -> str:

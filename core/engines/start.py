@@ -129,6 +129,11 @@ def _on_port(wanted: str) -> Server | None:
             f"({server.kind}). Stop that server, unset {environment.asked_by().partition('=')[0]} to use it, or choose "
             "another PORT"
         )
+    if gguf and environment.exact() not in (None, server.exact):
+        raise UserError(
+            f"EXACT={environment.exact():d}, but port {port} serves {server.model} otherwise. Stop that server, unset "
+            "EXACT to use it, or choose another PORT"
+        )
     return replace(server, sha256=weights.sha256(gguf)) if gguf else server
 
 
@@ -146,9 +151,10 @@ def embedded(
     name = embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
     key = environment.api_key()
     size = llamacpp.Size(EMBEDDED_SLOTS // engines, EMBEDDED_CONTEXT, threads=1)
+    exact, tags = llamacpp.exactness(True)
     with ExitStack() as running:
         first, *others = [
-            running.enter_context(llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=True))
+            running.enter_context(llamacpp.serving(gguf, name, environment.host(), port, size, key, exact, tags=tags))
             for _ in range(engines)
         ]
         yield replace(
@@ -161,10 +167,12 @@ def embedded(
 
 @contextmanager
 def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: bool = False) -> Iterator[Server]:
-    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError."""
+    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError.
+    `exact` decides for EXACT=auto."""
     from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
     model = Gguf.read(gguf)
+    exact, tags = llamacpp.exactness(exact)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), exact)
     if size.context < need.context:
         limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
@@ -174,7 +182,15 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: boo
             sys.stderr,
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
-    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact) as address:
+
+    def served(size: llamacpp.Size) -> AbstractContextManager[str]:
+        return llamacpp.serving(gguf, name, environment.host(), port, size, key, exact, tags=tags)
+
+    with ExitStack() as running:
+        address = running.enter_context(served(size))
+        if (slots := llamacpp.slots_in_time(address, key, size, need)) < size.slots:
+            running.close()
+            address = running.enter_context(served(replace(size, slots=slots)))
         yield replace(reached(address, why, name, environment.card()), sha256=weights.sha256(gguf))
 
 

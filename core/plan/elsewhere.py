@@ -25,11 +25,11 @@ def on_this_machine(
 
     model = Gguf.read(file)
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
-    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), bool(environment.exact()))
     config = replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # llama.cpp truncates there
     engine = (
-        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): {size.slots} requests "
-        f"at a time, contexts of {size.context:,} tokens, {size.threads} threads"
+        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): at most {size.slots} "
+        f"requests at a time, contexts of {size.context:,} tokens, {size.threads} threads"
         + ("" if environment.engine() else ". Set ENGINE=llamacpp for the run")
     )
     rows = [("engine", engine)]

@@ -69,6 +69,7 @@ class Experiment(Generic[A]):
             "model": server.model_info(),
             "engine": {
                 **{name: getattr(server, name) for name in ("kind", "version", "origin", "context", "seeds")},
+                **({"exact": False} if server.exact is False else {}),
                 "concurrency": self.session.limit,
                 "why": server.why,
             },

@@ -80,7 +80,7 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
     from core.engines.gguf_header import Gguf  # slow to import
 
     need = Need(k=0, max_tokens=0, answer_tokens=0)
-    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1)
+    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1, slots=1)
     if gguf != EMBEDDED_GGUF:
         size = replace(size, threads=llamacpp.physical_cores())
     name, key = llamacpp.name_of(gguf), environment.api_key()

@@ -11,21 +11,25 @@ from core.engines import environment
 
 @pytest.fixture(autouse=True)
 def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH", "DETERMINISTIC", "KV"):
+    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH", "DETERMINISTIC", "EXACT", "KV"):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (environment.host(), environment.port(), environment.api_key()) == ("127.0.0.1", 30000, "")
-    assert not environment.is_deterministic()
+    assert not environment.is_deterministic() and environment.exact() is None
     environment.check()
     for name, value in {"BIND": " 10.0.0.1\n", "PORT": " 30001\n", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
     monkeypatch.setenv("DETERMINISTIC", "1")
+    monkeypatch.setenv("EXACT", "Auto")
     assert (environment.host(), environment.port(), environment.api_key()) == ("10.0.0.1", 30001, "sk-1")
     assert (environment.engine(), environment.weights_folder()) == ("vllm", tmp_path)
-    assert environment.is_deterministic()
+    assert environment.is_deterministic() and environment.exact() is None
+    for value, exact in {"0": False, "1": True}.items():
+        monkeypatch.setenv("EXACT", value)
+        assert environment.exact() is exact
     environment.check()
 
 
@@ -37,6 +41,7 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("ENGINE", "ollama"),
         ("BIND", "0.0.0.0"),  # without an API_KEY
         ("DETERMINISTIC", "yes"),
+        ("EXACT", "yes"),
         ("KV", "int3"),
     ],
 )

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ import gguf
 import pytest
 
 from core.base.errors import UserError
-from core.engines import start
+from core.engines import client, process, start
 from core.engines.attach import probe
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
-from core.engines.server import Server
+from core.engines.server import Server, digest_in
 from core.engines.weights import sha256
 from tests.conftest import ROOT, environment, heed_signals, run
 from tests.helpers.greedy import greedy
@@ -43,7 +44,7 @@ def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, capf
     assert server.model == f"qed-nano-toy-f32@{sha256(file)[:12]}" == server.identity
     assert not server.card.name and server.card.problem_set == "aime_2025"
     assert (attached.identity, attached.limit, attached.context) == (server.identity, server.limit, server.context)
-    assert server.context == 2048 and server.limit == llamacpp.physical_cores() + 2
+    assert server.context == 2048 and server.limit == 16 + 2
     assert re.search("2,048 .* 68,096", capfd.readouterr().err), "a note on aggregations that do not fit"
 
 
@@ -78,6 +79,73 @@ def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Pa
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
     assert process.returncode == 0
+
+
+# Exact or fast
+
+SMALL = Need(3, 100, 16)
+
+
+def texts(server: Server, in_flight: int) -> list[str]:
+    """Return 12 sampled completions with seeds, with a number of requests in flight."""
+
+    def ask(seed: int) -> str:
+        body = {"prompt": f"{seed % 3} + 5 =", "n_predict": 40, "temperature": 1, "seed": seed, "ignore_eos": True}
+        return str(json.loads(client.send(f"{server.root}/completion", body=body))["content"])
+
+    with ThreadPoolExecutor(in_flight) as pool:
+        return list(pool.map(ask, range(12)))
+
+
+@pytest.mark.parametrize(("value", "exact", "fields"), [("1", True, {"exact": "1"}), ("0", False, {}), ("", False, {})])
+def test_exact_changes_a_files_server_and_its_keys_only_against_the_default(
+    file: Path, monkeypatch: pytest.MonkeyPatch, value: str, exact: bool, fields: dict[str, str]
+) -> None:
+    monkeypatch.setenv("EXACT", value)
+    with start.on_llamacpp(file, SMALL) as server:
+        attached = probe(server.base_url, "x")
+        assert attached is not None and attached.key_fields == server.key_fields
+        assert server.exact is attached.exact is exact and ("EXACT=1" in server.choice) is not exact
+        assert server.key_fields == ({"kind": "llama.cpp"} | fields if fields else {})
+        assert digest_in(server.identity) == sha256(file)[:12] and not server.rests_on
+        if exact:
+            assert texts(server, 1) == texts(server, 12), "replies do not depend on the batch"
+
+
+@pytest.mark.parametrize(
+    ("value", "exact", "fields"), [("auto", True, {}), ("1", True, {}), ("0", False, {"exact": "0"})]
+)
+def test_the_embedded_model_is_exact_unless_exact_is_0(
+    monkeypatch: pytest.MonkeyPatch, value: str, exact: bool, fields: dict[str, str]
+) -> None:
+    monkeypatch.setenv("EXACT", value)
+    with start.embedded() as server:
+        assert server.exact is exact
+        assert server.key_fields == ({"kind": "llama.cpp"} | fields if fields else {})
+
+
+def test_a_server_on_the_port_that_is_not_as_exact_as_asked_is_not_used(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = process.free_port()
+    for name, value in {"MODEL": str(file), "PORT": str(port), "BASE_URL": ""}.items():
+        monkeypatch.setenv(name, value)
+    with start.on_llamacpp(file, SMALL, port):
+        for value in ("auto", "0"):
+            monkeypatch.setenv("EXACT", value)
+            with start.serving() as server:
+                assert server.exact is False
+        monkeypatch.setenv("EXACT", "1")
+        with pytest.raises(UserError, match="EXACT=1"), start.serving():
+            pass
+
+
+def test_a_model_too_slow_for_many_slots_gets_one_for_each_core(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest completion has 116 tokens. A token takes over 10 microseconds."""
+    monkeypatch.setattr(llamacpp, "PATIENCE", 116e-5)
+    with start.on_llamacpp(file, SMALL, process.free_port()) as server:
+        assert server.limit == llamacpp.physical_cores() + 2
+        assert len(texts(server, 12)) == 12
 
 
 # Sizes
@@ -116,9 +184,9 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
 
     # (0.9 x 16 x 1,073,741,824 - 2,147,483,648 - 4,280,000,000) / 147,456 = 61,268 tokens: one slot, in 256s.
     assert size(16) == llamacpp.Size(1, 61_184, 8)
-    # 32 GiB: 166,130 tokens hold two slots of 68,096. 128 GiB: 795,302 tokens hold eleven, and eight cores use eight.
+    # 32 GiB: 166,130 tokens hold two slots of 68,096. 128 GiB: 795,302 tokens hold eleven.
     assert size(32) == llamacpp.Size(2, 68_096, 8)
-    assert size(128) == llamacpp.Size(8, 68_096, 8) and size(128, cores=4).slots == 4
+    assert size(128) == llamacpp.Size(11, 68_096, 8) and size(128, cores=4) == llamacpp.Size(11, 68_096, 4)
     # 2,048 + 4 x 2,000 + 512 = 10,560, in 256s 10,752: 61,268 tokens hold five.
     assert size(16, need=Need(3, 2000, 512)) == llamacpp.Size(5, 10_752, 8)
     assert size(512, need=Need(3, 200_000, 512)).context == 262_144, "no more than the model was trained for"

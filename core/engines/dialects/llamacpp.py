@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,7 +21,7 @@ from core.base import signals
 from core.base.errors import UserError
 from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
-from core.engines.embedded_model import embedded_name, embedded_sha256
+from core.engines.embedded_model import EMBEDDED_SLOTS, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
 from core.engines.need import PROMPT_TOKENS, Need
 from core.engines.server import WAITING, Dialect, Server, is_local
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
 CACHE_MIB = 256  # of memory for prompts that have left their slot, enough for models as small as the embedded model
+EXACT, FAST, ASKED = "exact", "fast", "EXACT="  # tags of the servers that `serving` starts
+# More slots write more tokens/s, but each slot writes fewer (docs/benchmarks.md). A completion should take at most
+# PATIENCE seconds, half of the default TIMEOUT. Each slot is timed for STEPS tokens.
+STEPS, PATIENCE = 4, 1800.0
 HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -52,6 +58,8 @@ class LlamaCpp(Dialect):
         props = page_of(found, "props") if self.is_owner(about) or not is_provider else {}
         if not (props or self.is_owner(about)):
             return None
+        tags = tags_in(about)
+        asked = next((tag.removeprefix(ASKED) for tag in tags if tag.startswith(ASKED)), None)
         path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
         return replace(
             found,
@@ -61,7 +69,8 @@ class LlamaCpp(Dialect):
             version=line(release_in(about) or props.get("build_info")),
             sha256=embedded_sha256() if found.model == embedded_name() else None,
             seeds=True,
-            weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
+            exact=EXACT in tags if tags & {EXACT, FAST} else None,
+            weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
             template=tail,
         )
 
@@ -99,10 +108,9 @@ class Size:
     threads: int
 
 
-def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
-    """Return a server's size for `need`, `memory` bytes and `cores` physical cores. `exact` is explained in `serving`.
-    Raises UserError if one request may not fit. There is at most one slot per core, as 16k tokens would otherwise take
-    longer than TIMEOUT. Two cores decode 6.5 to 7.2 tokens/s of a 4B model in Q4_0."""
+def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False, slots: int = EMBEDDED_SLOTS) -> Size:
+    """Return a server's size for `need`, `memory` bytes and `cores` physical cores, with at most `slots` slots.
+    `exact` is explained in `serving`. Raises UserError if one request may not fit."""
     a_token = model.shape.kv_bytes() * (2 if exact else 1)
     tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
@@ -115,7 +123,18 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
     context = min(-(-need.context // BLOCK) * BLOCK, model.longest)
     if context > tokens:
         context = tokens // BLOCK * BLOCK or tokens
-    return Size(max(1, min(cores, tokens // context)), context, cores)
+    return Size(max(1, min(slots, tokens // context)), context, cores)
+
+
+def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
+    """Return the number of slots in which the longest completion takes at most PATIENCE seconds. This is `size.slots`,
+    or fewer, but at least one per core. The function times all slots of the server at `address`."""
+    body = {"prompt": "1", "n_predict": STEPS, "ignore_eos": True, "cache_prompt": False}
+    began = time.monotonic()
+    with ThreadPoolExecutor(size.slots) as pool:
+        list(pool.map(lambda _: client.send(f"{address}/completion", key, body, seconds=600), range(size.slots)))
+    seconds = (time.monotonic() - began) / STEPS * min(need.max_tokens + need.answer_tokens, size.context)
+    return min(size.slots, max(size.threads, int(size.slots * PATIENCE / seconds)))
 
 
 def gguf_file(named: str) -> Path:
@@ -157,14 +176,33 @@ def release() -> str:
 
 def release_in(about: Mapping[str, Any]) -> str | None:
     """Return the xllamacpp release in the model list of a server that `serving` started, or None for other servers."""
+    return next((tag for tag in tags_in(about) if tag.startswith("xllamacpp ")), None)
+
+
+def tags_in(about: Mapping[str, Any]) -> set[str]:
+    """Return the tags of a model in a server's list. `serving` sets them."""
     tags = about.get("tags")
-    named = map(str, tags) if isinstance(tags, list) else ()
-    return next((tag for tag in named if tag.startswith("xllamacpp ")), None)
+    return set(map(str, tags)) if isinstance(tags, list) else set()
+
+
+def exactness(default: bool) -> tuple[bool, set[str]]:
+    """Return whether a server is exact, by EXACT or else by `default`, and tags that enter journal keys.
+    Only a choice against the default has a tag, so the keys of default runs do not change."""
+    wanted = environment.exact()
+    return (default, set()) if wanted in (None, default) else (not default, {f"{ASKED}{not default:d}"})
 
 
 @contextmanager
 def serving(
-    gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False
+    gguf: Path,
+    name: str,
+    host: str,
+    port: int,
+    size: Size,
+    key: str,
+    exact: bool,
+    embeds: bool = False,
+    tags: Iterable[str] = (),
 ) -> Iterator[str]:
     """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
     Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
@@ -179,7 +217,7 @@ def serving(
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
     params.model_alias = {name}
-    params.model_tags = {release()}  # xllamacpp itself reports "b0-unknown"
+    params.model_tags = {release(), EXACT if exact else FAST, *tags}  # xllamacpp itself reports "b0-unknown"
     params.hostnames = [host]
     params.port = port
     params.api_keys = [str(key)] if key else []  # xllamacpp refuses a subclass of str
