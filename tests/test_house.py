@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 17_960,
+    "core": 18_020,
     "core/base": 960,
     "core/problems": 850,
     "core/grading": 1_660,
-    "core/engines": 3_160,
+    "core/engines": 3_225,
     "core/generate": 1_810,
     "core/scaffolds": 2_320,
     "core/results": 1_820,
     "core/report": 2_500,
     "core/plan": 980,
-    "core/session": 1_320,
+    "core/session": 1_321,
     "labs": 11_500,
     "labs/proofs": 2_240,
     "labs/star": 2_070,
     "labs/lean": 4_720,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 28_000,
+    "tests": 28_090,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
