@@ -4,12 +4,14 @@
 
 All settings get the same requests with the same number of tokens. As many requests are in flight as there are slots.
 All servers run in this process, and take turns in short rounds, so that other work on the machine slows all of them.
-A row has the median tokens/s of the rounds. Its ratio divides by the first row of the same round."""
+A row has the medians of the rounds: tokens/s and tokens per CPU second. Each is followed by its ratio to the first row
+of the same round, as median (lowest to highest). Other work hardly changes the tokens per CPU second."""
 
 import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import product
@@ -24,17 +26,23 @@ CONTEXT = 256  # tokens of a slot
 Setting = tuple[bool, int, int]  # exact, threads, slots
 
 
-def rate(address: str, slots: int, requests: int, tokens: int) -> float:
-    """Return the tokens/s that a server writes, from the first request to the last reply."""
+def rate(address: str, slots: int, requests: int, tokens: int) -> tuple[float, float]:
+    """Return the tokens/s and the tokens per CPU second that a server writes."""
 
     def ask(number: int) -> None:
         body = {"prompt": f"Ann has {number} apples and buys", "n_predict": tokens, "ignore_eos": True}
         client.send(f"{address}/completion", body=body | {"cache_prompt": False}, seconds=600)
 
-    began = time.monotonic()
+    began, cpu = time.monotonic(), time.process_time()
     with ThreadPoolExecutor(slots) as pool:
         list(pool.map(ask, range(requests)))
-    return requests * tokens / (time.monotonic() - began)
+    written = requests * tokens
+    return written / (time.monotonic() - began), written / (time.process_time() - cpu)
+
+
+def cells(values: Sequence[float], first: Sequence[float]) -> str:
+    ratios = sorted(a / b for a, b in zip(values, first, strict=True))
+    return f"{median(values):.0f} | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def main() -> None:
@@ -47,7 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     cores = llamacpp.physical_cores()
     settings = list(product((True, False), sorted({1, cores}), args.slots))
-    rates: dict[Setting, list[float]] = {setting: [] for setting in settings}
+    rates: dict[Setting, list[tuple[float, float]]] = {setting: [] for setting in settings}
     with ExitStack() as running:
         addresses = {}
         for exact, threads, slots in settings:
@@ -59,13 +67,10 @@ def main() -> None:
                 rates[setting].append(rate(addresses[setting], setting[2], args.requests, args.tokens))
             print(f"round {turn + 1} of {args.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     print(f"{llamacpp.release()}, {args.model.name}, {cores} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| attention | threads | slots | tokens/s | ratio (lowest to highest) |\n|---|--:|--:|--:|--:|")
+    print("| attention | threads | slots | tokens/s | ratio | tokens/CPU s | ratio |\n|---|--:|--:|--:|--:|--:|--:|")
     for (exact, threads, slots), each in rates.items():
-        ratios = sorted(a / b for a, b in zip(each, rates[settings[0]], strict=True))
-        print(
-            f"| {'exact' if exact else 'fast'} | {threads} | {slots} | {median(each):.0f} | {median(ratios):.2f} "
-            f"({ratios[0]:.2f} to {ratios[-1]:.2f}) |"
-        )
+        columns = " | ".join(map(cells, zip(*each, strict=True), zip(*rates[settings[0]], strict=True)))
+        print(f"| {'exact' if exact else 'fast'} | {threads} | {slots} | {columns} |")
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ class Server:
     @property
     def choice(self) -> str:
         """The server's kind and address, and the reason for its choice, for people."""
-        fast = ", fast: replies may depend on the batch; EXACT=1 for exact" if self.exact is False else ""
+        fast = ". Fast: replies may depend on the batch (EXACT=1 for exact)" if self.exact is False else ""
         return f"{self.kind} at {self.base_url}, because {self.why}{fast}"
 
     @property
