@@ -14,17 +14,17 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 17_960,
+    "core": 18_300,
     "core/base": 960,
     "core/problems": 850,
-    "core/grading": 1_660,
-    "core/engines": 3_160,
+    "core/grading": 1_870,
+    "core/engines": 3_170,
     "core/generate": 1_810,
-    "core/scaffolds": 2_320,
-    "core/results": 1_820,
+    "core/scaffolds": 2_330,
+    "core/results": 1_890,
     "core/report": 2_500,
     "core/plan": 980,
-    "core/session": 1_320,
+    "core/session": 1_350,
     "labs": 11_500,
     "labs/proofs": 2_240,
     "labs/star": 2_070,

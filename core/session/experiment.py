@@ -15,11 +15,11 @@ from core import constants
 from core.base import seeds, terminal
 from core.base.errors import RunFailed, UserError
 from core.base.prices import shown as dollars
-from core.constants import A
+from core.constants import BOXED, A
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
 from core.report import plot, tables
-from core.results import model, provenance, records, warnings, write
+from core.results import model, provenance, records, unstated, warnings, write
 from core.results.metrics import RunMetrics
 from core.session.bar import Bar
 from core.session.contract import Contract
@@ -27,6 +27,7 @@ from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # least time between two saves of partial results
+UNNAMED = ("RUNS", "ANSWER")  # constants that the results omit or resolve
 AHEAD = 4  # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
 
 
@@ -47,8 +48,10 @@ class Experiment(Generic[A]):
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
         """Prepare the run. `part` is None unless the run belongs to a longer command."""
-        server, chosen = session.server, session.problems
+        server = session.server
         config = server.card.sampled(session.config)
+        way = server.card.way(config)
+        chosen = session.problems.read_as(way)
         self.session: Session[A] = session.but(config=config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.config, self.chosen = grader, config, chosen
@@ -78,7 +81,10 @@ class Experiment(Generic[A]):
                 **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
             },
             # RUNS is omitted, so that each of several runs has the same document as a single run.
-            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
+            "config": {
+                **{name: getattr(config, name) for name in constants.rules(scaffold.constants) if name not in UNNAMED},
+                **({"ANSWER": way} if way != BOXED else {}),
+            },
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs),
             **({"prices": asdict(prices)} if prices else {}),
@@ -148,7 +154,10 @@ class Experiment(Generic[A]):
             contract.yielded(population)
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
-            self.figures.add(number, record)
+            self.figures.unstated.keep(population, record)
+            if self.figures.add(number, record):
+                counts = self.figures.unstated.metrics()["unstated"]
+                bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf
