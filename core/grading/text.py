@@ -62,7 +62,7 @@ _CUT = re.compile(
     r"| (?:in|on|at|from|for|with|after|before|to|by|and|that|which|who|during|so)\b"
 )
 _MARKS = re.compile(r"[*_`]{1,3}(?! ?\d)|(?<!\d)[*_`]{1,3}(?=[\d$])|\\[()\[\]]|(?<=\d)\$|\$(?=[^\d])")
-# Words behind a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
+# Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
 _SPOILED = CHANGING - {
     *("to", "in", "by", "is", "are", "was", "were", "has", "have"),
     *("for", "and", "that", "which", "it", "should", "can", "this", "so"),
@@ -109,7 +109,7 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
     found += [(end + 1, text[start:end]) for start, end in box_spans(text)[0]]
     answers, end = list[str](), 0
     for place, value in sorted(found)[-MOST:]:
-        if (truncated and place == len(text)) or says_nothing(value):
+        if (truncated and place == len(text)) or says_nothing(value) or value in ("correct", "right"):
             continue
         if answers and _NEXT.search(text[end:place]):
             break

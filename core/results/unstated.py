@@ -9,13 +9,14 @@ from core.types import Population
 
 FIRST = 20  # replies before the first warning
 SHARE = 0.8  # a smaller share of such replies causes no warning
+CUT = 0.5  # if a larger share of replies hit the token cap, the cap is the problem
 QUOTED = 200  # characters of a reply to quote, from its end
 
 
 def is_unstated(member: Mapping[str, Any]) -> bool:
-    """Return whether the member's reply ended, and lacks an answer in the form that the run reads."""
-    is_whole = member["finish_reason"] != "length" and not {"error", "empty", "filtered"} & member.keys()
-    return is_whole and (is_unread(member) or member["doubt"] == "unboxed")
+    """Return whether the member has a reply that lacks an answer in the form that the run reads."""
+    has_reply = not {"error", "empty", "filtered"} & member.keys()
+    return has_reply and (is_unread(member) or member["doubt"] == "unboxed")
 
 
 class Unstated:
@@ -23,7 +24,7 @@ class Unstated:
     of such a reply, or ""."""
 
     def __init__(self, quote: str = "") -> None:
-        self.replies = self.unstated = 0
+        self.replies = self.unstated = self.truncated = 0
         self.quote = quote
 
     def add(self, record: Mapping[str, Any]) -> bool:
@@ -32,6 +33,7 @@ class Unstated:
         new = [member for member in record["members"] if "again" not in member]
         before, self.replies = self.replies, self.replies + len(new)
         self.unstated += sum(map(is_unstated, new))
+        self.truncated += sum(member["finish_reason"] == "length" for member in new)
         return before < FIRST <= self.replies and bool(self.metrics())
 
     def keep(self, population: Population, record: Mapping[str, Any]) -> None:
@@ -44,7 +46,8 @@ class Unstated:
 
     def metrics(self) -> dict[str, Any]:
         """Return the field of the metrics, or {} if the run needs no warning."""
-        if self.replies < FIRST or self.unstated < SHARE * self.replies:
+        is_cut = self.truncated > CUT * self.replies
+        if self.replies < FIRST or self.unstated < SHARE * self.replies or is_cut:
             return {}
         return {"unstated": {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}}
 
