@@ -41,7 +41,8 @@ _SENTENCES = re.compile(rf"(?<=[.!?])[*_\"”’)]*\s+|[{LINE_ENDS}]+|(?<=[.!?]\
 # Words before a number that ends its sentence, if the sentence has other numbers, and words before other numbers.
 _VERB = re.compile(
     r"(?:\b(?:is|are|was|were|be|equals?|(?:equal|comes|amounts|up) to|has|have|had|leaves?|left with|gives?|gets?|got"
-    r"|makes|needs?|pays?|paid|costs?|spends?|spent|earns?|earned|takes?|receives?|received|sold|made|saved|total(?: of)?)|[=:])"
+    r"|makes|needs?|pays?|paid|costs?|spends?|spent|earns?|earned|takes?"
+    r"|receives?|received|sold|made|saved|total(?: of)?)|[=:])"
     r"(?: (?:now|only|just|exactly|about|approximately|a total of|therefore|thus|still))* ?\Z",
     re.I,
 )
