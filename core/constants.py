@@ -21,6 +21,8 @@ from core.base.errors import UserError, one_line
 from core.base.files import ROOT
 from core.base.terminal import say, wrapped
 
+# The ways to read answers (core/grading/text.py).
+BOXED, TEXT, LAST_NUMBER, AUTO = WAYS = ("boxed", "text", "number", "auto")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a command.
@@ -131,6 +133,18 @@ class Framed(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Answered(Part):
+    """The constant for how replies state their answers."""
+
+    ANSWER: str = constant(
+        "card",
+        "form of answers that prompts ask for and grading reads: boxed, a sentence (text), the last number, a box or "
+        "else a sentence (auto), or the form in the model card (by default boxed)",
+        choices=("card", *WAYS),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
     """The constants of the problem set. A resumed run may change both: the problems' texts identify it."""
 
@@ -178,7 +192,7 @@ class Asking(Served, Seeded, Sampled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Framed, Waiting, Forced, Sampled):
+class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Answered, Framed, Waiting, Forced, Sampled):
     """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
     def runs(self) -> list[Self]:

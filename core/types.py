@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import A, Carrying, Forced, Sampled, Waiting
+from core.constants import BOXED, A, Carrying, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 
@@ -56,7 +56,7 @@ class Problem:
     `answer_type` is "integer" (AIME's 0-999), "math" (any answer that core/grading/equality.py compares) or "proof".
     `columns` is the row of the data set, with its own names. Graders use a reference `solution`, the `guidelines` for
     points (IMO-ProofBench), and a `grading_scheme` with the points of each step (ProofBench). Missing texts are "".
-    `split` names a part of the data set."""
+    `split` names a part of the data set. `way` is the constant ANSWER of the run: how replies state their answer."""
 
     id: str
     statement: str
@@ -67,6 +67,12 @@ class Problem:
     guidelines: str = ""
     grading_scheme: str = ""
     split: str = ""
+    way: str = field(default=BOXED, compare=False)
+
+    @property
+    def reading(self) -> str:
+        """The way of reading (if it is not "boxed") and the answer type, as in Sampling.elicit."""
+        return self.answer_type if self.way == BOXED else f"{self.way} {self.answer_type}"
 
     @property
     def is_proof(self) -> bool:
@@ -102,7 +108,7 @@ class Sampling:
     wait_word: str = WAIT  # text that continues thinking
     stop: str = ""  # the server ends the completion before this text ("": off)
     sum_logprobs: bool = False  # sets Completion.logprob
-    elicit: str = ""  # the answer type to read. A reply without such an answer is continued ("": off)
+    elicit: str = ""  # Problem.reading. A reply without such an answer is continued once ("": off)
 
     @classmethod
     def of(cls, config: Sampled, is_proof: bool = False, answer_type: str = "") -> "Sampling":

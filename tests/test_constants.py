@@ -12,6 +12,7 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import ROOT
 from core.constants import (
+    Answered,
     Asking,
     Carrying,
     Constants,
@@ -129,7 +130,7 @@ class Searching(Paid, Asking):
 
 
 def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = (Sampled, Forced, Waiting, Framed, OnProblems, Seeded, Repeated, Served, Paid)
+    parts = (Sampled, Forced, Waiting, Framed, Answered, OnProblems, Seeded, Repeated, Served, Paid)
     names = [name for part in parts for name in constants.rules(part)]
     assert names == list(constants.rules(Constants)) == list(vars(Constants())), "in the order of --help"
     monkeypatch.setenv("PROBLEMS", "mine.json")

@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 18_670,
+    "core": 18_990,
     "core/base": 960,
     "core/problems": 930,
-    "core/grading": 1_660,
+    "core/grading": 1_860,
     "core/engines": 3_470,
     "core/generate": 1_870,
-    "core/scaffolds": 2_500,
-    "core/results": 1_820,
+    "core/scaffolds": 2_510,
+    "core/results": 1_890,
     "core/report": 2_500,
     "core/plan": 1_000,
-    "core/session": 1_360,
+    "core/session": 1_380,
     "labs": 11_510,
     "labs/proofs": 2_240,
     "labs/star": 2_070,
     "labs/lean": 4_720,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 28_810,
+    "tests": 28_970,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -19,7 +19,7 @@ from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import A, Part, Sampled, rules
+from core.constants import BOXED, WAYS, A, Answered, Part, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
@@ -103,6 +103,7 @@ class Card:
     continues: bool | None = None
     streams: bool = True
     concurrency: Positive | None = None
+    answer: Annotated[str, _one_of(*WAYS)] = BOXED
     problem_set: Text = "aime_2025"
     proof_set: Text = "imo_proofbench"
     graded_set: Text = "proofbench_graded"
@@ -168,6 +169,11 @@ class Card:
             fields.insert(0, f'cap = "{CAPS[1]}"')
         card = f"The card {self.name}" if self.name else f"Set MODEL to a copy of {FOLDER / TEMPLATE}.toml. The copy"
         return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
+
+    def way(self, config: Sampled) -> str:
+        """Return the way to read the answers of a run: the constant ANSWER, or else the card's field `answer`."""
+        asked = config.ANSWER if isinstance(config, Answered) else BOXED
+        return self.answer if asked == "card" else asked
 
     def sampled(self, config: A) -> A:
         """Return `config` with the sampling that SAMPLING selects. Raises UserError if the card lacks it."""

@@ -3,16 +3,18 @@
 The second of the two prompts is from zero-shot chain of thought (Kojima et al. 2022, arXiv 2205.11916). It is the same
 request as budget forcing at the cap, but all of the reply precedes the box."""
 
-from core.grading.boxed import extract
+from core.constants import BOXED
+from core.grading.text import read
 from core.types import ELICITED_ANSWER, Completion
 
 
-def lacks_answer(completion: Completion, answer_type: str) -> bool:
-    """Return whether the model itself ended `completion` and the grading finds no answer of this type in it.
+def lacks_answer(completion: Completion, reading: str) -> bool:
+    """Return whether the model itself ended `completion` and the grading finds no answer (Problem.reading) in it.
     Empty, failed, filtered, truncated and forced completions do not count."""
     is_cut = completion.truncated or completion.filtered or completion.finish_reason is None
     is_excluded = is_cut or completion.empty or completion.error or completion.forced is not None
-    return not is_excluded and extract(completion.answer, answer_type).answer is None
+    way, _, answer_type = reading.rpartition(" ")
+    return not is_excluded and read(completion.answer, way or BOXED, answer_type).answer is None
 
 
 def opened(answer: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.base.errors import UserError
-from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
+from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, is_aime
 from core.grading.judge import math_equal, math_readable
+from core.grading.text import read
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
 # Doubts about a wrong math answer that was compared by spelling, because it or the reference answer was not read.
@@ -154,16 +155,16 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 def _grade(problem: Problem, reply: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """Grade `text`: the reply's text, or its text before a forced answer or wait. An undecided answer counts as wrong,
     with a doubt. A wrong "math" answer also has a doubt if only spellings were compared, unless both are words."""
-    read = extract(text, problem.answer_type, truncated=reply.truncated)
-    verdict = judge(read.answer, problem.answer or "", problem.answer_type)
-    doubt = read.doubt
-    if read.others and len(groups([read.answer, *read.others], problem.answer_type).counts) == 1:
+    found = read(text, problem.way, problem.answer_type, reply.truncated)
+    verdict = judge(found.answer, problem.answer or "", problem.answer_type)
+    doubt = found.doubt
+    if found.others and len(groups([found.answer, *found.others], problem.answer_type).counts) == 1:
         doubt = None  # several spellings of one answer
     if verdict is None:
-        return Grade(0.0, read.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
-    if not verdict and read.answer and not doubt and problem.answer_type == "math":
-        unread = [not is_reference(text, "math") for text in (read.answer, problem.answer or "")]
-        words = [WORDS.fullmatch(canonical(text, "math")) for text in (read.answer, problem.answer or "")]
+        return Grade(0.0, found.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
+    if not verdict and found.answer and not doubt and problem.answer_type == "math":
+        unread = [not is_reference(text, "math") for text in (found.answer, problem.answer or "")]
+        words = [WORDS.fullmatch(canonical(text, "math")) for text in (found.answer, problem.answer or "")]
         doubt = NO_MATHEMATICS if unread[0] and not all(words) else None
         doubt = NO_REFERENCE if unread[1] and not words[1] else doubt
-    return Grade(float(verdict), read.answer, doubt, unforced=unforced)
+    return Grade(float(verdict), found.answer, doubt, unforced=unforced)

@@ -27,6 +27,8 @@ DOUBTS = {
     "the braces of the Final: line do not balance.",
     "not an integer": "The answer type is integer, but the answer is not an integer from 0 to 999.",
     "several": "Boxes or Final: lines have different answers. The last box counts, or else the last Final: line.",
+    "implied": "ANSWER=text or auto: no sentence states the answer. The answer is from a last sentence with a number.",
+    "several numbers": "ANSWER=number: the sentence of the last number has other numbers.",
     "unboxed": 'No box or Final: line has an answer. The answer is from a sentence such as "The answer is 42."',
 }
 
@@ -53,7 +55,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     lines = _lines(text, has_box, truncated)
     first: Sequence[str | None] = boxes if has_box else lines
     second = lines if has_box else []
-    answers = (_read(each, answer_type) for each in reversed(first))  # lazily, because few are needed
+    answers = (read_value(each, answer_type) for each in reversed(first))  # lazily, because few are needed
     answer = next((a for a in answers if a != ""), "")
     unboxed = "" if has_box or any(line != "" for line in lines) else _unboxed(text, answer_type, truncated)
     answer = answer if answer != "" else unboxed
@@ -67,8 +69,8 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "unreadable" if answer is None else "empty" if first else "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
-    elif others := _others(
-        chain(answers, (_read(each, answer_type) for each in reversed(second))), answer, answer_type
+    elif others := others_of(
+        chain(answers, (read_value(each, answer_type) for each in reversed(second))), answer, answer_type
     ):
         doubt = "several"
     elif unboxed:
@@ -80,7 +82,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
     """List the different cleaned answers in boxes and `Final:` lines. An unreadable answer is None. "" is left out."""
     boxes, unclosed = _boxes(text)
-    found = (_read(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
+    found = (read_value(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
@@ -102,21 +104,21 @@ def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
     for one in reversed(statements(text)):
         if (truncated and one.end == len(text)) or says_nothing(one.value):
             continue
-        is_fit = _fits(one.value) and (answer := _read(one.value, answer_type))
-        if is_fit and answer and not _is_prose(answer):
+        is_fit = _fits(one.value) and (answer := read_value(one.value, answer_type))
+        if is_fit and answer and not is_prose(answer):
             return answer
         if not one.is_heading and _DECIDING.search(one.value):
             return ""
     return ""
 
 
-def _is_prose(answer: str) -> bool:
+def is_prose(answer: str) -> bool:
     """Return whether `answer` contains words other than functions, units and the phrases in NOTHING."""
     words = _NO_WORDS.sub(" ", answer)
     return _WORD.search(words) is not None and answer.lower() not in NOTHING
 
 
-def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
+def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
     """List the `answers` that differ from `answer` and from each other in canonical form, at most MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
     forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
@@ -296,7 +298,7 @@ def clean(text: str, answer_type: str) -> str | None:
     return None
 
 
-def _read(box: str | None, answer_type: str) -> str | None:
+def read_value(box: str | None, answer_type: str) -> str | None:
     """Return the cleaned answer of a box, or None if it is unreadable. For "math", "x = 42" and "42°" become "42"."""
     text = None if box is None else clean(box, answer_type)
     if answer_type == "integer" or not text:

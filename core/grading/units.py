@@ -10,7 +10,7 @@ UNITS = {
     for names in (
         "mm millimeter millimetre|cm centimeter centimetre|dm decimeter decimetre|m meter metre|km kilometer"
         " kilometre|in inch inches|ft foot feet|yd yard|mi mile|mg milligram|g gram|kg kilogram|pound lb|"
-        " oz ounce|t ton tonne|ms millisecond|s sec second|min minute|h hr hour|d day|week|month|yr year|"
+        " oz ounce|t ton tonne|ms millisecond|s sec second|minute min|h hr hour|d day|week|month|yr year|"
         " mL ml milliliter millilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen|rupee|mi/h mph|"
         " km/h kph kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
     ).split("|")
@@ -18,7 +18,7 @@ UNITS = {
 }
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 # Words that change the number or withdraw it: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
-_CHANGING = frozenset(
+CHANGING = frozenset(
     "or and not to by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
     " less fewer least most otherwise out percent above below under increase decrease loss negative negatives half"
     " halves third thirds quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth"
@@ -74,7 +74,7 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
             units[-1] += f"^{raised}"
         elif raised and len(parts) > 1:
             before = f"^{raised}"
-        elif word.lower() in _CHANGING and not (word == "in" and set(parts[:index]) <= set(_POWERS)):
+        elif word.lower() in CHANGING and not (word == "in" and set(parts[:index]) <= set(_POWERS)):
             return None
         elif word in ("/", "per"):
             units.append("/")
@@ -85,14 +85,14 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
             rest = [each.lower() for each in parts[index:]]
             if not units or (word != "of" and any(map(_is_plural, rest))):
                 return _counted(parts, is_one)
-            return Unit("".join(units), frozenset(rest)) if _CHANGING.isdisjoint(rest) else None
+            return Unit("".join(units), frozenset(rest)) if CHANGING.isdisjoint(rest) else None
     return Unit("".join(units))
 
 
 def _counted(parts: list[str], is_one: bool) -> Unit | None:
     """Return the unit of counted things, or None without a noun before "per" or "of", or if words change the number."""
     words = [word.lower() for word in parts if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
-    if not _CHANGING.isdisjoint(words):
+    if not CHANGING.isdisjoint(words):
         return None
     if not words:
         return NO_UNIT

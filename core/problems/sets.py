@@ -77,6 +77,10 @@ class ProblemSet:
             return self
         return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
+    def read_as(self, way: str) -> "ProblemSet":
+        """Return a set whose problems have answers that are read in the given way (core/grading/text.py)."""
+        return replace(self, problems=tuple(replace(problem, way=way) for problem in self.problems))
+
     def part(self, split: str) -> "ProblemSet":
         """Return a set of the problems in one part (their `split`). Raises UserError if there is no such part."""
         kept = tuple(problem for problem in self.problems if problem.split == split)

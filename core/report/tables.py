@@ -361,4 +361,5 @@ def title(document: dict[str, Any]) -> str:
     model, problems = one_line(document["model"]["name"], 200), one_line(document["problem_set"]["name"], 200)
     engine, n = one_line(document["engine"]["kind"], 200), document["problem_set"]["n"]
     heading = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
-    return ", ".join(filter(None, [heading, merged(document)]))
+    way = document["config"].get("ANSWER")
+    return ", ".join(filter(None, [heading, way and f"answers read as {one_line(str(way), 20)}", merged(document)]))

@@ -17,6 +17,7 @@ from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
 from core.results.model import COUNTS, SELDOM
 from core.results.points import MERGES, Values, over_runs
+from core.results.unstated import Unstated
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -117,11 +118,13 @@ class RunMetrics:
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
+        self.unstated = Unstated()
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
-    def add(self, problem: int, record: dict[str, Any]) -> None:
-        """Add a problem's next record (core/results/records.py). `problem` is the problem's number * runs + the run."""
+    def add(self, problem: int, record: dict[str, Any]) -> bool:
+        """Add a problem's next record (core/results/records.py). `problem` is the problem's number * runs + the run.
+        Return whether the run has to warn now that replies state no answer (core/results/unstated.py)."""
         if record["step"] == len(self._steps):
             self._steps.append(_Step())
         step = self._steps[record["step"]]
@@ -156,6 +159,7 @@ class RunMetrics:
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
         self._add_scores(problem, [m for m in members if "verdicts" in m])
+        return self.unstated.add(record)
 
     def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]]) -> None:
         if not scored:
@@ -219,6 +223,7 @@ class RunMetrics:
             found |= self._cost.dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
+        found |= self.unstated.metrics()
         found |= {name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts}
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.base.errors import one_line
+from core.constants import BOXED
 from core.grading.answers import by_answer
+from core.results import unstated
 
 # If a server ignores seeds, nearly all members repeat the first member, so a population has about one distinct text.
 # Short solutions may also repeat, but a population then has several distinct texts.
@@ -40,6 +42,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     if voted and not any(voted) and not single and document.get("grader") == by_answer.__name__:
         unread = f"{sum(s['unread'] for s in steps)} of {completions} replies are unread"
         found.append(f"no reply of the run is right ({unread}). Compare a few replies with the reference answers")
+    if counts := metrics.get("unstated"):
+        found.append(unstated.warning(counts, document["config"].get("ANSWER", BOXED) == BOXED))
     if not document["complete"]:
         found.append(f"partial run: {sum(s['problems'] for s in steps)} populations so far ({CONTINUES})")
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):

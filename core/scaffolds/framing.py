@@ -8,13 +8,13 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import DATA, read_text, storable
-from core.constants import A, Framed
+from core.constants import AUTO, BOXED, A, Framed
 from core.engines.cards import Card
 from core.problems.check import read_file
 from core.problems.columns import cells_of, listed, text_of, understood
@@ -37,15 +37,15 @@ class Shot:
     candidates: tuple[str, ...] = ()
 
 
-def worked(row: Mapping[str, Any]) -> str:
+def worked(row: Mapping[str, Any], way: str) -> str:
     """Return a row's worked solution with a last sentence that states its answer, or "" if one of them is missing."""
     solution, answer = (storable(text_of(row.get(name))) for name in ("solution", "answer"))
-    return f"{solution}\n\n{final_sentence(answer)}" if solution and answer else ""
+    return f"{solution}\n\n{final_sentence(answer, way)}" if solution and answer else ""
 
 
-def final_sentence(answer: str) -> str:
-    """Return the sentence that ends a worked solution, in the form that the prompts ask for."""
-    return f"The final answer is \\boxed{{{answer}}}."
+def final_sentence(answer: str, way: str) -> str:
+    """Return the sentence that ends a worked solution, in the form that the prompts ask for (the constant ANSWER)."""
+    return f"The final answer is \\boxed{{{answer}}}." if way in (BOXED, AUTO) else f"The answer is {answer}."
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
     config = card.framed(config, are_proofs)
     if not isinstance(config, Framed):
         return Framing()
-    shots = _shots(config.SHOTS)
+    shots = _shots(config.SHOTS, card.way(config))
     if shots and are_proofs:
         raise UserError(f"SHOTS={config.SHOTS:.300} have answers, but the problems ask for proofs. Set SHOTS=0")
     asked = {problem.statement.strip() for problem in problems}
@@ -118,32 +118,32 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
     return Framing(shots, _system(config.SYSTEM), *_prompt(config.PROMPT))
 
 
-def _shots(value: str) -> tuple[Shot, ...]:
+def _shots(value: str, way: str) -> tuple[Shot, ...]:
     """Return the first built-in shots if `value` is a number, else all shots of the file `value`."""
     if re.fullmatch(r"\d{1,9}", value):
-        shots = _read(OURS)
+        shots = _read(OURS, way)
         if int(value) > len(shots):
             raise UserError(f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a file")
         return shots[: int(value)]
     path = Path(os.path.expanduser(value))
     if not (path.suffix or path.exists()):
         raise UserError(f"SHOTS={value:.300} is neither a number nor a file of problems with solutions and answers")
-    return _read(path)
+    return _read(path, way)
 
 
-def _read(path: Path) -> tuple[Shot, ...]:
+def _read(path: Path, way: str) -> tuple[Shot, ...]:
     shots = []
     for number, problem in enumerate(read_file(path), 1):
         row = understood(dict(problem.columns))
         candidates = cells_of(dict(problem.columns)).get("candidates") or []
         given = [*candidates] if isinstance(candidates, list) else [None]
-        replies = [worked(each) if isinstance(each, Mapping) else "" for each in (row, *given)]
+        replies = [worked(each, way) if isinstance(each, Mapping) else "" for each in (row, *given)]
         if problem.is_proof or not all(replies):
             raise UserError(
                 f"SHOTS: row {number} of {path} needs an answer and a worked {listed('solution')}. So does each of its "
                 '"candidates", if it has any'
             )
-        shots.append(Shot(problem, replies[0], tuple(replies[1:])))
+        shots.append(Shot(replace(problem, way=way), replies[0], tuple(replies[1:])))
     return tuple(shots)
 
 

@@ -6,9 +6,11 @@ request. Results record the prompts' hash, `prompts_sha256()`. A change to a pro
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from core.constants import LAST_NUMBER, TEXT
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
 
 SOLVE = Wording(
@@ -85,6 +87,13 @@ Check every step of the candidate proof and decide whether it proves all that th
 or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
 )
 
+# The words of the prompts that ask for a box, and the words instead of them for other values of ANSWER.
+IN_BOX = re.compile(r"(?i:(p)ut) the final answer in\s\\boxed\{\{\}\}\.")
+INSTEAD = {
+    TEXT: 'nd with a last line "The answer is …" that states the final answer.',
+    LAST_NUMBER: "nd with a last line that contains only the final answer, as a number.",
+}
+
 # The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that was cut off.
 VERDICT = "Verdict:"
 
@@ -92,6 +101,8 @@ VERDICT = "Verdict:"
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
     """Build the messages of one request from a prompt, the problem and the `texts` that it shows."""
     template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
+    if instead := INSTEAD.get(problem.way):
+        template = IN_BOX.sub(lambda found: ("E" if found[1] == "P" else "e") + instead, template)
     return [{"role": "user", "content": template.format(problem=problem.statement, **texts)}]
 
 

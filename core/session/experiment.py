@@ -15,11 +15,11 @@ from core import constants
 from core.base import seeds, terminal
 from core.base.errors import RunFailed, UserError
 from core.base.prices import shown as dollars
-from core.constants import A
+from core.constants import BOXED, A
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
 from core.report import plot, tables
-from core.results import model, provenance, records, warnings, write
+from core.results import model, provenance, records, unstated, warnings, write
 from core.results.metrics import RunMetrics
 from core.scaffolds import framing
 from core.session.bar import Bar
@@ -48,7 +48,9 @@ class Experiment(Generic[A]):
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
         """Prepare the run. `part` is None unless the run belongs to a longer command."""
-        server, chosen = session.server, session.problems
+        server = session.server
+        way = server.card.way(session.config)
+        chosen = session.problems.read_as(way)
         self.framing = framing.of(session.config, server.card, chosen.problems)
         config = server.card.framed(server.card.sampled(session.config), chosen.asks_for_proofs)
         self.session: Session[A] = session.but(config=config)
@@ -63,7 +65,7 @@ class Experiment(Generic[A]):
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self.part = part
         # RUNS is omitted, so that each of several runs has the same document as a single run.
-        left = {"RUNS", *([] if self.framing.provenance else constants.rules(constants.Framed))}
+        left = {"RUNS", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
             "schema": model.SCHEMA,
             "experiment": session.name,
@@ -82,7 +84,10 @@ class Experiment(Generic[A]):
                 "n": len(chosen.problems),
                 **{name: getattr(chosen, name) for name in ("sha256", "source", "licence", "version", "revision")},
             },
-            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name not in left},
+            "config": {
+                **{name: getattr(config, name) for name in constants.rules(scaffold.constants) if name not in left},
+                **({"ANSWER": way} if way != BOXED else {}),
+            },
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs) | self.framing.provenance,
             **({"prices": asdict(prices)} if prices else {}),
@@ -136,7 +141,7 @@ class Experiment(Generic[A]):
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
-        sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.answer_type)
+        sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading)
         contract = Contract(getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions)
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -154,7 +159,10 @@ class Experiment(Generic[A]):
             contract.yielded(population)
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
-            self.figures.add(number, record)
+            self.figures.unstated.keep(population, record)
+            if self.figures.add(number, record):
+                counts = self.figures.unstated.metrics()["unstated"]
+                bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf

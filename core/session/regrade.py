@@ -13,6 +13,7 @@ from typing import Any
 from core.base.errors import UserError, command
 from core.base.files import amount, results_dir
 from core.base.prices import Prices
+from core.constants import BOXED, WAYS, Rule
 from core.generate.journal import Archive, from_record
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
@@ -39,8 +40,9 @@ class Kept:
     """The stored results of one run. `head` is the document without its problems. `rows` are the problems in JSON, and
     `problems` are the same problems as Problem objects."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the results file `path`. Raises UserError if it can't be read or contains several runs."""
+    def __init__(self, path: Path, way: str = "") -> None:
+        """Read the results file `path`. `way` replaces the way in which the run read answers ("": the same way).
+        Raises UserError if the file can't be read or contains several runs."""
         self.path = path
         whole, self.head, both = read.read_raw(path)
         if whole.runs:
@@ -48,11 +50,16 @@ class Kept:
             raise UserError(f"{path.name} contains {count} runs. Regrade each run, then merge them (scripts/merge.sh)")
         self.rows = [row for row, _ in both]
         with read.refusing(path):
+            config = self.head["config"] | ({"ANSWER": way} if way else {})
+            if config.get("ANSWER") == BOXED:
+                del config["ANSWER"]
+            self.head = self.head | {"config": config}
             self.problems = [
                 Problem(
                     **{name: row[name] for name in ("id", "statement", "answer", "answer_type")},
                     **{name: row.get(name, "") for name in write.GRADED_BY},
                     columns=row.get("columns", {}),
+                    way=config.get("ANSWER", BOXED),
                 )
                 for row in self.rows
             ]
@@ -68,6 +75,7 @@ class Kept:
         Returns the path and the document."""
         head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
+        figures.unstated.quote = head["metrics"].get("unstated", {}).get("quote", "")
         encoded: list[list[bytes]] = []
         for place, row in enumerate(self.rows):
             steps = [remade(place, step) for step in row["steps"]]
@@ -84,11 +92,13 @@ class Kept:
         return write.save(document, rows, self.path.parent), document
 
 
-def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` again, with the same `grader` as before.
+def regrade(
+    path: Path, grader: Grader = by_answer, way: str = ""
+) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Grade the results in `path` again, with the same `grader` as before. `way` may be another value of ANSWER.
     Returns the path of the new file, the old and the new document (without problems), and the changes. Raises UserError
     if the file can't be read, if another grader graded it, or if the journals lack a completion."""
-    kept, changes = Kept(path), list[Change]()
+    kept, changes = Kept(path, way), list[Change]()
     before, name = kept.head.get("grader"), getattr(grader, "__name__", type(grader).__name__)
     if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
@@ -152,9 +162,14 @@ def _words(answer: str | None, correct: float | None, doubt: str | None) -> str:
 
 def main(argv: Sequence[str]) -> None:
     with command():
-        if len(argv) != 1 or argv[0].startswith("-"):
-            raise UserError("give one argument: a name of results (such as 02_rsa_basic) or the path of a .json file")
-        path, before, after, changes = regrade(path_of(argv[0], results_dir()))
+        way = argv[1].removeprefix("ANSWER=") if len(argv) == 2 else ""
+        if not 1 <= len(argv) <= 2 or argv[0].startswith("-") or argv[1:] != ([f"ANSWER={way}"] if way else []):
+            raise UserError(
+                "give a name of results (such as 02_rsa_basic) or the path of a .json file. ANSWER=text after it reads "
+                "answers in another way"
+            )
+        way = Rule("", str, choices=WAYS).read("ANSWER", way) if way else ""
+        path, before, after, changes = regrade(path_of(argv[0], results_dir()), way=way)
         old, new = (tables.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
         for where, one, other in changes[:SHOWN]:

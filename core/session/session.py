@@ -16,7 +16,7 @@ from core.base import errors, terminal
 from core.base.errors import foremost, one_line
 from core.base.prices import shown
 from core.base.signals import Stop
-from core.constants import A, Asking, C, Constants, Paid
+from core.constants import BOXED, A, Asking, C, Constants, Paid
 from core.engines import cards, environment
 from core.engines.need import Need
 from core.engines.server import Server
@@ -295,6 +295,8 @@ def _opening(
     ]
     if about := framing.of(config, server.card, chosen.problems).about:
         rows.append(("requests", f"with {about}"))
+    if (way := server.card.way(config)) != BOXED:
+        rows.append(("answers", f"{way} (ANSWER)"))
     if server.seeds is False:
         rows.append(("seeds", "ignored by this server. SEED still decides random choices (candidates, ties and so on)"))
     return rows

@@ -25,7 +25,7 @@ from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
 from core.base.terminal import say
-from core.constants import Framed, OnProblems, Paid, Repeated, Seeded, rules
+from core.constants import Answered, Framed, OnProblems, Paid, Repeated, Seeded, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
 from core.engines.start import serving
@@ -41,7 +41,7 @@ from labs.endpoint.answer import Solved, solve
 from labs.endpoint.chat import ChatRequest, Refusal
 
 # These constants are not on the command line.
-OF_RUNS = [name for part in (OnProblems, Framed, Seeded, Repeated, Paid) for name in rules(part)]
+OF_RUNS = [name for part in (OnProblems, Answered, Framed, Seeded, Repeated, Paid) for name in rules(part)]
 # Defaults of a request's constants and of the server's, as in 02_rsa_basic. NAME=value on the command line changes one.
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100

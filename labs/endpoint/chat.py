@@ -19,7 +19,7 @@ FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", 
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 RULES = rules(RsaConstants)
 # A request may not change the free constants. They belong to the server, except the problem, which is in the messages.
-OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free and name not in rules(Framed))
+OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free and name not in {*rules(Framed), "ANSWER"})
 
 # Fields that RSA does not support. A request may contain them only with null or one of these neutral values.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {

@@ -1,0 +1,60 @@
+"""Count the replies of a run that state no answer in the form that the run reads, and warn if nearly all lack it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.base.errors import one_line
+from core.results.model import is_unread
+from core.types import Population
+
+FIRST = 20  # replies before the first warning
+SHARE = 0.8  # a smaller share of such replies causes no warning
+CUT = 0.5  # if a larger share of replies hit the token cap, the cap is the problem
+QUOTED = 200  # characters of a reply to quote, from its end
+
+
+def is_unstated(member: Mapping[str, Any]) -> bool:
+    """Return whether the member has a reply that lacks an answer in the form that the run reads."""
+    has_reply = not {"error", "empty", "filtered"} & member.keys()
+    return has_reply and (is_unread(member) or member["doubt"] == "unboxed")
+
+
+class Unstated:
+    """The numbers of replies so far (`replies`) and of replies without such an answer (`unstated`). `quote` is the end
+    of such a reply, or ""."""
+
+    def __init__(self, quote: str = "") -> None:
+        self.replies = self.unstated = self.truncated = 0
+        self.quote = quote
+
+    def add(self, record: Mapping[str, Any]) -> bool:
+        """Count the replies of a step's record. Return whether these are the first FIRST replies of a run that needs a
+        warning."""
+        new = [member for member in record["members"] if "again" not in member]
+        before, self.replies = self.replies, self.replies + len(new)
+        self.unstated += sum(map(is_unstated, new))
+        self.truncated += sum(member["finish_reason"] == "length" for member in new)
+        return before < FIRST <= self.replies and bool(self.metrics())
+
+    def keep(self, population: Population, record: Mapping[str, Any]) -> None:
+        """Keep the quote if there is none yet."""
+        if not self.quote:
+            texts = (
+                one.completion.text for one, m in zip(population, record["members"], strict=True) if is_unstated(m)
+            )
+            self.quote = one_line(next(texts, "")[-QUOTED:], QUOTED)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the field of the metrics, or {} if the run needs no warning."""
+        is_cut = self.truncated > CUT * self.replies
+        if self.replies < FIRST or self.unstated < SHARE * self.replies or is_cut:
+            return {}
+        return {"unstated": {"replies": self.replies, "unstated": self.unstated, "quote": self.quote}}
+
+
+def warning(figures: Mapping[str, Any], is_boxed: bool) -> str:
+    """Return the warning for the field `unstated` of the metrics."""
+    where, more = (" in a box", "ANSWER=text, ") if is_boxed else ("", "")
+    shown = f". The end of one: {one_line(str(figures['quote']), QUOTED)}" if figures["quote"] else ""
+    counts = f"{figures['unstated']:,} of {figures['replies']:,} replies"
+    return f"{counts} state no answer{where}. Try {more}SHOTS=4 or ELICIT=1{shown}"

@@ -1,0 +1,89 @@
+"""Runs whose replies state answers in words: ANSWER, the card's field, and a warning about unread replies."""
+
+from pathlib import Path
+
+import pytest
+
+from core.base.errors import UserError
+from core.engines.cards import Card
+from core.results.unstated import Unstated
+from core.scaffolds import prompts
+from core.scaffolds.rsa import BASELINE, RSA, SampleConstants
+from core.session import regrade
+from core.session.run import solve_sync
+from core.types import Problem
+from tests.fakes import server as fakes
+from tests.fakes.server import ScriptedServer
+from tests.helpers.runs import load
+
+ROWS = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": "42"} for i in range(3)]
+SAID = "30 + 12 = 42 \x1b[31m\nSo Tom has 42 apples."
+
+
+@pytest.fixture
+def speaking(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    monkeypatch.setattr(fakes, "reply", lambda *_: SAID)
+    return server
+
+
+def test_a_run_that_cannot_read_its_model_says_so_and_can_be_read_in_another_way(
+    speaking: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solve_sync(BASELINE, ROWS, name="words", N=8)
+    head = load(results, "words")
+    counts = head["metrics"]["unstated"]
+    assert (counts["replies"], counts["unstated"]) == (24, 24) and "\x1b" not in counts["quote"]
+    assert any("ANSWER=text" in each and counts["quote"] in each for each in head["warnings"])
+    err = capsys.readouterr().err
+    assert err.count("ANSWER=text") == 1 and "\x1b" not in err and "ANSWER" not in head["config"]
+    asked = len(speaking.asked)
+    regrade.main([str(results / "words.json"), "ANSWER=text"])
+    regraded = regrade.regrade(results / "words.json")[1]
+    assert regraded["config"]["ANSWER"] == "text" and regraded["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    assert "unstated" not in regraded["metrics"] and len(speaking.asked) == asked
+
+
+def test_prompts_ask_for_the_form_that_is_read(speaking: ScriptedServer, results: Path) -> None:
+    solve_sync(RSA, ROWS, name="text", N=2, K=2, T=1, ANSWER="text")
+    found = load(results, "text")
+    assert found["config"]["ANSWER"] == "text" and found["metrics"]["final"]["mean_accuracy"]["value"] == 1
+    assert all("The answer is" in body and "boxed" not in body for body in speaking.asked)
+    solve_sync(BASELINE, ROWS, name="auto", N=1, ANSWER="auto")
+    assert "boxed" in speaking.asked[-1]
+
+
+@pytest.mark.parametrize("way", ["text", "number"])
+def test_no_prompt_for_answers_still_asks_for_a_box(way: str) -> None:
+    for wording in (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE):
+        shown = prompts.request(wording, Problem("p", "?", "1", way=way), count=1, candidates="")
+        assert "boxed" not in shown[0]["content"] and "nd with a last line" in shown[0]["content"]
+
+
+def test_the_constant_wins_over_the_card() -> None:
+    assert Card().way(SampleConstants()) == "boxed"
+    assert Card(answer="text").way(SampleConstants()) == "text"
+    assert Card(answer="text").way(SampleConstants(ANSWER="boxed")) == "boxed"
+
+
+@pytest.mark.parametrize("argument", ["ANSWER=card", "ANSWER=", "N=4"])
+def test_bad_arguments_of_regrading_are_one_line(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        regrade.main(["words", argument])
+    assert ended.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(UserError, match="ANSWER"):
+        SampleConstants(ANSWER="words")
+
+
+@pytest.mark.parametrize(
+    ("length", "doubt", "warns"), [(0, "no answer", True), (15, "truncated", False), (0, None, False)]
+)
+def test_a_warning_needs_replies_that_mostly_ended(length: int, doubt: str | None, warns: bool) -> None:
+    one = {"answer": None, "correct": False, "doubt": doubt}
+    members = [one | {"finish_reason": "length" if i < length else "stop"} for i in range(20)]
+    counts = Unstated()
+    assert not counts.add({"members": members[:19]}) and counts.metrics() == {}
+    assert counts.add({"members": members[19:]}) is warns and bool(counts.metrics()) is warns
+    assert not counts.add({"members": members})
