@@ -14,7 +14,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 18_990,
+    "core": 19_000,
     "core/base": 960,
     "core/problems": 930,
     "core/grading": 1_860,

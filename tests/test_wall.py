@@ -78,5 +78,5 @@ def test_without_the_labs_their_commands_are_refused_in_a_line(copy: Path, comma
     shutil.copy(ROOT / "experiments" / "21_star.py", experiment)
     done = subprocess.run(command, env=environment(PYTHONPATH=str(copy)), capture_output=True, text=True, cwd=copy)
     experiment.unlink()
-    assert done.returncode == 2 and done.stderr.endswith(" needs the folder labs, which is missing\n")
+    assert done.returncode == 2 and done.stderr.endswith(": git checkout labs\n")
     assert done.stderr.count("\n") == 1
