@@ -66,7 +66,7 @@ def points(count: int, right: int) -> int:
 
 def points_of(terms: list[Term], proof: str) -> int:
     """Return the points of a written proof. A product is right if line number i begins with term number i and its true
-    product ("7*43=301"). The rest of the line does not matter, even if it contains a wrong sum."""
+    product ("7*43=301"). The rest of the line is ignored, even if it contains a wrong sum."""
     lines = [*proof.strip().splitlines(), *[""] * len(terms)]
     right = sum(
         line.partition(",")[0].strip() == f"{term.digit}*{term.number}={term.digit * term.number}"
