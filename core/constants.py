@@ -127,9 +127,11 @@ class Waiting(Part):
 class Framed(Part):
     """The constants for the text around a problem, in requests to solve it or to aggregate candidates."""
 
-    SHOTS: str = constant("auto", 'worked examples: a number of ours up to 8, a file of problems, or "auto" (the card)')
-    SYSTEM: str = constant("auto", 'system message: a text, a file, or "auto" (the card)')
-    PROMPT: str = constant("auto", 'file with the prompt around {problem}, or "auto" (the card, else ours)')
+    SHOTS: str = constant(
+        "card", 'worked examples: a number of ours up to 8, a file of problems, or "card" (its field)'
+    )
+    SYSTEM: str = constant("card", 'system message: a text, a file, or "card" (its field)')
+    PROMPT: str = constant("card", 'file with the prompt around {problem}, or "card" (its field, else ours)')
 
 
 @dataclass(frozen=True, kw_only=True)

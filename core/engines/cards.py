@@ -186,10 +186,10 @@ class Card:
         return replace(config, **changes)
 
     def framed(self, config: A, is_proof: bool = False) -> A:
-        """Return `config` with the card's shots, system message and prompt for each constant that is "auto".
+        """Return `config` with the card's shots, system message and prompt for each constant that is "card".
         Shots have answers, so problems that ask for a proof get none from the card."""
         own = {"SHOTS": "0" if is_proof else str(self.shots), "SYSTEM": self.system, "PROMPT": self.prompt}
-        changes: dict[str, Any] = {name: each for name, each in own.items() if getattr(config, name, "") == "auto"}
+        changes: dict[str, Any] = {name: each for name, each in own.items() if getattr(config, name, "") == "card"}
         return replace(config, **changes)
 
     def constants_of(self, kind: type[Part]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def fetch(repo: str = REPO) -> Path:
         if not any(name.endswith(".safetensors") for name in sizes):
             raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
         Shape.from_config(_config(repo, about.sha))  # before the weights are fetched
-        _announce(repo, sum(sizes.values()), here)
+        announce(repo, sum(sizes.values()), here)
         (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain files of two commits
         snapshot_download(repo, revision=about.sha, local_dir=here, allow_patterns=list(sizes))
         (here / "FETCHED.json").write_text(json.dumps({"repo": repo, "revision": about.sha}) + "\n")
@@ -161,7 +161,7 @@ def fetch_gguf(repo: str, file: str = "") -> Path:
             remedy = listed if sizes else "llama.cpp needs one. Look for a model whose name ends in -GGUF"
             raise UserError(f"{repo} has {len(sizes) or 'no'} GGUF files{f', but no {file}' if file else ''}. {remedy}")
         if not (here / named[0]).is_file():
-            _announce(f"{repo}/{named[0]}", sizes[named[0]], here)
+            announce(f"{repo}/{named[0]}", sizes[named[0]], here)
         return Path(hf_hub_download(repo, named[0], revision=about.sha, local_dir=here))
 
 
@@ -188,7 +188,7 @@ def _is_wanted(name: str) -> bool:
     return "/" not in name and any(fnmatch(name, pattern) for pattern in PATTERNS)
 
 
-def _announce(what: str, size: int, here: Path) -> None:
+def announce(what: str, size: int, here: Path) -> None:
     """Print the size of a download. Raises UserError if the disk lacks room for it."""
     if size > (free := shutil.disk_usage(here).free):
         raise UserError(

@@ -101,7 +101,7 @@ class Framing:
 
 
 def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
-    """Return the framing that the constants select, or the card if they are "auto". Raises UserError for a missing or
+    """Return the framing that the constants select, or the card if they are "card". Raises UserError for a missing or
     invalid file, and for shots that do not fit the `problems`."""
     are_proofs = any(problem.is_proof for problem in problems)
     config = card.framed(config, are_proofs)

