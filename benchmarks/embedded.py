@@ -28,8 +28,7 @@ class Engine:
 
 
 def serve(slots: int, cache_mib: int) -> None:
-    llamacpp.CACHE_MIB = cache_mib
-    size = llamacpp.Size(slots, EMBEDDED_CONTEXT, threads=1)
+    size = llamacpp.Size(slots, EMBEDDED_CONTEXT, threads=1, cache=cache_mib)
     with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), settings.host(), 0, size, "", exact=True) as address:
         began = time.process_time()
         print(f"{address}/v1", flush=True)

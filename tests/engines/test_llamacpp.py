@@ -183,12 +183,14 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
         return llamacpp.size(model, need, gib * GIB, cores)
 
     # (0.9 x 16 x 1,073,741,824 - 2,147,483,648 - 4,280,000,000) / 147,456 = 61,268 tokens: one slot, in 256s.
-    assert size(16) == llamacpp.Size(1, 61_184, 8)
+    assert size(16) == llamacpp.Size(1, 61_184, 8, 0)
     # 32 GiB: 166,130 tokens hold two slots of 68,096. 128 GiB: 795,302 tokens hold eleven.
-    assert size(32) == llamacpp.Size(2, 68_096, 8)
-    assert size(128) == llamacpp.Size(11, 68_096, 8) and size(128, cores=4) == llamacpp.Size(11, 68_096, 4)
+    assert size(32) == llamacpp.Size(2, 68_096, 8, 0)
+    assert size(128) == llamacpp.Size(11, 68_096, 8, 0) and size(128, cores=4) == llamacpp.Size(11, 68_096, 4, 0)
     # 2,048 + 4 x 2,000 + 512 = 10,560, in 256s 10,752: 61,268 tokens hold five.
-    assert size(16, need=Need(3, 2000, 512)) == llamacpp.Size(5, 10_752, 8)
+    assert size(16, need=Need(3, 2000, 512)) == llamacpp.Size(5, 10_752, 8, 0)
+    # 64 GiB: 375,838 tokens. Sixteen slots of 10,752 leave room for a cache of the same size, 172,032 tokens.
+    assert size(64, need=Need(3, 2000, 512)) == llamacpp.Size(16, 10_752, 8, 24_192)
     assert size(512, need=Need(3, 200_000, 512)).context == 262_144, "no more than the model was trained for"
     # 8 GiB: 0.9 x 8 GiB - 2 GiB - 4.28 GB = 1.30 GB, 8,839 tokens; 2,048 + 16,384 + 512 = 18,944.
     with pytest.raises(UserError, match=r"8,839 .* 18,944"):

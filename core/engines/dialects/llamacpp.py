@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # buffers take 0.1 GB with QED-Nano's shape, two slots and contexts of 6,656.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
-CACHE_MIB = 256  # of memory for prompts that have left their slot, enough for models as small as the embedded model
+CACHE_MIB = 256  # of memory for prompts that have left their slot. llama.cpp shares prefixes between slots through it
 EXACT, FAST, ASKED = "exact", "fast", "EXACT="  # tags of the servers that `serving` starts
 # More slots write more tokens/s, but each slot writes fewer (docs/benchmarks.md). A completion should take at most
 # PATIENCE seconds, half of the default TIMEOUT. Each slot is timed for STEPS tokens.
@@ -101,11 +101,13 @@ ENGINE, EMBEDDED = DIALECT.engines
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a server: `slots` for requests at a time, tokens of `context` per slot, and CPU `threads`."""
+    """The size of a server: `slots` for requests at a time, tokens of `context` per slot, CPU `threads`, and `cache`
+    (MiB of memory for prompts that have left their slot)."""
 
     slots: int
     context: int
     threads: int
+    cache: int = CACHE_MIB
 
 
 def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False, slots: int = EMBEDDED_SLOTS) -> Size:
@@ -123,7 +125,9 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
     context = min(-(-need.context // BLOCK) * BLOCK, model.longest)
     if context > tokens:
         context = tokens // BLOCK * BLOCK or tokens
-    return Size(max(1, min(slots, tokens // context)), context, cores)
+    slots = max(1, min(slots, tokens // context))
+    rest = min(tokens - slots * context, slots * context)
+    return Size(slots, context, cores, rest * a_token // 2**20 if rest >= context else 0)
 
 
 def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
@@ -229,7 +233,7 @@ def serving(
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
-    params.cache_ram_mib = CACHE_MIB if exact else 0  # llama.cpp shares prefixes between slots only through memory
+    params.cache_ram_mib = size.cache
     params.verbosity = 0
     if embeds:
         params.embedding = True
