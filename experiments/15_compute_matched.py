@@ -7,7 +7,8 @@ not learnt one of its requests. After a run on proofs, such as PROBLEMS=sums_pro
 
 Question: which scaffold makes the best use of a budget of tokens, compute or money?
 Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.
-Command: bash scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched)
+Command: bash scripts/run.sh 15_compute_matched (on a GPU, first bash scripts/plan.sh 15_compute_matched. For a shorter
+run, add RUNS=1 BUDGETS=2.5,8.5 ENTRIES=01_greedy,13_best_of_4,14_refinement,02_rsa_basic_4)
 """
 
 from dataclasses import replace
@@ -16,15 +17,16 @@ from functools import partial
 from core.scaffolds.rsa import RSA, rsa
 from core.session.equal_compute import Comparison, compare, entry
 
+BUDGETS = "2.5,5.5,10.5,20.5,54.5"  # per problem, in units of a sample's mean cost
+ENTRIES = "all"  # names of the entries to compare with 12_majority, separated by commas, or "all"
 MAX_TOKENS = 16384  # token cap of one completion, thinking included
+VERIFY_TOKENS = 8192  # token cap of one verdict or review, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # "auto" (the model's own set), a name, hub:owner/name, or the path of a file
 LIMIT = 0  # number of problems, from the start of the set, or 0 for all
 BUDGET_IN = "tokens"  # unit: tokens, read (+ uncached prompt tokens), read_cold (+ all prompt tokens), flops, dollars
-SEED = 0  # added to each of `seeds`: SEED=2 runs with the seeds 2 and 3
-
-budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # per problem, in units of a sample's mean cost
-seeds = (0, 1)
+RUNS = 2  # number of runs of each entry, with the seeds SEED, SEED + 1, …
+SEED = 0  # seed of the random draws and of the requests of the first run
 
 
 def never(*_: object) -> bool:
@@ -36,8 +38,9 @@ def never(*_: object) -> bool:
 stepwise = replace(RSA, run=partial(rsa, stop=never))
 
 # An entry has its experiment's constants, except MAX_TOKENS etc. above and its own changes. The first is the reference.
+# It draws as many samples as the largest budget needs.
 entries = [
-    entry("12_majority", proofs="samples", STAGE=1, N=60),
+    entry("12_majority", proofs="samples", STAGE=1),
     entry("12_majority", name="12_majority_hot", proofs="samples_hot", STAGE=1, N=60, TEMPERATURE=1.0),
     entry("01_baseline", name="01_greedy", N=1, TEMPERATURE=0.0),
     entry("13_best_of"),
@@ -55,7 +58,7 @@ entries = [
     entry("10_static_math_agent"),
     entry("11_math_agent"),
 ]
-comparison = Comparison(entries, budgets, seeds)
+comparison = Comparison(entries)
 
 if __name__ == "__main__":
     compare(comparison, globals())

@@ -45,11 +45,22 @@ FEWEST = 8  # if no cost is known after so many completions, the run fails
 class Constants(RunConstants):
     """The constants of a comparison."""
 
+    BUDGETS: str = constant("2.5,5.5,10.5", "budgets per problem, in units of a sample's mean cost")
     BUDGET_IN: str = constant("tokens", "the unit of the budgets", choices=tuple(UNITS))
+    ENTRIES: str = constant("all", "names of the entries to compare with the first, such as 02_rsa_basic,14_refinement")
+    VERIFY_TOKENS: int = constant(8192, "most tokens of one verdict or review of an entry", 1, 1_000_000)
 
     def check(self) -> None:
-        if self.RUNS > 1:
-            raise UserError(f"RUNS={self.RUNS} has no effect here. Set `seeds` in the file of the comparison")
+        if not all(1 <= budget <= 1000 for budget in self.budgets()):
+            raise UserError(
+                f"BUDGETS={self.BUDGETS:.40} has a budget below 1 or above 1,000. Give one or several numbers"
+            )
+
+    def budgets(self) -> list[float]:
+        try:
+            return [float(each) for each in self.BUDGETS.split(",")]
+        except ValueError:
+            raise UserError(f"BUDGETS={self.BUDGETS:.40} is no list of numbers. Example: BUDGETS=2.5,5.5") from None
 
 
 @dataclass(frozen=True)
@@ -65,49 +76,49 @@ class Entry:
 
     def config(self, common: RunConstants) -> RunConstants:
         """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
-        shared = {name: getattr(common, name) for name in rules(RunConstants)}
+        known = rules(self.scaffold.constants).keys()
+        shared = {name: getattr(common, name) for name in rules(type(common)) if name in known} | {"RUNS": 1}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return config
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of `entries`. The first entry is the reference. `budgets` are numbers of its samples per problem.
-    Each entry runs once with each of the `seeds`, which are added to SEED."""
+    """A comparison of `entries`. The first entry is the reference, and draws N plain samples. N follows from the
+    largest budget. Each entry runs once with each of RUNS seeds."""
 
     entries: Sequence[Entry]
-    budgets: Sequence[float]
-    seeds: Sequence[int]
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """Estimate the highest number of completions per problem, summed over entries and seeds. The estimate assumes
+        """Estimate the highest number of completions per problem and seed, summed over entries. The estimate assumes
         completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
-        self.check()
-        return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
+        return sum(self.allotted(entry, config) for entry in self.chosen(config))
 
     def allotted(self, entry: Entry, config: Constants) -> int:
         """Estimate the highest number of completions per problem for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
-        return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
+        is_reference = entry.name in (self.entries[0].name, self.entries[0].proofs)
+        return most if is_reference else min(most, math.ceil(max(config.budgets())))
 
     def texts_shown(self, config: Constants) -> int:
-        return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.entries)
+        return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config))
 
-    def check(self) -> None:
-        """Raise UserError for entries, budgets or seeds that can't be compared."""
-        entries, budgets = self.entries, self.budgets
-        if not entries or entries[0].roles:
+    def chosen(self, config: Constants) -> list[Entry]:
+        """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples than the largest
+        budget, because the samples of some problems are short. Raises UserError for entries that can't be compared."""
+        if not self.entries or self.entries[0].roles:
             raise UserError("entries are missing, or the first has roles. Begin with an entry for plain samples")
-        if len({entry.name for entry in entries}) < len(entries):
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
-        most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
-        if not budgets or not all(1 <= budget <= most for budget in budgets):
-            raise UserError(
-                f"budgets are missing or out of range. Give 1 to {most}, because {entries[0].name} draws {most} samples"
-            )
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise UserError("seeds are missing or repeated. Give different whole numbers, such as (0, 1)")
+        wanted = names if config.ENTRIES == "all" else config.ENTRIES.split(",")
+        if unknown := [name for name in wanted if name not in names]:
+            raise UserError(f"ENTRIES names {unknown[0]!r:.40}, but the comparison has {', '.join(names)}")
+        reference, *others = self.entries
+        samples = math.ceil(1.1 * max(config.budgets()))
+        reference = replace(reference, constants={**reference.constants, "N": samples})
+        return [reference, *(entry for entry in others if entry.name in wanted)]
 
 
 @dataclass(frozen=True)
@@ -140,10 +151,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
     The results are saved in a folder with the experiment's name."""
     listed = ", ".join(entry.name for entry in comparison.entries)
-    about = f"the budgets {comparison.budgets}, the seeds {comparison.seeds} and the entries {listed}"
-    more = terminal.wrapped(f"The comparison has {about}. Edit its file to change them.")
+    more = terminal.wrapped(f"The comparison has the entries {listed}. Edit its file to change them.")
     with session.command(Constants, namespace, more_help=more) as (name, common, stop):
-        comparison.check()
+        comparison.chosen(common)
         folder = results_dir()
         with session.open_on_problems(name, common, stop, folder, comparison) as opened:
             matched = _compared(comparison, opened)
@@ -154,15 +164,16 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     """Run each entry with each seed, and return the comparison. Leave out some entries (see _why_not)."""
     name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
-    for entry in comparison.entries:
+    entries = comparison.chosen(common)
+    for entry in entries:
         check_context(server, entry.config(common))
     folder = opened.folder / name
     folder.mkdir(exist_ok=True)
     are_proofs = chosen.asks_for_proofs
-    entries = [replace(entry, name=(are_proofs and entry.proofs) or entry.name) for entry in comparison.entries]
+    entries = [replace(entry, name=(are_proofs and entry.proofs) or entry.name) for entry in entries]
     left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
     kept = [entry for entry in entries if entry.name not in left_out]
-    seeds = [common.SEED + seed for seed in comparison.seeds]
+    seeds = list(range(common.SEED, common.SEED + common.RUNS))
     meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
     grader = ungraded if are_proofs else by_answer
     runs: dict[str, list[str]] = {}
@@ -186,7 +197,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
                 for counted, more in experiment.counts.items():
                     counts[counted] += more
             runs[entry.name] = [path.name for path in paths]
-            budgets = budgets or in_unit(comparison.budgets, paths, meter)
+            budgets = budgets or in_unit(common.budgets(), paths, meter)
     model = experiment.document["model"]
     title = f"{model['name']} on {chosen.name}, n={len(chosen.problems)}"
     notes = [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items())]

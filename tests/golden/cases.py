@@ -44,14 +44,8 @@ def core(name: str, *constants: str, label: str = "", server: str = "embedded") 
 
 GRADER = "GRADER=IN/strict.toml"
 FEWER = (  # of 15: all entries take 24 s
-    ("budgets =", "budgets = (2.5, 5.5)"),
-    ('    entry("12_majority", proofs', '    entry("12_majority", proofs="samples", STAGE=1, N=8),'),
-    *((f"    entry({beginning}", "") for beginning in (
-        '"12_majority", name="12_majority_hot"', '"13_best_of"),', '"14_refinement"', '"02_rsa_basic", stepwise),',
-        '"03_rsa_verify")', '"05_rsa_qed")', '"06_deepseek_math")', '"07_nomos"', '"10_static_math_agent")',
-    )),
-    ('    entry("02_rsa_basic", stepwise, name',
-     '    entry("02_rsa_basic", stepwise, name="02_rsa_basic_4", N=4, K=2, T=3),'),
+    "BUDGETS=2.5,5.5",
+    "ENTRIES=01_greedy,13_best_of_4,02_rsa_basic_4,08_reasoning_cache,09_selfcheck,09_selfcheck_verdict,11_math_agent",
 )  # fmt: skip
 ARMS = (  # of 22: each trains for itself
     *((f'    arm("{name}"', "") for name in ("no_rationalisation", "round_1_again", "sound_only", "from_base")),
@@ -74,8 +68,7 @@ CORE = [
     core("12_majority", "LIMIT=2", "N=8", "MAX_TOKENS=300"),
     core("13_best_of", *SMALL),
     core("14_refinement", "LIMIT=2", "MAX_TOKENS=300"),
-    Case("15_compute_matched", (("15_compute_matched", "LIMIT=1", "MAX_TOKENS=300"),),
-         edits=FEWER),
+    Case("15_compute_matched", (("15_compute_matched", "LIMIT=1", "MAX_TOKENS=300", *FEWER),)),
     core("16_rsa_paper", *RSA),
     core("17_waits", "LIMIT=2", "N=2", "WAITS=2", "MAX_TOKENS=600"),
     core("18_proofs", *RSA, "T=1", "RUNS=2"),

@@ -222,7 +222,8 @@ def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) 
 def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
     """Whoever is compared with voting must not gain from tokens that voting was not given."""
     found = runpy.run_path("experiments/15_compute_matched.py")
-    first = found["entries"][0]
+    budgets = [float(each) for each in found["BUDGETS"].split(",")]
+    first = found["comparison"].chosen(Constants(BUDGETS=found["BUDGETS"]))[0]
     config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
 
     async def collect() -> list[Any]:
@@ -230,9 +231,9 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
         return [graded_step(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
 
     steps = asyncio.run(collect())
-    for budget in found["budgets"]:
+    for budget in budgets:
         assert buys(steps, round(10 * budget)).calls == int(budget)
-        assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
+        assert not budget.is_integer(), "of whole samples, half of the problems would just miss the last"
 
 
 def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
@@ -260,28 +261,30 @@ def test_entries_take_the_constants_of_their_experiments() -> None:
     assert (best_of.name, best_of.constants["N"], best_of.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
     assert best_of.scaffold is BEST_OF and "MAX_TOKENS" not in best_of.constants
     small = entry("14_refinement", ROUNDS=2)
-    assert Comparison([best_of, small], (3, 10.5), (0, 1)).max_completions(Constants()) == 2 * (20 + 3)
-    large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
-    assert Comparison([small, large], (2, 2.5), (0,)).max_completions(Constants()) == 3 + 3, "the first is drawn whole"
-    Comparison([best_of, small], (1, 2.5), (0, 1)).check()
+    few = Constants(BUDGETS="2,2.5")  # the first draws three samples, and the others three completions at most
+    comparison = Comparison([entry("12_majority", STAGE=1), best_of, small])
+    assert comparison.max_completions(few) == 3 + 3 + 3 and comparison.max_completions(Constants()) == 12 + 11 + 3
+    assert [each.name for each in comparison.chosen(Constants(ENTRIES="small"))] == ["12_majority", "small"]
+    config: Any = best_of.config(Constants(VERIFY_TOKENS=7, RUNS=3))
+    assert (config.VERIFY_TOKENS, config.RUNS) == (7, 1)
 
 
 MADE = entry("12_majority", N=4)
 
 
 @pytest.mark.parametrize(
-    ("entries", "budgets", "seeds"),
+    ("entries", "constants"),
     [
-        ([MADE, MADE], (1,), (0,)),
-        ([], (1,), (0,)),
-        ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,)),
-        *(([MADE], budgets, (0,)) for budgets in ((), (0.5,), (float("nan"), 3), (2, float("inf")), (1, 4.5))),
-        *(([MADE], (1,), seeds) for seeds in ((), (0, 0))),
+        ([MADE, MADE], {}),
+        ([], {}),
+        ([entry("05_rsa_qed", roles="choose"), MADE], {}),
+        ([MADE], {"ENTRIES": "12_majority,rsa"}),
+        *(([MADE], {"BUDGETS": budgets}) for budgets in ("", "0.5", "nan,3", "2,inf", "1;2")),
     ],
 )
-def test_what_cannot_be_compared_is_refused(entries: Any, budgets: Any, seeds: Any) -> None:
+def test_what_cannot_be_compared_is_refused(entries: Any, constants: Any) -> None:
     with pytest.raises(UserError):
-        Comparison(entries, budgets, seeds).check()
+        Comparison(entries).chosen(Constants(**constants))
 
 
 def test_budgets_in_samples_need_token_counts(tmp_path: Path) -> None:
@@ -295,7 +298,7 @@ def test_budgets_in_samples_need_token_counts(tmp_path: Path) -> None:
 def compared(entries: list[Entry], monkeypatch: pytest.MonkeyPatch, *overrides: str) -> None:
     """Run a comparison as its file does."""
     monkeypatch.setattr("sys.argv", ["99_small.py", *overrides])
-    compare(Comparison(entries, (2, 4), (0, 1)), {"__file__": "99_small.py"})
+    compare(Comparison(entries), {"__file__": "99_small.py", "BUDGETS": "2,4", "RUNS": 2})
 
 
 def test_a_comparison_leaves_out_what_the_model_has_not_learnt_and_asks_nothing_twice(

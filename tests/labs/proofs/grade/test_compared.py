@@ -18,14 +18,15 @@ from tests.labs.proofs.conftest import Desk, the_error
 
 PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]
 ENTRIES = """
+BUDGETS = "1.2,4.2"
 stepwise = replace(RSA, run=partial(rsa, stop=lambda *_: False))
 entries = [
-    entry("12_majority", proofs="samples", STAGE=1, N=5),
+    entry("12_majority", proofs="samples", STAGE=1),
     entry("12_majority", name="12_hot", N=4),
     entry("02_rsa_basic", stepwise, N=2, K=2, T=3),
 ]
 if __name__ == "__main__":
-    compare(Comparison(entries, (1.2, 4.2), (0, 1)), globals())
+    compare(Comparison(entries), globals())
 """
 
 
@@ -33,7 +34,7 @@ if __name__ == "__main__":
 def compared(results: Path) -> str:
     """The output of such a comparison."""
     experiment, problems = results / "99_small.py", results / "problems.jsonl"
-    experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0] + ENTRIES)
+    experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("\n\ndef never")[0] + ENTRIES)
     problems.write_text("".join(f"{json.dumps(each)}\n" for each in PROOFS))
     with closing(ScriptedServer()) as server:
         status, out, err = ended(python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url))
