@@ -14,7 +14,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_000,
+    "core": 19_010,
     "core/base": 960,
     "core/problems": 930,
     "core/grading": 1_860,
@@ -24,7 +24,7 @@ BUDGETS = {
     "core/results": 1_890,
     "core/report": 2_500,
     "core/plan": 1_000,
-    "core/session": 1_380,
+    "core/session": 1_390,
     "labs": 11_510,
     "labs/proofs": 2_240,
     "labs/star": 2_070,
