@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment on a Slurm cluster: a job array of servers, one GPU each (or TP=2), and a job that runs the experiment on them.
+# Run an experiment on a Slurm cluster: a job array of servers (one GPU each, TP GPUs, or none), and a job that runs the experiment on them.
 # This job cancels the servers at its end. Run this script on a login node, in a checkout that all nodes see:
 #   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses, but others must not use them
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
