@@ -162,7 +162,8 @@ class Card:
 
     def remedy(self, is_named: Callable[[str], bool]) -> str:
         """Return advice on the fields of a card that would avoid a refusal, or "" if the refusal names none of them."""
-        fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
+        never = [name for name in NEVER if is_named(name)]
+        fields = [f"never = {json.dumps(sorted({*self.never, *never}, key=NEVER.index))}"] if never else []
         if self.streams and (is_named("stream") or is_named("stream_options")):
             fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:

@@ -82,11 +82,11 @@ class Process:
         """Copy the output to `sink` without the secret. SGLang prints its settings, including the API key."""
         spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
         assert self.supervisor.stdout
-        with suppress(ValueError, OSError):  # a closed sink must not end the run
-            for line in self.supervisor.stdout:
-                for spelling in spellings:
-                    line = line.replace(spelling, BLOT)
-                self.tail.append(line)
+        for line in self.supervisor.stdout:
+            for spelling in spellings:
+                line = line.replace(spelling, BLOT)
+            self.tail.append(line)
+            with suppress(ValueError, OSError):  # if the sink is closed or full, go on, or the server's pipe fills up
                 self.sink.write(line)
                 self.sink.flush()
 

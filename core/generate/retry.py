@@ -49,7 +49,7 @@ class Asker:
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
         self._wire: Wire  # set by __aenter__
         self._rates = Rates(_pause_for)
-        self._again: dict[object, str] = {}  # request that is being retried -> its last failure
+        self._again: dict[object, str] = {}  # request that is being retried -> its last failure, newest last
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
         self._usable_at: float | None = None  # the time of the last usable reply
         self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
@@ -88,7 +88,7 @@ class Asker:
 
     @property
     def reason(self) -> str:
-        """The last failure of the request whose retries began last, or "" if no request is being retried."""
+        """The newest failure of the requests that are being retried, or "" if no request is being retried."""
         return next(reversed(self._again.values())) if self._again else ""
 
     @property
@@ -116,6 +116,7 @@ class Asker:
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
                         continue  # it waits like all requests, and this refusal does not count as a try
                     tried[type(failure)] += 1
+                    self._again.pop(mine, None)
                     self._again[mine] = one_line(failure.words, REASON)
                     is_silent = (self._usable_at or -math.inf) < began
                     wait = self._wait(failure, tried.total(), is_silent)

@@ -108,7 +108,7 @@ class Wire:
     async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, follow redirects to the same server, and yield the response. Raises Failure or Elsewhere."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
-        for _ in range(REDIRECTS):
+        for _ in range(1 + REDIRECTS):
             async with self._session.post(url, data=content, allow_redirects=False) as response:
                 if 300 <= response.status < 400 and (location := response.headers.get("Location")):
                     try:

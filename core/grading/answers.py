@@ -82,7 +82,7 @@ def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Group
 
     For "math", the judge also compares forms. It starts with the most frequent form. Of equally frequent forms, shorter
     forms come first. Each form joins the first group whose name it equals, or starts a new group under its own name.
-    Equality is not transitive (5 m = 5 and 5 = 5 cm), but the order of `answers` has no effect.
+    Equality is not transitive (5 km = 5 and 5 = 5 cm), but the order of `answers` has no effect.
 
     The judge compares at most MAX_COMPARISONS pairs, and never two numbers. Pairs without a verdict count as different.
     After an undecided pair, both answers are compared with NEUTRAL. If that is undecided too, the answer is not

@@ -403,5 +403,5 @@ def _calculates(text: str, number: str) -> bool:
     """Return whether `text` is a calculation that may equal `number`. A number or fraction must equal `number`."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
-    alone = _integer(text)
-    return alone == number if alone or _FRACTION.fullmatch(text) else True
+    alone, plain = _integer(text), _FRACTION.sub(r"\1\2\3/\4\5", text.strip("() "))
+    return alone == number if alone or _RATIONAL.fullmatch(plain) else True

@@ -132,7 +132,7 @@ def _published(known: Published, constant: str) -> ProblemSet:
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
-        raise UserError(f"{known.name} from {read.source} {fault}. If it is a local copy, replace it. {read.way_out}")
+        raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
     loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
     return replace(loaded, version=known.version(loaded.sha256))
 
@@ -158,7 +158,8 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
     if copy := next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None):
-        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", way_out)
+        replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
+        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
     with hub.reported(known.name, way_out):
         if known.files:
             found = hub.fetched(known.repo, known.revision, known.files.values())

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import UserError, one_line
 from core.base.files import results_dir
 from core.generate.journal import Archive, Record, from_record
 from core.report import tables
@@ -67,7 +67,7 @@ class Results:
         return [
             {
                 "problem": problem.id,
-                "seed": self.head.config["SEED"] if problem.seed is None else problem.seed,
+                "seed": self.head.config.get("SEED") if problem.seed is None else problem.seed,
                 "reference": problem.answer,
                 "step": step.step,
                 "stage": step.stage,
@@ -83,8 +83,13 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`. Raises UserError if no journal has it, ValueError if it is invalid."""
-        return from_record(member.key, self._record(member).completion)
+        """Return the completion of a `member`. Raises UserError if no journal has it, or if its record is invalid."""
+        record = self._record(member)
+        try:
+            return from_record(member.key, record.completion)
+        except ValueError as error:
+            wrong = f"the record {member.key} in {self._journals.folder} is no completion"
+            raise UserError(f"{wrong} ({one_line(str(error), 200)}). Run the experiment again") from None
 
     def messages(self, member: MemberResult) -> list[Message]:
         """Return the prompt of a `member` as it was sent. Raises UserError if no journal contains it."""

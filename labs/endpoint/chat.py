@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from core.base.errors import UserError
-from core.constants import Framed, rules
+from core.constants import Framed, Repeated, rules
 from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
@@ -19,7 +19,9 @@ FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", 
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
 RULES = rules(RsaConstants)
 # A request may not change the free constants. They belong to the server, except the problem, which is in the messages.
-OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free and name not in {*rules(Framed), "ANSWER"})
+# SAMPLING only selects the server's defaults, and a request is a single run.
+NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING"}
+OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free and name not in NOT_OF_A_REQUEST)
 
 # Fields that RSA does not support. A request may contain them only with null or one of these neutral values.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {

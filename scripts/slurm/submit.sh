@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an experiment on a Slurm cluster: a job array of servers, one GPU each (or TP=2), and a job that runs the experiment on them.
+# Run an experiment on a Slurm cluster: a job array of servers (one GPU each, TP GPUs, or none), and a job that runs the experiment on them.
 # This job cancels the servers at its end. Run this script on a login node, in a checkout that all nodes see:
 #   export API_KEY=$(openssl rand -hex 24)     the servers listen on their nodes' addresses, but others must not use them
 #   srun --gres=gpu:1 bash setup.sh            once: SGLang and the weights
@@ -9,10 +9,11 @@
 # succeeds. A grader on GPUs gets its own servers then (GRADER_SERVERS, default SERVERS). Other graders need none.
 # Put options of your cluster into SERVERS_OPTIONS and EXPERIMENT_OPTIONS, for instance "--partition=gpu --account=me". If a
 # grader's servers need other options, set GRADER_OPTIONS.
-# RESULTS_DIR (default ./results) must be on a disk that all nodes see. ENGINE=embedded uses no GPU, but reserves it.
+# RESULTS_DIR (default ./results) must be on a disk that all nodes see. A server of llama.cpp (ENGINE=embedded) gets no GPU.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"
+gpus() { case $1 in embedded | llamacpp) ;; *) echo "--gres=gpu:${TP:-1}" ;; esac; }  # precedes the user's options
 card() { case $1 in *.toml) echo "$1" ;; *) echo "card:${1#card:}" ;; esac; }  # even if a folder has the same name
 
 [ $# -gt 0 ] || fail "name an experiment: bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]"
@@ -34,6 +35,7 @@ graders=${GRADER_SERVERS:-}
   fail "GRADER_SERVERS=$graders is out of range. Give a number from 1 to 64"
 
 bash setup.sh fleet
+engine=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment) || exit 2
 if [ $# -gt 0 ]; then
   need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment "${1#GRADER=}") || exit 2
   case $need in
@@ -44,12 +46,15 @@ if [ $# -gt 0 ]; then
 fi
 export RESULTS_DIR=${RESULTS_DIR:-$root/results}
 mkdir -p "$RESULTS_DIR/fleet"
-read -ra servers_options <<<"${SERVERS_OPTIONS:-}"
+graders_options=${GRADER_OPTIONS:-${SERVERS_OPTIONS:-}}
+SERVERS_OPTIONS="$(gpus "$engine") ${SERVERS_OPTIONS:-}"
+export SERVERS_OPTIONS  # experiment.sbatch may submit the servers again
+read -ra servers_options <<<"$SERVERS_OPTIONS"
 read -ra experiment_options <<<"${EXPERIMENT_OPTIONS:-}"
 common=(--parsable --chdir="$root" --export=ALL)  # ALL: keys travel in the environment, not on a command line
 
 array=$(sbatch "${common[@]}" --array="0-$((servers - 1))" --output="$RESULTS_DIR/fleet/slurm-%A_%a.log" \
-  ${TP:+"--gres=gpu:$TP"} "${servers_options[@]}" scripts/slurm/servers.sbatch)
+  "${servers_options[@]}" scripts/slurm/servers.sbatch)
 array=${array%%;*}  # a federation prints id;cluster
 job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/fleet/slurm-%j.log" \
   "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
@@ -62,7 +67,7 @@ if [ $# -gt 0 ]; then
   if [ "$graders" -gt 0 ]; then  # MODEL names the model for its servers and their gateway
     words=("${@:2}")
     changes=(-u BASE_URL -u GRADER_URL -u GRADER_MODEL ENGINE="$need" MODEL="$(card "${1#GRADER=}")")
-    changes+=(SERVERS_OPTIONS="${GRADER_OPTIONS:-${SERVERS_OPTIONS:-}}")
+    changes+=(SERVERS_OPTIONS="$(gpus "$need") $graders_options")
   fi
   grading=$(env "${changes[@]}" sbatch "${common[@]}" --dependency="afterok:$job" --kill-on-invalid-dep=yes \
     --job-name=qed-rsa-grading --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \

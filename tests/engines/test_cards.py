@@ -347,3 +347,11 @@ def test_a_bad_constant_of_a_card_is_one_line_with_status_2(
         run_with(monkeypatch, tmp_path / "mine.toml")
     lines = capsys.readouterr().err.strip().splitlines()
     assert raised.value.code == 2 and len(lines) == 1 and "mine" in lines[0]
+
+
+def test_a_remedy_names_the_key_never_once() -> None:
+    """A TOML file can't repeat a key, and the copied line must keep the card's own fields."""
+    card = Card(name="mine", never=("logprobs",))
+    line = re.findall(r"never = \[[^]]*\]", card.remedy({"top_p", "temperature"}.__contains__))
+    assert [tomllib.loads(each) for each in line] == [{"never": ["temperature", "top_p", "logprobs"]}]
+    assert "never" not in card.remedy({"stream"}.__contains__) and card.remedy(lambda name: False) == ""

@@ -20,6 +20,7 @@ from core.engines.attach import probe
 from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals, run
 from tests.fakes.engines import models
+from tests.helpers.machine import stand_in
 from tests.helpers.processes import eventually
 from tests.helpers.slurm import KEY, SUBMIT, ended, slurm, submit
 
@@ -187,6 +188,18 @@ def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_serve
     assert eventually(lambda: ended(slurm, "1001", "1002"))
     assert not json.loads((results / f"{EXPERIMENT}.partial.json").read_text())["complete"]
     assert "requeue" not in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
+
+
+@pytest.mark.parametrize(("engine", "gpus"), [("sglang", "gpu:2"), ("vllm", "gpu:2"), ("embedded", "")])
+def test_servers_reserve_the_gpus_that_their_engine_uses(
+    slurm: dict[str, str], results: Path, tmp_path: Path, engine: str, gpus: str
+) -> None:
+    record = tmp_path / "submitted"
+    path = stand_in(tmp_path / "bin", sbatch=f'echo "$*" >> {record}; echo 7')
+    done = submit(slurm | {"PATH": path, "ENGINE": engine, "TP": "2"}, "02_rsa_basic")
+    assert done.returncode == 0, done.stderr
+    servers, run = record.read_text().splitlines()
+    assert re.findall(r"--gres=(\S+)", servers) == [*filter(None, [gpus])] and "--gres" not in run
 
 
 @pytest.mark.parametrize(

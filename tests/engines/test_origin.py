@@ -3,6 +3,7 @@
 import asyncio
 import urllib.request
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from core.engines.client import SameOrigin
 from core.engines.server import Server, is_local
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.generate.wire import REDIRECTS
 from core.types import Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
 
@@ -128,6 +130,13 @@ def test_a_chat_request_follows_within_its_server(here: Place, tmp_path: Path) -
     completion = ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path)
     assert completion.answer == "\\boxed{42}"
     assert [b"a prompt" in body for *_, body in here.asked] == [True, True]
+
+
+def test_a_chat_request_follows_as_many_redirects_as_the_constant_says(here: Place, tmp_path: Path) -> None:
+    paths = ["/v1/chat/completions", *(f"/{number}" for number in range(REDIRECTS))]
+    here.pages |= {path: redirect(308, onward) for path, onward in pairwise(paths)} | {paths[-1]: answer(200, CHAT)}
+    assert ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path).answer == "\\boxed{42}"
+    assert len(here.asked) == 1 + REDIRECTS
 
 
 @pytest.mark.parametrize(

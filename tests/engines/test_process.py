@@ -64,6 +64,14 @@ def test_a_death_is_noticed_at_once_and_reported_with_the_log(tmp_path: Path, ca
     assert capsys.readouterr().err.endswith("  | loading\n  | RuntimeError: no such thing\n"), "its last lines"
 
 
+def test_a_server_whose_log_is_full_is_not_blocked(tmp_path: Path) -> None:
+    """It prints more than a pipe holds before it is ready."""
+    ready = tmp_path / "ready"
+    chatty = f"import time\nfor n in range(20000): print('line', n)\nopen({str(ready)!r}, 'w').close()\ntime.sleep(600)"
+    with process.running("X", [sys.executable, "-c", chatty], 1, Path("/dev/full")) as started:
+        started.wait_until(lambda: ready.exists() or None, 60)
+
+
 def test_a_key_is_removed_from_log_and_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     key = "s'3\\c\"r-" + "et" * 8  # printed as it is, as Python and as JSON quote it
     says = f"import json; key = {key!r}; print('server_args=', dict(api_key=key)); print(key); print(json.dumps(key))"

@@ -34,10 +34,10 @@ def test_identities_are_those_of_earlier_versions(place: str) -> None:
         assert content_key(identity(constants.read(kind, {}, overrides.split()))) == key, overrides
 
 
-def test_a_request_to_the_endpoint_may_set_all_but_free_constants() -> None:
+def test_a_request_to_the_endpoint_may_set_the_constants_that_change_it() -> None:
     assert " ".join(chat.OF_A_REQUEST) == (
-        "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS ELICIT WAITS "
-        "WAIT_WORD SEED RUNS"
+        "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P ANSWER_TOKENS ELICIT WAITS WAIT_WORD "
+        "SEED"
     )
     assert " ".join(app.DEFAULTS) == (
         "MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS ELICIT WAITS WAIT_WORD CONCURRENCY "

@@ -244,8 +244,10 @@ def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: p
     assert found.problems[15].columns == aime()[15] and found.problems[15].answer_type == "integer"
     for wrong in (aime()[1:], [aime()[0] | {"answer": 1}, *aime()[1:]]):
         parquet(tmp_path / "aime_2025.parquet", wrong)
-        with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1"):
+        with pytest.raises(UserError, match=r"aime_2025.parquet .* aime_2025_I_1") as raised:
             sets.load("aime_2025")
+        assert str(tmp_path / "aime_2025.parquet") in str(raised.value)
+        assert sets.ONLINE not in str(raised.value), "the network is not to blame for a local file"
     (tmp_path / "hmmt_2025.csv").write_text("problem,answer\nx?,1\n")
     with pytest.raises(UserError, match=r"hmmt_2025.csv .* 30"):
         sets.load("hmmt_2025")

@@ -79,6 +79,7 @@ ERRORS: list[tuple[Any, str | None]] = [  # bodies, and the fields that are refu
     ({"rsa": {"K": 5}}, "rsa"),
     *(({"rsa": {name: value}}, f"rsa.{name}") for name, value in (
         ("N", 10**5), ("M", 1), ("TIMEOUT", 1), ("MAX_DOLLARS", 1), ("CARRY", "all"),
+        ("RUNS", 3), ("sampling", "card"),
     )),
 ]  # fmt: skip
 

@@ -76,15 +76,16 @@ def test_a_grader_on_gpus_gets_as_many_servers_as_the_run(
     path = tmp_path / "big.toml"
     path.write_text(f'engine = "{engine}"\nmodel = "big/grader"\n')
     record = tmp_path / "submitted"
-    stand = f'echo "MODEL=${{MODEL:-}} ENGINE=${{ENGINE:-}} $*" >> {record}; echo 7'
+    stand = f'echo "MODEL=${{MODEL:-}} ENGINE=${{ENGINE:-}} $SERVERS_OPTIONS $*" >> {record}; echo 7'
     path_of_stand_in = {"PATH": stand_in(tmp_path / "bin", sbatch=stand)}
     chosen = slurm | path_of_stand_in | {"SERVERS": "3", "TP": "2", "BASE_URL": "http://127.0.0.1:9"}
+    chosen["GRADER_OPTIONS"] = "--mem=9G"
     done = submit(chosen, *PROOFS, f"GRADER={path}", "GRADES=3")
     assert done.returncode == 0, done.stderr
     servers, run, grading = record.read_text().splitlines()
-    assert "--gres=gpu:2" in servers and "--gres" not in run
+    assert "--gres" not in servers and "--gres" not in run, "the embedded model's servers need no GPU"
     assert servers.startswith("MODEL= ENGINE=embedded") and run.startswith("MODEL= ENGINE=embedded")
-    assert grading.startswith(f"MODEL={path} ENGINE={engine} --parsable")
+    assert grading.startswith(f"MODEL={path} ENGINE={engine} --gres=gpu:2 --mem=9G --parsable")
     assert grading.endswith("experiment.sbatch own 3 bash scripts/grade.sh 18_proofs GRADES=3")
 
 
