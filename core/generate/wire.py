@@ -27,7 +27,7 @@ from core.engines.server import Server, is_local
 from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
 
 CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (llama.cpp: after 5 s), so that no request is lost
+KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
 REDIRECTS = 3
@@ -55,6 +55,7 @@ class Wire:
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
         self._addresses = (server.base_url, *server.replicas)
+        self._hangs_up = server.dialect.hangs_up  # then a request on a reused connection is lost
         self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last data of any reply came
@@ -62,6 +63,7 @@ class Wire:
 
     async def __aenter__(self) -> "Wire":
         headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
+        headers |= {"Connection": "close"} if self._hangs_up else {}
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEPALIVE_SECONDS),
             headers=headers | (dict([self._key.sent]) if self._key else {}),

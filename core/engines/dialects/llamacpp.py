@@ -51,6 +51,7 @@ class LlamaCpp(Dialect):
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
     has_version = False  # a separate server and a server in this process report their release in different forms
+    hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
     ends_at_context = True
 
     def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
