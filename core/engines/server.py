@@ -70,6 +70,7 @@ class Dialect:
     has_version = True  # whether it reports its version in the same form in this process and outside
     has_top_k = True  # whether requests may contain top_k and min_p
     continues: bool | None = True  # True if it continues a message, None if only a trial shows whether it does
+    hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
     ends_at_context = False  # whether it ends a completion at its context instead of refusing a larger cap
 
     # Recognise it

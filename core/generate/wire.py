@@ -27,7 +27,7 @@ from core.engines.server import Server, is_local
 from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
 
 CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (llama.cpp: after 5 s), so that no request is lost
+KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
 REDIRECTS = 3
@@ -55,6 +55,7 @@ class Wire:
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
         self._addresses = (server.base_url, *server.replicas)
+        self._hangs_up = server.dialect.hangs_up
         self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last data of any reply came
@@ -80,6 +81,8 @@ class Wire:
         """Send `body`, the JSON object of a chat request, and return the reply. The request fails after `limit`
         seconds, or `patience` seconds without data (_is_silent). Raises Failure, or Elsewhere for a redirect."""
         content = json.dumps(body).encode()
+        # A request on a connection that the server has closed is lost, so the connection is not reused.
+        headers = {"Connection": "close"} if self._hangs_up and body.get("stream") else {}
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         most = ROOM + len(content) + BYTES * cap  # some servers repeat the request in the reply
 
@@ -88,7 +91,7 @@ class Wire:
         flight = _Flight(now, patience, asyncio.timeout_at(now + limit), address)
         self._flights.add(flight)
         try:
-            async with flight.deadline, self._sent(content, flight.address) as response:
+            async with flight.deadline, self._sent(content, headers, flight.address) as response:
                 return await read(self._received(response, flight, most))
         except (Refused, Malformed) as failure:
             failure.args = (self._without_key(str(failure)),)
@@ -105,11 +108,13 @@ class Wire:
             self._flights.discard(flight)
 
     @asynccontextmanager
-    async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _sent(
+        self, content: bytes, headers: Mapping[str, str], address: str
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, follow redirects to the same server, and yield the response. Raises Failure or Elsewhere."""
         url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(1 + REDIRECTS):
-            async with self._session.post(url, data=content, allow_redirects=False) as response:
+            async with self._session.post(url, data=content, headers=headers, allow_redirects=False) as response:
                 if 300 <= response.status < 400 and (location := response.headers.get("Location")):
                     try:
                         url = url.join(URL(location))

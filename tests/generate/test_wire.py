@@ -318,6 +318,17 @@ def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> Non
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
 
 
+def test_a_request_right_after_a_stream_of_llama_cpp_is_not_lost(engine: Server) -> None:
+    """llama.cpp closes a connection after a stream. Without a header against reuse, every second request is lost."""
+
+    async def one_by_one() -> list[Reply]:
+        async with Wire(engine, 1) as got:
+            body = {"model": engine.model, "messages": [{"role": "user", "content": "1 + 1 ="}], "max_tokens": 1}
+            return [await got.exchange(body | {"stream": True}, 60, 600) for _ in range(20)]
+
+    assert len(asyncio.run(one_by_one())) == 20
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

@@ -36,9 +36,10 @@ SPARE = 2 * 2**30
 BLOCK = 256  # tokens (llama.cpp rounds the context of a slot up to a multiple of BLOCK)
 CACHE_MIB = 256  # of memory for prompts that have left their slot. llama.cpp shares prefixes between slots through it
 EXACT, FAST, ASKED = "exact", "fast", "EXACT="  # tags of the servers that `serving` starts
-# More slots write more tokens/s, but each slot writes fewer (docs/benchmarks.md). A completion should take at most
-# PATIENCE seconds, half of the default TIMEOUT. Each slot is timed for STEPS tokens.
-STEPS, PATIENCE = 4, 1800.0
+# More slots may write more tokens/s, but each slot writes fewer (docs/benchmarks.md), and computes shared prefixes
+# again. A completion should take at most PATIENCE seconds, half of the default TIMEOUT. Each number of slots is timed
+# for STEPS tokens of each slot of the server. It is enough if it writes ENOUGH of the most tokens/s.
+STEPS, ENOUGH, PATIENCE = 4, 0.9, 1800.0
 HOW = "Convert a model: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -51,6 +52,7 @@ class LlamaCpp(Dialect):
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
     has_version = False  # a separate server and a server in this process report their release in different forms
+    hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
     ends_at_context = True
 
     def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
@@ -131,14 +133,23 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
-    """Return the number of slots in which the longest completion takes at most PATIENCE seconds. This is `size.slots`,
-    or fewer, but at least one per core. The function times all slots of the server at `address`."""
-    body = {"prompt": "1", "n_predict": STEPS, "ignore_eos": True, "cache_prompt": False}
-    began = time.monotonic()
-    with ThreadPoolExecutor(size.slots) as pool:
-        list(pool.map(lambda _: client.send(f"{address}/completion", key, body, seconds=600), range(size.slots)))
-    seconds = (time.monotonic() - began) / STEPS * min(need.max_tokens + need.answer_tokens, size.context)
-    return min(size.slots, max(size.threads, int(size.slots * PATIENCE / seconds)))
+    """Return the least number of slots that writes ENOUGH at `address`. One slot per core, four per core, and all slots
+    are timed. There are fewer if the longest completion takes over PATIENCE seconds, but at least one per core."""
+
+    def write(tokens: int) -> None:
+        body = {"prompt": "1", "n_predict": tokens, "ignore_eos": True, "cache_prompt": False}
+        client.send(f"{address}/completion", key, body, seconds=600)
+
+    rates = {}
+    for slots in sorted({min(number, size.slots) for number in (size.threads, 4 * size.threads, size.slots)}):
+        tokens = -(-STEPS * size.slots // slots)
+        began = time.monotonic()
+        with ThreadPoolExecutor(slots) as pool:
+            list(pool.map(write, [tokens] * slots))
+        rates[slots] = slots * tokens / (time.monotonic() - began)
+    slots = next(slots for slots, rate in rates.items() if rate >= ENOUGH * max(rates.values()))
+    longest = min(need.max_tokens + need.answer_tokens, size.context)
+    return min(slots, max(size.threads, int(rates[slots] * PATIENCE / longest)))
 
 
 def gguf_file(named: str) -> Path:

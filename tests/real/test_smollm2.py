@@ -1,0 +1,84 @@
+"""Test the experiments on a real small language model, SmolLM2-135M, as a user runs them.
+
+Only `bash scripts/test.sh models` runs these tests. The first run fetches the model (98 MB). They check that replies
+are read and everything is written. What the model can solve belongs to docs/results.md."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engines import cards
+from core.results.stages import NAME
+from labs.star import record as rounds
+from tests.conftest import ended, python, run
+from tests.helpers.runs import load
+from tests.labs.training import helpers as training
+
+pytestmark = pytest.mark.models
+
+SMALL = ("LIMIT=2", "N=2", "MAX_TOKENS=64")
+AGGREGATED = (*SMALL, "K=2", "T=1")
+RUNS = {
+    "01_baseline": SMALL,
+    "02_rsa_basic": AGGREGATED,
+    "03_rsa_verify": (*AGGREGATED, "VERIFY_TOKENS=16"),
+}
+PROOF = {"problem": "Show that 4 is even.", "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even."}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("results")
+
+
+def members(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [member for problem in document["problems"] for step in problem["steps"] for member in step["members"]]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_an_experiment_reads_the_models_answers_in_words(name: str, folder: Path) -> None:
+    status, out, err = run(name, *RUNS[name], MODEL="smollm2", RESULTS_DIR=str(folder))
+    assert status == 0, err
+    document, wheel = load(folder, name), cards.named("smollm2").wheel
+    assert wheel is not None
+    assert document["complete"] and document["problem_set"]["name"] == "words[:2]"
+    assert document["model"]["sha256"] == wheel.file_sha256 and document["model"]["card"]["name"] == "smollm2"
+    assert document["model"]["name"] == f"{Path(wheel.file).stem}@{wheel.file_sha256[:12]}" in out
+    found = members(document)
+    assert len(found) == 2 * 2 * (2 if "T=1" in RUNS[name] else 1)
+    assert document["config"]["ANSWER"] == "text" and all(member["completion_tokens"] for member in found)
+    assert any(str(member["answer"]).isdigit() for member in found), "no answer was read from a reply"
+
+
+def test_the_page_has_the_table_of_all_runs(folder: Path) -> None:
+    status, out, err = ended(python("-m", "core.report.report", *RUNS, RESULTS_DIR=str(folder)))
+    assert status == 0, err
+    page = max(folder.glob("*.html"), key=lambda path: path.stat().st_mtime)
+    assert all(name in out and name in page.read_text() for name in RUNS)
+
+
+def test_it_grades_a_proof(folder: Path) -> None:
+    """A model this small often states no points. The status is then 1, and the grading counts as missing."""
+    path = folder / "proofs.jsonl"
+    path.write_text(json.dumps(PROOF) + "\n")
+    command = ("-m", "labs.proofs.grade.cli", str(path), "GRADER=smollm2", "MAX_TOKENS=64", "GRADES=1")
+    status, out, err = ended(python(*command, RESULTS_DIR=str(folder)))
+    graded = json.loads(next(folder.glob("*graded*.jsonl")).read_text())
+    assert status == (1 if graded["grade"] is None else 0), err
+    assert graded.items() >= PROOF.items() and "graded" in out
+
+
+@training.needed
+def test_star_trains_a_round_and_evaluates_it(folder: Path) -> None:
+    """The data are easy for the model: the hint is the whole solution."""
+    small = ("LIMIT=0", "ROUNDS=1", "TRAIN_PROBLEMS=6", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=64")
+    status, _, err = run("21_star", *small, MODEL="smollm2", RESULTS_DIR=str(folder))
+    assert status == 0, err
+    record = rounds.read(folder / "21_star" / "seed0" / NAME)
+    assert record.head["complete"] and record.head["last"] == 1
+    assert record.rounds[1]["collected"]["rows"] == record.rounds[1]["trained"]["rows"] > 0
+    assert (folder / "21_star" / record.rounds[1]["trained"]["weights"]).exists()
+    before, after = (record.rounds[number]["evaluated"]["accuracy"] for number in (0, 1))
+    assert before["n"] == after["n"] == 6
