@@ -1,6 +1,6 @@
 r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on the same server and messages.
 
-    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--max-tokens 128] [--shots 4] [--keep FOLDER]
+    bash benchmarks/run.sh agreement [--problems words] [--limit 200] [--shots 4] [--keep FOLDER | --again FOLDER]
 
 01_baseline with N=1, lm_eval and inspect_ai run one after another as programs, each with its own client. They ask at
 temperature 0, with the same worked examples as earlier turns. A proxy records their requests, and the benchmark fails
@@ -9,9 +9,12 @@ if the messages differ in one byte. MODEL selects the model (smollm2 if it is un
 EXACT=1 is set unless EXACT is given. Otherwise llama.cpp's sums depend on the other requests in its batch. At
 temperature 0 a tiny difference in a sum can change a token, and then texts differ although no program is wrong.
 
-Verdicts come from the programs' own results. Our ANSWER=text is 01_baseline's verdict, and ANSWER=number is regrade's.
-lm_eval's strict-match and flexible-extract are the filters and the metric of its own task gsm8k_cot, which our task
-includes. inspect_ai's match(numeric=True) is in benchmarks/agreement_task.py."""
+Verdicts come from the programs' own results. Ours come from regrade.sh with ANSWER=text and ANSWER=number. lm_eval's
+strict-match and flexible-extract are the filters and the metric of its own task gsm8k_cot, which our task includes.
+inspect_ai's match(numeric=True) is in benchmarks/agreement_task.py.
+
+With --again the programs do not run. Their results in FOLDER, which --keep has made, are compared with the verdicts
+that our readers give now."""
 
 import argparse
 import json
@@ -26,7 +29,7 @@ import time
 import urllib.error
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,15 +45,18 @@ from core.results.find import archive
 
 PEERS = ROOT / ".venv-peers/bin"
 EXPERIMENT = "01_baseline"
-OURS, THEIRS = ("ANSWER=text", "ANSWER=number"), ("lm_eval strict-match", "lm_eval flexible-extract", "inspect_ai match")
 LM_EVAL, INSPECT = "lm_eval", "inspect_ai"
-SECONDS = 600.0  # for one reply
+OURS = "ANSWER=text", "ANSWER=number"
+MATCH = f"{INSPECT} match"
+THEIRS = f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", MATCH
+IN_FLIGHT = 4  # requests
+SECONDS = 3600.0  # for one reply
 END = 160  # most characters of a reply's end that a difference shows
 NOTHING = "[invalid]"  # lm_eval's answer if a filter finds none
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 
-# What the programs answer
+# The comparison
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with its reply, the reference answer, and the reading of each reader by name."""
+    """A problem with our reply, the reference answer, and the readings by the names of their readers."""
 
     id: str
     reference: str
@@ -71,9 +77,9 @@ class Case:
     readings: Mapping[str, Reading]
 
 
-def number(answer: str | None) -> float | None:
+def number(answer: str) -> float | None:
     """Return the value of the only number in `answer`, or None."""
-    numbers = _NUMBER.findall(answer or "")
+    numbers = _NUMBER.findall(answer)
     return float(numbers[0].replace(",", "")) if len(numbers) == 1 else None
 
 
@@ -85,19 +91,20 @@ def place(reply: str, answer: str) -> int:
 
 
 def why(reply: str, ours: Reading, theirs: Reading) -> str:
-    """Return the category of a difference between two verdicts about `reply`."""
-    if theirs.answer is None or ours.answer is None:
-        return f"only {'we find' if theirs.answer is None else 'they find'} an answer"
-    if number(ours.answer) is not None and number(ours.answer) == number(theirs.answer):
-        return "same number, compared differently"
+    """Return the category of a difference between two readings of `reply`, or "" if both read the same answer."""
+    if ours.answer is None or theirs.answer is None:
+        only = "we" if theirs.answer is None else "they"
+        return "" if ours.answer == theirs.answer else f"only {only} read an answer"
+    if ours.answer == theirs.answer or number(ours.answer) == number(theirs.answer) is not None:
+        return "" if ours.right == theirs.right else "the same answer, compared differently"
     our_place, their_place = place(reply, ours.answer), place(reply, theirs.answer)
     if min(our_place, their_place) < 0:
-        return "other texts"
-    return f"they read an {'earlier' if their_place < our_place else 'other, later'} number"
+        return "they read a number in another form" if their_place < 0 else "we read an answer in another form"
+    return f"they read {'an earlier' if their_place < our_place else 'a later'} number"
 
 
 def wilson(count: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% score interval for `count` of `n`."""
+    """Return Wilson's 95% score interval for the share `count` of `n`."""
     z, share = 1.96, count / n
     middle = (share + z * z / 2 / n) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / 4 / n / n) / (1 + z * z / n)
@@ -110,64 +117,75 @@ def shown(count: int, n: int) -> str:
 
 
 def differences(cases: Sequence[Case], ours: str, theirs: str) -> list[tuple[Case, str]]:
-    """Return the cases with unequal verdicts of the readers `ours` and `theirs`, each with its category."""
-    pairs = [(case, case.readings[ours], case.readings[theirs]) for case in cases]
-    return [(case, why(case.reply, one, other)) for case, one, other in pairs if one.right != other.right]
+    """Return the cases in which the readers `ours` and `theirs` differ, each with its category."""
+    reasons = [(case, why(case.reply, case.readings[ours], case.readings[theirs])) for case in cases]
+    return [(case, reason) for case, reason in reasons if reason]
 
 
 def table(cases: Sequence[Case]) -> str:
-    """Return a Markdown table with a row for each pair of our reader and another program's reader."""
-    rows = ["| their reader | our reader | right: theirs, ours | equal verdicts | differences |", "|---|---|--:|---|---|"]
+    """Return a Markdown table with a row for each pair of another program's reader and our reader."""
+    heads = ["their reader", "our reader", "right: theirs, ours", "equal verdicts", "equal answers", "unequal verdicts"]
+    rows = [heads, ["---", "---", "--:", "---", "--:", "---"]]
     for theirs in THEIRS:
         for ours in OURS:
             unequal = differences(cases, ours, theirs)
-            reasons = ", ".join(f"{count}: {reason}" for reason, count in Counter(r for _, r in unequal).most_common())
+            judged = [reason for case, reason in unequal if case.readings[ours].right != case.readings[theirs].right]
             right = ", ".join(str(sum(case.readings[each].right for case in cases)) for each in (theirs, ours))
-            equal = shown(len(cases) - len(unequal), len(cases))
-            rows.append(f"| {theirs} | {ours} | {right} | {equal} | {reasons or 'none'} |")
-    return "\n".join(rows)
+            reasons = "; ".join(f"{count}: {reason}" for reason, count in Counter(judged).most_common())
+            equal = shown(len(cases) - len(judged), len(cases))
+            rows.append([theirs, ours, right, equal, str(len(cases) - len(unequal)), reasons or "none"])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def explained(cases: Sequence[Case]) -> str:
-    """Return a text about each case with unequal verdicts: the reference, all readings, reasons and the reply's end."""
+    """Return a text about each case with a difference: all readings, the categories and the end of the reply."""
     reasons: dict[str, list[str]] = {}
     for theirs in THEIRS:
         for ours in OURS:
             for case, reason in differences(cases, ours, theirs):
-                reasons.setdefault(case.id, []).append(f"  {theirs}, {ours}: {reason}")
-    texts = []
+                same = case.readings[ours].right == case.readings[theirs].right
+                line = f"  {theirs}, {ours}: {reason}{' (equal verdicts)' if same else ''}"
+                reasons.setdefault(case.id, []).append(line)
+    lines = []
     for case in cases:
         if case.id in reasons:
-            end = case.reply[-END:]
-            read = [
-                f"{name} {'nothing' if each.answer is None else repr(each.answer)} ({'right' if each.right else 'wrong'})"
-                for name, each in case.readings.items()
-            ]
-            texts.append("\n".join([f"{case.id}: {case.reference} is right", f"  {', '.join(read)}"]))
-            texts[-1] += "\n" + "\n".join([*reasons[case.id], f"  reply: {'…' * (end != case.reply)}{end!r}"])
-    return "\n".join(texts)
+            end, found = case.reply[-END:], case.readings.items()
+            read = ", ".join(f"{name} {each.answer!r} ({'right' if each.right else 'wrong'})" for name, each in found)
+            lines += [f"{case.id}, reference {case.reference}", f"  {read}", *reasons[case.id]]
+            lines.append(f"  reply: {'…' if end != case.reply else ''}{end!r}")
+    return "\n".join(lines)
 
 
 # The recorded requests
 
+Messages = Sequence[Mapping[str, str]]
+
 
 @dataclass
 class Recorder:
-    """The address of a proxy of a server, and the bodies of the chat requests since the last `taken`."""
+    """The address of a server's proxy, and the bodies of the chat requests since the last check."""
 
     url: str
     bodies: list[dict[str, Any]]
 
-    def taken(self) -> dict[str, dict[str, Any]]:
-        """Return the recorded bodies by the content of their last message, and forget them."""
-        taken = {body["messages"][-1]["content"]: body for body in self.bodies}
+    def check(self, name: str, wanted: Sequence[Messages]) -> None:
+        """Raise UserError unless the program `name` has sent exactly the `wanted` messages."""
+        sent, ours = {json.dumps(body["messages"]) for body in self.bodies}, set(map(json.dumps, wanted))
+        if more := sent ^ ours:
+            one = min(more)
+            raise UserError(
+                f"only {name if one in sent else f'the journal of {EXPERIMENT}'} has the messages {one:.1500}"
+            )
+        settings = {key: value for key, value in self.bodies[0].items() if key != "messages"}
+        print(
+            f"{name}: {len(sent)} prompts, as in our journal, with {json.dumps(settings)}", file=sys.stderr, flush=True
+        )
         self.bodies.clear()
-        return taken
 
 
 @contextmanager
 def recording(server: Server) -> Iterator[Recorder]:
-    """Pass requests on to `server`, and record the bodies of chat requests."""
+    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests."""
     bodies: list[dict[str, Any]] = []
 
     class Proxy(BaseHTTPRequestHandler):
@@ -205,92 +223,75 @@ def recording(server: Server) -> Iterator[Recorder]:
             listener.shutdown()
 
 
-# The programs
+# The programs. Each leaves its results in a folder.
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A problem as 01_baseline asked it: its messages, the reference answer, the reply and our readings."""
+    """A problem as 01_baseline asked it: the messages, the reference answer and the reply."""
 
     id: str
-    messages: Sequence[Mapping[str, str]]
+    messages: Messages
     reference: str
     reply: str
-    readings: Mapping[str, Reading]
-
-    @property
-    def question(self) -> str:
-        return self.messages[-1]["content"]
 
 
-def call(arguments: Sequence[str | Path], log: Path, **changes: str) -> str:
-    """Run a program, write its output to `log`, and return it. Raises UserError if the program fails."""
-    env = environment.with_changes(changes)
+def call(arguments: Sequence[object], log: Path, **changes: str) -> str:
+    """Run a program, and write its output to `log`. Returns the output. Raises UserError if the program fails."""
     with log.open("w+", encoding="utf-8") as output:
-        status = subprocess.run(
-            [str(each) for each in arguments], env=env, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False
-        ).returncode
+        env = environment.with_changes(changes)
+        ended = subprocess.run(list(map(str, arguments)), env=env, cwd=ROOT, stdout=output, stderr=output, check=False)
         output.seek(0)
         text = output.read()
-    if status:
-        raise UserError(f"{log.stem} ended with status {status}: …{text[-1500:]}")
+    if ended.returncode:
+        raise UserError(f"{log.stem} ended with status {ended.returncode}: …{text[-1500:]}")
     return text
 
 
-def ours(recorder: Recorder, folder: Path, args: argparse.Namespace) -> list[Asked]:
-    """Run 01_baseline and regrade. Returns the problems, and fails if a request has other messages than the journal."""
-    sampling = {"N": 1, "TEMPERATURE": 0, "MAX_TOKENS": args.max_tokens, "ANSWER_TOKENS": 0}
-    asking = {"SHOTS": args.shots, "SYSTEM": "", "PROMPT": "", "ANSWER": "text", "CONCURRENCY": args.in_flight}
-    problems = {"PROBLEMS": args.problems, "LIMIT": args.limit}
-    constants = [f"{name}={value}" for name, value in (sampling | asking | problems).items()]
-    script = [sys.executable, ROOT / f"experiments/{EXPERIMENT}.py", *constants]
-    changes = {"RESULTS_DIR": str(folder), "PYTHONPATH": str(ROOT)}
-    call(script, folder / "ours.log", BASE_URL=recorder.url, **changes)
-    path = folder / f"{EXPERIMENT}.json"
-    first = json.loads(path.read_text(encoding="utf-8"))["problems"]
-    call([sys.executable, "-m", "core.session.regrade", path, "ANSWER=number"], folder / "regrade.log", **changes)
-    second = json.loads(path.read_text(encoding="utf-8"))["problems"]
-    sent = recorder.taken()
-    asked = []
+def run_ours(url: str, folder: Path, args: argparse.Namespace) -> None:
+    constants = {
+        **{"N": 1, "TEMPERATURE": 0, "MAX_TOKENS": args.max_tokens, "ANSWER_TOKENS": 0, "ANSWER": "text"},
+        **{"SHOTS": args.shots, "SYSTEM": "", "PROMPT": "", "PROBLEMS": args.problems, "LIMIT": args.limit},
+        **{"CONCURRENCY": IN_FLIGHT, "TIMEOUT": SECONDS, "STALL_SECONDS": SECONDS},
+    }
+    script = [sys.executable, ROOT / f"experiments/{EXPERIMENT}.py", *(f"{k}={v}" for k, v in constants.items())]
+    call(script, folder / "ours.log", BASE_URL=url, RESULTS_DIR=str(folder))
+
+
+def our_replies(folder: Path) -> list[Asked]:
+    path, asked = folder / f"{EXPERIMENT}.json", []
     with archive(path, EXPERIMENT) as journals:
-        for row, again in zip(first, second, strict=True):
-            members = [each["steps"][0]["members"][0] for each in (row, again)]
-            record = journals.record(members[0]["key"])
-            if record is None or "error" in members[0]:
-                raise UserError(f"{row['id']} has no reply ({members[0].get('error')}). See {folder / 'ours.log'}")
-            messages = record.messages
-            same_messages(sent, messages, EXPERIMENT)
-            readings = {
-                name: Reading(member["answer"], member["correct"])
-                for name, member in zip(OURS, members, strict=True)
-            }
-            reply = from_record(members[0]["key"], record.completion).answer
-            asked.append(Asked(row["id"], messages, row["answer"], reply, readings))
+        for problem in json.loads(path.read_text(encoding="utf-8"))["problems"]:
+            member = problem["steps"][0]["members"][0]
+            record = journals.record(member["key"])
+            if record is None or "error" in member:
+                raise UserError(f"{problem['id']} has no reply: {member.get('error', 'it is not in the journal')}")
+            reply = from_record(member["key"], record.completion).answer
+            asked.append(Asked(problem["id"], record.messages, problem["answer"], reply))
     return asked
 
 
-def same_messages(sent: Mapping[str, Mapping[str, Any]], messages: Sequence[Mapping[str, str]], name: str) -> None:
-    """Raise UserError unless a recorded request has exactly these `messages`."""
-    found = sent.get(messages[-1]["content"], {}).get("messages")
-    if found != list(messages):
-        raise UserError(f"{name} sent other messages than {EXPERIMENT}: {json.dumps(found)[:600]}")
+def our_readings(folder: Path) -> list[dict[str, Reading]]:
+    """Grade our results with each reader. Returns the readings of each problem."""
+    path, readings = folder / f"{EXPERIMENT}.json", dict[str, list[Reading]]()
+    for way in OURS:
+        call([sys.executable, "-m", "core.session.regrade", path, way], folder / "regrade.log", RESULTS_DIR=str(folder))
+        problems = json.loads(path.read_text(encoding="utf-8"))["problems"]
+        members = [problem["steps"][0]["members"][0] for problem in problems]
+        readings[way] = [Reading(member["answer"], member["correct"]) for member in members]
+    return [dict(zip(OURS, each, strict=True)) for each in zip(*readings.values(), strict=True)]
 
 
-def lm_eval(
-    model: str, recorder: Recorder, asked: Sequence[Asked], folder: Path, args: argparse.Namespace
-) -> tuple[list[str], list[dict[str, Reading]]]:
-    """Run lm_eval with a task that asks the same messages. Returns the replies and the readings."""
-    include = call([PEERS / "python", "-c", "import importlib.util as u; print(u.find_spec('lm_eval').origin)"],
-                   folder / "lm_eval_path.log").strip()
-    turns = asked[0].messages[:-1]
-    shots = [
-        {"question": one["content"], "target": other["content"]}
-        for one, other in zip(turns[::2], turns[1::2], strict=True)
-    ]
-    rows = [{"id": each.id, "question": each.question, "target": each.reference} for each in asked]
+def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int) -> None:
+    """Run lm_eval with a task of ours that asks the same messages."""
+    code = "import importlib.util; print(importlib.util.find_spec('lm_eval').origin)"
+    package = Path(call([PEERS / "python", "-c", code], folder / "lm_eval_package.log").strip()).parent
+    turns = [each["content"] for each in asked[0].messages[:-1]]
+    examples = zip(turns[::2], turns[1::2], strict=True)
+    rows = [{"id": each.id, "question": each.messages[-1]["content"], "target": each.reference} for each in asked]
     (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    task = {
-        "include": str(Path(include).parent / "tasks/gsm8k/gsm8k-cot.yaml"),  # filters and metric
+    task: dict[str, Any] = {
+        "include": str(package / "tasks/gsm8k/gsm8k-cot.yaml"),  # its filters and its metric
         "task": "agreement",
         "tag": [],
         "dataset_path": "json",
@@ -298,65 +299,87 @@ def lm_eval(
         "dataset_kwargs": {"data_files": {"test": str(folder / "docs.jsonl")}},
         "doc_to_text": "{{question}}",
         "doc_to_target": "{{target}}",
-        "fewshot_config": {"sampler": "first_n", "samples": shots},
-        "num_fewshot": len(shots),
-        "generation_kwargs": {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": args.max_tokens},
+        "fewshot_config": {
+            "sampler": "first_n",
+            "samples": [{"question": question, "target": reply} for question, reply in examples],
+        },
+        "num_fewshot": len(turns) // 2,
+        "generation_kwargs": {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": max_tokens},
     }
     (folder / "task").mkdir()
     (folder / "task/agreement.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
-    of_model = f"model={model},base_url={recorder.url}/chat/completions,num_concurrent={args.in_flight}"
-    arguments = ["run", "--model", "local-chat-completions", "--model_args", f"{of_model},tokenizer_backend=none"]
+    options = f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,timeout={SECONDS:.0f}"
+    arguments = ["run", "--model", "local-chat-completions", "--model_args", f"model={model},{options}"]
     arguments += ["--tasks", "agreement", "--include_path", str(folder / "task"), "--apply_chat_template"]
     arguments += ["--log_samples", "--output_path", str(folder / "lm_eval")]
-    call([PEERS / "lm_eval", *arguments], folder / "lm_eval.log", HF_HUB_OFFLINE="1", HF_HOME=str(folder / "hub"),
-         OPENAI_API_KEY="none")
-    samples = next((folder / "lm_eval").rglob("samples_agreement_*.jsonl")).read_text(encoding="utf-8").splitlines()
+    changes = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub"), "OPENAI_API_KEY": "none"}
+    call([PEERS / "lm_eval", *arguments], folder / "lm_eval.log", **changes)
+
+
+def lm_eval_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
+    """Return lm_eval's replies and readings by problem."""
+    samples = next((folder / "lm_eval").rglob("samples_agreement_*.jsonl")).read_text(encoding="utf-8")
     replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
-    for sample in map(json.loads, samples):
-        name, found = sample["doc"]["id"], sample["filtered_resps"][0]
-        reading = Reading(None if found == NOTHING else found, sample["exact_match"] == 1)
-        readings.setdefault(name, {})[f"lm_eval {sample['filter']}"] = reading
+    for sample in map(json.loads, samples.splitlines()):
+        name, answer = sample["doc"]["id"], sample["filtered_resps"][0]
+        reading = Reading(None if answer == NOTHING else answer, sample["exact_match"] == 1)
+        readings.setdefault(name, {})[f"{LM_EVAL} {sample['filter']}"] = reading
         replies[name] = sample["resps"][0][0]
-    check_all(recorder, asked, LM_EVAL)
-    return [replies[each.id] for each in asked], [readings[each.id] for each in asked]
-
-
-def inspect(
-    model: str, recorder: Recorder, asked: Sequence[Asked], folder: Path, args: argparse.Namespace
-) -> tuple[list[str], list[dict[str, Reading]]]:
-    """Run inspect_ai on the same messages. Returns the replies and the readings."""
-    rows = [{"id": each.id, "input": list(each.messages), "target": each.reference} for each in asked]
-    (folder / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
-    arguments = ["eval", "benchmarks/agreement_task.py", "--model", f"openai-api/agreement/{model}"]
-    arguments += ["-T", f"file={folder / 'samples.json'}", "--temperature", "0", "--max-tokens", str(args.max_tokens)]
-    arguments += ["--max-connections", str(args.in_flight), "--log-dir", str(folder / "inspect")]
-    arguments += ["--log-format", "json", "--display", "plain"]
-    call([PEERS / "inspect", *arguments], folder / "inspect.log", AGREEMENT_BASE_URL=recorder.url,
-         AGREEMENT_API_KEY="none", XDG_DATA_HOME=str(folder / "data"), XDG_CACHE_HOME=str(folder / "cache"))
-    log = json.loads(next((folder / "inspect").glob("*.json")).read_text(encoding="utf-8"))
-    samples = {sample["id"]: sample for sample in log["samples"]}
-    replies, readings = [], []
-    for each in asked:
-        sample = samples[each.id]
-        score = sample["scores"]["match"]
-        replies.append(sample["output"]["choices"][0]["message"]["content"])
-        readings.append({THEIRS[2]: Reading(score["answer"] or None, score["value"] == "C")})
-    check_all(recorder, asked, INSPECT)
     return replies, readings
 
 
-def check_all(recorder: Recorder, asked: Sequence[Asked], name: str) -> None:
-    """Raise UserError unless the recorded requests have exactly the messages of 01_baseline."""
-    sent = recorder.taken()
-    for each in asked:
-        same_messages(sent, each.messages, name)
-    body = {key: value for key, value in next(iter(sent.values())).items() if key != "messages"}
-    print(f"{name}: {len(sent)} requests with equal messages, and {json.dumps(body)}", file=sys.stderr, flush=True)
+def run_inspect(model: str, url: str, folder: Path, asked: Sequence[Asked], max_tokens: int) -> None:
+    """Run inspect_ai on the same messages."""
+    rows = [{"id": each.id, "input": list(each.messages), "target": each.reference} for each in asked]
+    (folder / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
+    arguments = ["eval", "benchmarks/agreement_task.py", "--model", f"openai-api/agreement/{model}"]
+    arguments += ["-T", f"file={folder / 'samples.json'}", "--temperature", "0", "--max-tokens", str(max_tokens)]
+    arguments += ["--max-connections", str(IN_FLIGHT), "--log-dir", str(folder / "inspect")]
+    arguments += ["--log-format", "json", "--display", "plain"]
+    changes = {"AGREEMENT_BASE_URL": url, "AGREEMENT_API_KEY": "none", "XDG_DATA_HOME": str(folder / "data")}
+    call([PEERS / "inspect", *arguments], folder / "inspect.log", **changes)
 
 
-def versions(folder: Path) -> str:
-    code = f"import importlib.metadata as m; print(*(n + ' ' + m.version(n) for n in {[LM_EVAL, INSPECT]!r}), sep=', ')"
-    return call([PEERS / "python", "-c", code], folder / "versions.log").strip()
+def inspect_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
+    """Return inspect_ai's replies and readings by problem."""
+    log = json.loads(next((folder / "inspect").glob("*.json")).read_text(encoding="utf-8"))
+    replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
+    for sample in log["samples"]:
+        score = sample["scores"]["match"]
+        replies[sample["id"]] = sample["output"]["choices"][0]["message"]["content"]
+        readings[sample["id"]] = {MATCH: Reading(score["answer"] or None, score["value"] == "C")}
+    return replies, readings
+
+
+def ask(folder: Path, args: argparse.Namespace) -> None:
+    """Run the programs one after another on one server, and compare their messages."""
+    need = Need(k=0, max_tokens=args.max_tokens, answer_tokens=0)
+    with start.serving(need) as server, recording(server) as recorder:
+        run_ours(recorder.url, folder, args)
+        asked = our_replies(folder)
+        messages = [each.messages for each in asked]
+        recorder.check(EXPERIMENT, messages)
+        for name, run in {LM_EVAL: run_lm_eval, INSPECT: run_inspect}.items():
+            run(server.model, recorder.url, folder, asked, args.max_tokens)
+            recorder.check(name, messages)
+        code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+        versions = call([PEERS / "python", "-c", code, LM_EVAL, INSPECT], folder / "versions.log").strip()
+        about = f"{server.model} on {server.kind}, {versions}, {time.strftime('%Y-%m-%d')}"
+        (folder / "about.txt").write_text(about, encoding="utf-8")
+
+
+def report(folder: Path) -> str:
+    """Return the comparison of the results in `folder`."""
+    asked, peers = our_replies(folder), {LM_EVAL: lm_eval_results(folder), INSPECT: inspect_results(folder)}
+    lines = [f"{len(asked)} problems, {(folder / 'about.txt').read_text(encoding='utf-8')}", ""]
+    cases = []
+    for each, own in zip(asked, our_readings(folder), strict=True):
+        others = [readings[each.id] for _, readings in peers.values()]
+        cases.append(Case(each.id, each.reference, each.reply, own | others[0] | others[1]))
+    for name, (replies, _) in peers.items():
+        equal = sum(replies[each.id] == each.reply for each in asked)
+        lines.append(f"replies of {name} with our text: {shown(equal, len(asked))}")
+    return "\n".join([*lines, "", table(cases), "", explained(cases)])
 
 
 def main() -> None:
@@ -365,32 +388,20 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=200, help="number of problems (200)")
     parser.add_argument("--max-tokens", type=int, default=128, help="most tokens of a reply (128)")
     parser.add_argument("--shots", type=int, default=4, help="number of worked examples (4)")
-    parser.add_argument("--in-flight", type=int, default=4, help="requests in flight (4)")
-    parser.add_argument("--keep", type=Path, help="new folder for all results and logs (default: a temporary folder)")
+    folders = parser.add_mutually_exclusive_group()
+    folders.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder for all results and logs")
+    folders.add_argument("--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again")
     args = parser.parse_args()
     for name, value in {"MODEL": "smollm2", "EXACT": "1"}.items():
         os.environ.setdefault(name, value)
-    began = time.monotonic()
-    if args.keep:
-        args.keep.mkdir(parents=True)
-    with (
-        nullcontext(args.keep.resolve()) if args.keep else tempfile.TemporaryDirectory() as name,
-        start.serving(Need(k=0, max_tokens=args.max_tokens, answer_tokens=0)) as server,
-        recording(server) as recorder,
-    ):
-        folder = Path(name)
-        asked = ours(recorder, folder, args)
-        others = {LM_EVAL: lm_eval, INSPECT: inspect}
-        found = {name: ask(server.model, recorder, asked, folder, args) for name, ask in others.items()}
-        about = f"{server.model} on {server.kind}, {versions(folder)}"
-    readings = zip(asked, *(each for _, each in found.values()), strict=True)
-    cases = [Case(one.id, one.reference, one.reply, one.readings | strict | loose) for one, strict, loose in readings]
-    n = len(cases)
-    print(f"{n} problems of {args.problems}, {about}, {time.strftime('%Y-%m-%d')}, {time.monotonic() - began:.0f} s\n")
-    for name, (replies, _) in found.items():
-        equal = sum(reply == case.reply for reply, case in zip(replies, cases, strict=True))
-        print(f"texts of {name} equal to ours: {shown(equal, n)}")
-    print(f"\n{table(cases)}\n\n{explained(cases)}")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (args.keep or args.again or Path(temporary)).resolve()
+        if not args.again:
+            if args.keep and folder.exists():
+                raise UserError(f"{args.keep} exists. Give a new folder to --keep, or --again {args.keep}")
+            folder.mkdir(parents=True, exist_ok=True)
+            ask(folder, args)
+        print(report(folder))
 
 
 if __name__ == "__main__":
