@@ -13,14 +13,15 @@ Verdicts come from the programs' own results. Ours come from regrade.sh with ANS
 strict-match and flexible-extract are the filters and the metric of its own task gsm8k_cot, which our task includes.
 inspect_ai's match(numeric=True) is in benchmarks/agreement_task.py.
 
-With --again the programs do not run. Their results in FOLDER, which --keep has made, are compared with the verdicts
-that our readers give now."""
+With --again no program asks. The results in FOLDER, which --keep has made, are compared with the verdicts that our
+readers give now."""
 
 import argparse
 import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -168,18 +169,16 @@ class Recorder:
     url: str
     bodies: list[dict[str, Any]]
 
-    def check(self, name: str, wanted: Sequence[Messages]) -> None:
-        """Raise UserError unless the program `name` has sent exactly the `wanted` messages."""
+    def check(self, name: str, wanted: Sequence[Messages], resumes: bool = False) -> None:
+        """Raise UserError unless the program `name` has sent exactly the `wanted` messages, or some of them if it
+        `resumes` an earlier run."""
         sent, ours = {json.dumps(body["messages"]) for body in self.bodies}, set(map(json.dumps, wanted))
-        if more := sent ^ ours:
+        if more := sent - ours if resumes else sent ^ ours:
             one = min(more)
-            raise UserError(
-                f"only {name if one in sent else f'the journal of {EXPERIMENT}'} has the messages {one:.1500}"
-            )
-        settings = {key: value for key, value in self.bodies[0].items() if key != "messages"}
-        print(
-            f"{name}: {len(sent)} prompts, as in our journal, with {json.dumps(settings)}", file=sys.stderr, flush=True
-        )
+            raise UserError(f"{name} has {'' if one in sent else 'not '}sent {one:.1500}, unlike our journal")
+        for body in self.bodies[:1]:
+            rest = json.dumps({key: value for key, value in body.items() if key != "messages"})
+            print(f"{name}: {len(sent)} prompts as in our journal, with {rest}", file=sys.stderr, flush=True)
         self.bodies.clear()
 
 
@@ -287,7 +286,8 @@ def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
     code = "import importlib.util; print(importlib.util.find_spec('lm_eval').origin)"
     package = Path(call([PEERS / "python", "-c", code], folder / "lm_eval_package.log").strip()).parent
     turns = [each["content"] for each in asked[0].messages[:-1]]
-    examples = zip(turns[::2], turns[1::2], strict=True)
+    pairs = zip(turns[::2], turns[1::2], strict=True)
+    examples = [{"question": question, "target": reply} for question, reply in pairs]
     rows = [{"id": each.id, "question": each.messages[-1]["content"], "target": each.reference} for each in asked]
     (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     task: dict[str, Any] = {
@@ -299,26 +299,24 @@ def run_lm_eval(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
         "dataset_kwargs": {"data_files": {"test": str(folder / "docs.jsonl")}},
         "doc_to_text": "{{question}}",
         "doc_to_target": "{{target}}",
-        "fewshot_config": {
-            "sampler": "first_n",
-            "samples": [{"question": question, "target": reply} for question, reply in examples],
-        },
-        "num_fewshot": len(turns) // 2,
+        "num_fewshot": len(examples),
         "generation_kwargs": {"until": [], "do_sample": False, "temperature": 0, "max_gen_toks": max_tokens},
     }
-    (folder / "task").mkdir()
+    if examples:
+        task["fewshot_config"] = {"sampler": "first_n", "samples": examples}
+    (folder / "task").mkdir(exist_ok=True)
     (folder / "task/agreement.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML
     options = f"base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none,timeout={SECONDS:.0f}"
     arguments = ["run", "--model", "local-chat-completions", "--model_args", f"model={model},{options}"]
     arguments += ["--tasks", "agreement", "--include_path", str(folder / "task"), "--apply_chat_template"]
-    arguments += ["--log_samples", "--output_path", str(folder / "lm_eval")]
+    arguments += ["--log_samples", "--output_path", str(folder / LM_EVAL)]
     changes = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "hub"), "OPENAI_API_KEY": "none"}
     call([PEERS / "lm_eval", *arguments], folder / "lm_eval.log", **changes)
 
 
 def lm_eval_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
     """Return lm_eval's replies and readings by problem."""
-    samples = next((folder / "lm_eval").rglob("samples_agreement_*.jsonl")).read_text(encoding="utf-8")
+    samples = next((folder / LM_EVAL).rglob("samples_agreement_*.jsonl")).read_text(encoding="utf-8")
     replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
     for sample in map(json.loads, samples.splitlines()):
         name, answer = sample["doc"]["id"], sample["filtered_resps"][0]
@@ -334,7 +332,7 @@ def run_inspect(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
     (folder / "samples.json").write_text(json.dumps(rows), encoding="utf-8")
     arguments = ["eval", "benchmarks/agreement_task.py", "--model", f"openai-api/agreement/{model}"]
     arguments += ["-T", f"file={folder / 'samples.json'}", "--temperature", "0", "--max-tokens", str(max_tokens)]
-    arguments += ["--max-connections", str(IN_FLIGHT), "--log-dir", str(folder / "inspect")]
+    arguments += ["--max-connections", str(IN_FLIGHT), "--log-dir", str(folder / INSPECT)]
     arguments += ["--log-format", "json", "--display", "plain"]
     changes = {"AGREEMENT_BASE_URL": url, "AGREEMENT_API_KEY": "none", "XDG_DATA_HOME": str(folder / "data")}
     call([PEERS / "inspect", *arguments], folder / "inspect.log", **changes)
@@ -342,7 +340,7 @@ def run_inspect(model: str, url: str, folder: Path, asked: Sequence[Asked], max_
 
 def inspect_results(folder: Path) -> tuple[dict[str, str], dict[str, dict[str, Reading]]]:
     """Return inspect_ai's replies and readings by problem."""
-    log = json.loads(next((folder / "inspect").glob("*.json")).read_text(encoding="utf-8"))
+    log = json.loads(next((folder / INSPECT).glob("*.json")).read_text(encoding="utf-8"))
     replies, readings = dict[str, str](), dict[str, dict[str, Reading]]()
     for sample in log["samples"]:
         score = sample["scores"]["match"]
@@ -358,8 +356,9 @@ def ask(folder: Path, args: argparse.Namespace) -> None:
         run_ours(recorder.url, folder, args)
         asked = our_replies(folder)
         messages = [each.messages for each in asked]
-        recorder.check(EXPERIMENT, messages)
+        recorder.check(EXPERIMENT, messages, resumes=True)
         for name, run in {LM_EVAL: run_lm_eval, INSPECT: run_inspect}.items():
+            shutil.rmtree(folder / name, ignore_errors=True)  # of a stopped benchmark
             run(server.model, recorder.url, folder, asked, args.max_tokens)
             recorder.check(name, messages)
         code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
@@ -389,16 +388,23 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=128, help="most tokens of a reply (128)")
     parser.add_argument("--shots", type=int, default=4, help="number of worked examples (4)")
     folders = parser.add_mutually_exclusive_group()
-    folders.add_argument("--keep", type=Path, metavar="FOLDER", help="new folder for all results and logs")
+    folders.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for results and logs. If it has a stopped 01_baseline, this run is resumed",
+    )
     folders.add_argument("--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again")
     args = parser.parse_args()
     for name, value in {"MODEL": "smollm2", "EXACT": "1"}.items():
         os.environ.setdefault(name, value)
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.keep or args.again or Path(temporary)).resolve()
+        if args.again and not (folder / "about.txt").exists():
+            raise UserError(
+                f"{args.again} has no complete results of this benchmark. Give the FOLDER of an earlier --keep"
+            )
         if not args.again:
-            if args.keep and folder.exists():
-                raise UserError(f"{args.keep} exists. Give a new folder to --keep, or --again {args.keep}")
             folder.mkdir(parents=True, exist_ok=True)
             ask(folder, args)
         print(report(folder))

@@ -1,10 +1,13 @@
 """The comparison in benchmarks/agreement.py: categories of differences, intervals, counts, and recorded messages."""
 
+import json
+
 import pytest
 
 from benchmarks.agreement import (
     MATCH,
     OURS,
+    SECONDS,
     THEIRS,
     Case,
     Reading,
@@ -87,7 +90,7 @@ def test_other_messages_are_an_error() -> None:
 def test_requests_pass_unchanged_and_are_recorded(engine: Server) -> None:
     body = {"model": engine.model, "messages": [{"role": "user", "content": "1+1?"}], "max_tokens": 3, "seed": 1}
     with recording(engine) as recorder:
-        assert client.find(f"{recorder.url}/models") == client.find(f"{engine.base_url}/models")
-        reply = client.find(f"{recorder.url}/chat/completions", body=body)
-        assert reply is not None and reply["choices"][0]["message"]
+        assert json.loads(client.send(f"{recorder.url}/models", seconds=SECONDS))["data"][0]["id"] == engine.model
+        reply = json.loads(client.send(f"{recorder.url}/chat/completions", body=body, seconds=SECONDS))
+        assert reply["usage"]["completion_tokens"] == 3
         assert recorder.bodies == [body]
