@@ -12,7 +12,7 @@ if [ ! -f "benchmarks/$name.py" ]; then
 fi
 
 bash setup.sh harness
-if [ "$name" = client_cost ]; then
+if [ "$name" = client_cost ] || [ "$name" = agreement ]; then
   peers=benchmarks/requirements-peers.txt stamp=.venv-peers/.installed
   if ! cmp -s "$peers" "$stamp"; then
     echo "setting up .venv-peers from $peers (once) …" >&2
