@@ -41,10 +41,9 @@ class Controls:
     def work(self, config: StarConstants, card: Card) -> Work:
         """Estimate the work of all arms under all seeds. Raises UserError for an invalid arm, EVAL or model."""
         each = [work(of, card) for _, of in self.configs(config)]
-        requests = tuple(
-            replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
-            for those in zip(*(work.requests for work in each), strict=True)
-        )
+        kinds = {of.kind: of for work in each for of in work.requests}
+        counts = {kind: sum(of.count for work in each for of in work.requests if of.kind == kind) for kind in kinds}
+        requests = tuple(replace(of, count=len(self.seeds) * counts[kind]) for kind, of in kinds.items())
         about = f"{len(self.arms)} arms under {len(self.seeds)} seeds, each with {each[0].of}"
         rows = (servers(len(self.seeds) * sum(of.ROUNDS + 1 for _, of in self.configs(config))),)
         return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), rows)

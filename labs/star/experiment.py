@@ -147,13 +147,13 @@ def work(config: StarConstants, card: Card) -> Work:
     evaluated = (config.ROUNDS + 1) * held_out
     prompt = float(PROMPT_TOKENS + HINT)
     shown = framing.of(config.of(card), card)
-    framed, with_shots = prompt + shown.tokens, held_out if shown.shots else 0
+    framed, last = prompt + shown.tokens, "evaluation of the first model with SHOTS"
     requests = (
         Requests("samples to collect", collects * each * config.TRIES, framed, config.MAX_TOKENS),
         Requests("samples with a hint", collects * each * config.RATIONALISE, framed, config.MAX_TOKENS),
-        Requests("evaluation of the first model with SHOTS", with_shots, framed, config.MAX_TOKENS),
         Requests("evaluation at temperature 0", evaluated, prompt, config.MAX_TOKENS),
         Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
+        *([Requests(last, held_out, framed, config.MAX_TOKENS)] if shown.shots else []),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
     about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"

@@ -53,16 +53,19 @@ def asked(problem: Problem, config: StarConstants) -> list[Message]:
 
 def collecting(problem: Problem, config: StarConstants, hint: str | None = None) -> list[Message]:
     """Return the messages for collecting. FEWSHOT=math adds worked examples. `hint`: the reference answer, or None."""
+    if config.FEWSHOT == "none":
+        return asked(problem, config) if hint is None else _hinted(problem, hint)
     shown: list[Message] = []
     for statement, solution in EXAMPLES if config.FEWSHOT == "math" else ():
         shown += [*asked(Problem("", statement, None), config), {"role": "assistant", "content": solution}]
-    if hint is None:
-        return [*shown, *asked(problem, config)]
-    if config.FEWSHOT != "none":
-        hinted = HINT.format(asked=problem.statement, answer=hint)
-        return [*shown, *asked(replace(problem, statement=hinted), config)]
-    question = asked(problem, config)[0]["content"]
-    # A prompt from a file (PROMPT) shows the request's problem, so the problem has the hint, too.
+    if hint is not None:
+        problem = replace(problem, statement=HINT.format(asked=problem.statement, answer=hint))
+    return [*shown, *asked(problem, config)]
+
+
+def _hinted(problem: Problem, hint: str) -> list[Message]:
+    """Return the usual request with the hint at its end. With PROMPT, the hint follows the problem instead."""
+    question = prompts.solve(problem)[0]["content"]
     request = prompts.solve(replace(problem, statement=HINT.format(asked=problem.statement, answer=hint)))
     request[:] = [{"role": "user", "content": HINT.format(asked=question, answer=hint)}]
     return request
