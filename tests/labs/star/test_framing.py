@@ -36,9 +36,10 @@ class Sums(ScriptedServer):
         total = sum(int(a) * int(b) for a, b in re.findall(r"(\d+)\*(\d+)", prompt))
         if len(messages) == 2:  # the system message and the problem
             return "I like sums."
-        is_wrong = number % 2 == 0 and prompts.HINT[12:50] not in prompt
+        is_wrong = number % 2 == 0 and "the right answer is" not in prompt
         last = total % 1000 + is_wrong
-        return f"The products are added.\n{total} - {total - last} = {last}\n\nThe answer is {last}."
+        more = total + 1000  # so that no step begins with the answer
+        return f"The products are added, and 1000.\n{more} - {more - last} = {last}\n\nThe answer is {last}."
 
 
 @pytest.fixture
@@ -89,7 +90,8 @@ def test_the_card_chooses_unless_fewshot_has_its_own_prompt() -> None:
     assert (StarConstants().of(card).ANSWER, StarConstants().of(card).SHOTS) == ("text", "4")
     assert (StarConstants(FEWSHOT="format").of(card).SHOTS, StarConstants(SHOTS="1").of(card).SHOTS) == ("0", "1")
     assert "LIMIT" not in card.constants_of(StarConstants)
-    for constants in ({"SHOTS": "1"}, {"SYSTEM": "x"}, {"PROMPT": "x.txt"}):
+    framed: list[dict[str, Any]] = [{"SHOTS": "1"}, {"SYSTEM": "x"}, {"PROMPT": "x.txt"}]
+    for constants in framed:
         with pytest.raises(UserError, match=f"{min(constants)}.*FEWSHOT"):
             StarConstants(FEWSHOT="math", **constants)
 
