@@ -131,7 +131,7 @@ class Loop:
             shown, replies, more = with_shots
             figures = self._figures(self._name(number, "-shots"), shown, replies)
             outcome["with_shots"] = figures | {"gain": _paired(first, shown)} | more
-        elif "with_shots" in self.record.rounds[0].get("evaluated", {}):
+        elif number and "with_shots" in self.record.rounds[0]["evaluated"]:
             known = self.record.rounds[0]["evaluated"]["with_shots"]["greedy"]
             outcome["gain_on_shots"] = _paired(_read(self._results(known)), first)
         self.record.done("evaluated", outcome, number)
