@@ -27,7 +27,7 @@ BUDGETS = {
     "core/session": 1_390,
     "labs": 11_510,
     "labs/proofs": 2_240,
-    "labs/star": 2_070,
+    "labs/star": 2_210,
     "labs/lean": 4_720,
     "labs/endpoint": 650,
     "labs/training": 1_840,

@@ -19,7 +19,7 @@ from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import BOXED, WAYS, A, Answered, Part, Sampled, rules
+from core.constants import BOXED, WAYS, A, Answered, OnProblems, Part, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
@@ -194,8 +194,11 @@ class Card:
         return replace(config, **changes)
 
     def constants_of(self, kind: type[Part]) -> dict[str, Any]:
-        """Return the card's constants that `kind` has. Raises UserError for a bad value."""
+        """Return the card's constants that `kind` has. LIMIT is only for runs on a problem set: it would shorten a
+        training, too. Raises UserError for a bad value."""
         known = rules(kind)
+        if not issubclass(kind, OnProblems):
+            known.pop("LIMIT", None)
         try:
             return {name: known[name].read(name, value) for name, value in self.constants.items() if name in known}
         except UserError as error:

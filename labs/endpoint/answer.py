@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.base import seeds
+from core.engines import environment
 from core.generate.generator import Generator
 from core.grading.answers import Groups, groups
 from core.grading.boxed import extract
@@ -149,4 +150,5 @@ def _all_failed(error: str) -> Refusal:
 def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
     """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it. `words` are the
     arguments of plan.sh after serve_rsa."""
-    return "a request to serve_rsa", RSA, list(words)
+    of_card = environment.card().constants_of(RsaConstants)
+    return "a request to serve_rsa", RSA, [*(f"{name}={value}" for name, value in of_card.items()), *words]

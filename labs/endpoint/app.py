@@ -318,7 +318,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name in (given.partition("=")[0] for given in args.constants):
             if name in OF_RUNS:
                 raise UserError(f"an endpoint has no constant {name!r}. Its constants are {', '.join(DEFAULTS)}")
-        defaults = constants.read(RsaConstants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": ""}, args.constants)
+        of_card = environment.card().constants_of(RsaConstants)
+        file = {name: value for name, value in of_card.items() if name in DEFAULTS}
+        defaults = constants.read(RsaConstants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": "", **file}, args.constants)
         if args.port == environment.port():
             raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or set another PORT")
         folder = results_dir()

@@ -4,14 +4,17 @@ The checked text is the reply without its thinking. This text is untrusted."""
 import re
 from dataclasses import dataclass
 
+from core.constants import AUTO, BOXED, TEXT
 from core.grading.boxed import BOX, box_spans, stated
 from core.grading.final import FinalLine, final_lines, says_nothing
+from core.grading.text import read
 
 # Reasons to drop a solution, with explanations. The first reason that applies is reported.
 REASONS = {
     "empty": "the solution contains only white space",
     "control characters": "the text has invisible characters, unusual line ends, or codes for terminals or direction",
-    "no final line": "no line begins with Final: and, with FEWSHOT=none, no box is complete",
+    "no final line": "no line begins with Final: and, with FEWSHOT=none, no box is complete (ANSWER=text or "
+    "number: and the last line states no answer)",
     "text after it": "more text follows the answer, or its box spans several lines",
     "several finals": "several Final: lines or boxes state an answer (equal answers and incomplete boxes count too)",
     "placeholder": "the last line has no answer, or only a placeholder such as <answer>",
@@ -41,24 +44,49 @@ class Checked:
     steps: int
 
 
-def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
-    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line or, if `takes_box`, a box.
+def check(text: str, least: int, most: int, takes_box: bool = True, way: str = BOXED) -> Checked:
+    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line or, if `takes_box`, a box. If
+    `takes_box`, and the text has neither, its last line may state the answer in the `way` of the constant ANSWER.
     Never raises. The time is linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
+    is_spoken = takes_box and way not in ("card", BOXED) and not lines and not boxes
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
+    starts += [text.rstrip().rfind("\n") + 1] if is_spoken else []
     start = max(starts, default=len(text))  # where the line with the answer begins
     steps = sum(line.strip().strip(_MARKS) not in _DISPLAY for line in text[:start].split("\n"))
     count = "too few steps" if steps < least else "too many steps" if steps > most else ""
-    return Checked(_reason(text, start, lines, boxes, takes_box) or count, steps)
+    why = _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
+    return Checked(why or count, steps)
+
+
+def _unspoken(text: str, start: int, way: str) -> str:
+    """Return the reason to drop `text`, which has no box, or "". Its last line must state the answer."""
+    way = TEXT if way == AUTO else way
+    last, whole = (_states(each, way) for each in (text[start:], text))
+    if why := _unfit(text):
+        return why
+    if not last:
+        return "text after it" if whole and way == TEXT else "no final line"
+    return "several finals" if way == TEXT and _states(text[:start], way) else ""
+
+
+def _states(text: str, way: str) -> bool:
+    """Return whether `text` states an answer, rather than only implies one."""
+    found = read(text, way, "math")
+    return bool(found.answer) and found.doubt != "implied"
+
+
+def _unfit(text: str) -> str:
+    if not text.strip():
+        return "empty"
+    return "control characters" if _STEERING.search(text) else ""
 
 
 def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
     """Return the reason to drop `text`, or "", without counting steps. The line with the answer begins at `start`."""
-    if not text.strip():
-        return "empty"
-    if _STEERING.search(text):
-        return "control characters"
+    if why := _unfit(text):
+        return why
     within = [box for box in boxes if box[0] > start]
     if lines and not text[lines[-1].end :].strip():
         others = lines[:-1]

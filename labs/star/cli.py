@@ -12,8 +12,9 @@ from core.base import terminal
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import parse_json, read_lines, whole
+from core.constants import BOXED
 from core.generate.generator import split_thinking
-from core.grading.boxed import extract
+from core.grading.text import read
 from core.problems.columns import NAMES, cells_of, names_in, text_of
 from labs.star.check import REASONS, check
 from labs.star.constants import StarConstants
@@ -67,10 +68,12 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
     if not isinstance(solution, str | None):
         raise UserError(f"{where} needs the solution as text in a field such as output. Its fields are {names_in(row)}")
     solution = solution or ""
-    if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
+    way = BOXED if config.ANSWER == "card" else config.ANSWER
+    text = split_thinking(solution, None)[1]
+    if reason := check(text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, way).reason:
         return [reason]
     statement = "\n".join(text_of(cells.get(name)) for name in ("instruction", *NAMES["problem"]))
-    answer = extract(solution, "math").answer or ""
+    answer = read(solution, way, "math").answer or ""
     is_hinted = row.get("way") == RATIONALISED and is_stated_first(solution, answer, statement)
     return [KEPT, *([UNSOUND] if false_equations(solution) else []), *([HINTED] if is_hinted else [])]
 

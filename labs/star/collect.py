@@ -52,7 +52,7 @@ def ended(completion: Completion, config: StarConstants) -> Completion:
 
 def formed(completion: Completion, config: StarConstants) -> Checked:
     """Check the form of a completion that was cut by `ended`."""
-    return check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box)
+    return check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER)
 
 
 def incomplete(completion: Completion) -> str:

@@ -1,18 +1,22 @@
 """Define the constants of a STaR experiment."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any, Self
 
 from core.base.errors import UserError
-from core.constants import Asking, Waiting, constant
+from core.constants import Answered, Asking, Framed, Waiting, constant, rules
+from core.engines.cards import Card
 
 MOST_SEEDS = 64
+_UNFRAMED = ("card", "0", "")  # values of SHOTS, SYSTEM and PROMPT that FEWSHOT may ignore
 
 
 @dataclass(frozen=True, kw_only=True)
-class StarConstants(Waiting, Asking):
-    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round."""
+class StarConstants(Answered, Framed, Waiting, Asking):
+    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round. SHOTS apply to sampling
+    and to an additional evaluation of the first model, but neither to training nor to other evaluations."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants
     ROUNDS: int = constant(5, "maximum number of rounds of sampling, training and evaluation", 1, 100, free=True)
@@ -59,6 +63,8 @@ class StarConstants(Waiting, Asking):
             raise UserError(f"MIN_STEPS={self.MIN_STEPS} exceeds MAX_STEPS={self.MAX_STEPS}. Lower MIN_STEPS")
         if self.REPEAT and self.ROUNDS < 2:
             raise UserError("REPEAT=1 needs at least two rounds. Set ROUNDS=2 or higher")
+        if framed := [name for name in rules(Framed) if not self.takes_box and getattr(self, name) not in _UNFRAMED]:
+            raise UserError(f"{framed[0]} needs FEWSHOT=none, because FEWSHOT={self.FEWSHOT} has its own prompt")
         self.lora_rank(is_gguf=False)
         _ = self.seeds
 
@@ -66,6 +72,11 @@ class StarConstants(Waiting, Asking):
     def takes_box(self) -> bool:
         """True if a box may state the answer. If False, the prompt of FEWSHOT asks for a `Final:` line."""
         return self.FEWSHOT == "none"
+
+    def of(self, card: Card) -> Self:
+        """Return the constants, with the fields of the `card` for ANSWER, SHOTS, SYSTEM and PROMPT that are "card"."""
+        changes: dict[str, Any] = {} if self.takes_box else {"SHOTS": "0", "SYSTEM": "", "PROMPT": ""}
+        return card.framed(replace(self, ANSWER=card.way(self), **changes))
 
     @property
     def in_a_round(self) -> int:

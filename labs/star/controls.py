@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core import constants
 from core.base import terminal
 from core.base.errors import UserError
 from core.engines.cards import Card
@@ -14,7 +15,7 @@ from core.plan.work import Work
 from core.session import session
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
-from labs.star.experiment import TAKEN, beginning, work
+from labs.star.experiment import TAKEN, beginning, servers, work
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,21 @@ class Controls:
     def work(self, config: StarConstants, card: Card) -> Work:
         """Estimate the work of all arms under all seeds. Raises UserError for an invalid arm, EVAL or model."""
         each = [work(of, card) for _, of in self.configs(config)]
-        requests = tuple(
-            replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
-            for those in zip(*(work.requests for work in each), strict=True)
-        )
+        kinds = {of.kind: of for work in each for of in work.requests}
+        counts = {kind: sum(of.count for work in each for of in work.requests if of.kind == kind) for kind in kinds}
+        requests = tuple(replace(of, count=len(self.seeds) * counts[kind]) for kind, of in kinds.items())
         about = f"{len(self.arms)} arms under {len(self.seeds)} seeds, each with {each[0].of}"
-        return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
+        rows = (servers(len(self.seeds) * sum(of.ROUNDS + 1 for _, of in self.configs(config))),)
+        return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), rows)
 
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
         """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
         if len({each.name for each in self.arms}) < len(self.arms):
             raise UserError(f"the names of arms must differ, but they are {', '.join(each.name for each in self.arms)}")
+        known = constants.rules(self.constants)
+        for each in self.arms:
+            if unknown := [name for name in each.changes if name not in known]:
+                raise UserError(f"the arm {each.name} has an unknown constant {unknown[0]!r:.60}. Correct its name")
         return [(each, replace(config, **each.changes)) for each in self.arms]
 
 

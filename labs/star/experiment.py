@@ -10,6 +10,7 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
 from core.base.signals import Stop
+from core.constants import BOXED, Framed
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
@@ -18,6 +19,7 @@ from core.plan.lengths import PROMPT_TOKENS
 from core.plan.work import Requests, Task, Work
 from core.problems import sets
 from core.results import provenance
+from core.scaffolds import framing
 from core.session import session
 from core.session.session import Session
 from labs.star import data, prompts
@@ -50,6 +52,7 @@ class Beginning:
 
     folder: Path
     start: Weights
+    card: Card
     split: Split
     opened: Session[StarConstants]
 
@@ -59,13 +62,19 @@ class Beginning:
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop)."""
+        config = config.of(self.card)
+        framed = framing.of(config, self.card).provenance
+        # Unused constants are left out, so that earlier runs without them resume.
+        unused = {*({"ANSWER"} if config.ANSWER == BOXED else ()), *(() if framed else constants.rules(Framed))}
+        identity = {name: value for name, value in constants.identity(config).items() if name not in unused}
         # The identity ignores the numbers in `tokens`, because more ROUNDS add numbers.
-        run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
+        parts = [identity, self.split.sha256, self.start.digest, tokens and "tokens", *([framed] if framed else [])]
+        run = content_key(parts)
         head = {
             "experiment": self.opened.name,
             "label": label,
             "run": run,
-            "config": {name: getattr(config, name) for name in constants.rules(StarConstants)},
+            "config": {name: getattr(config, name) for name in constants.rules(StarConstants) if name not in unused},
             "start": {"name": self.start.path.name, "digest": self.start.digest},
             "data": {
                 "name": self.split.origin.name,
@@ -77,7 +86,7 @@ class Beginning:
                 "sha256": self.split.sha256,
             },
             "tokens": list(tokens) if tokens else None,
-            "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)),
+            "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)) | framed,
         }
         record = Record.begun(self.folder, label, head)
         return Loop(self.opened.but(config=config), self.split, self.start, record, tokens).run()
@@ -92,6 +101,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
+    for of in runs.values():
+        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about  # or raises UserError
     results = results_dir()
     folder = results / name
     left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
@@ -108,12 +119,14 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
         ("training", f"{split.origin.name}, n={len(split.train):,}"),
         ("evaluation", f"{split.held_out.name}, n={len(split.held_out.problems)}"),
     ]
+    rows += [("samples", f"with {shown}")] if shown else []
+    rows += [("answers", f"{way} (ANSWER)")] if (way := config.of(its).ANSWER) != BOXED else []
     if split.near:
         near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
         rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))
     with session.open(name, config, stop, results, opening=rows) as opened:
         make_folder(folder)
-        yield Beginning(folder, start, split, opened)
+        yield Beginning(folder, start, its, split, opened)
 
 
 def untrained(own: Path, rounds: int) -> int:
@@ -133,18 +146,25 @@ def work(config: StarConstants, card: Card) -> Work:
     seeds = len(config.seeds) if config.TEMPERATURE else 0
     evaluated = (config.ROUNDS + 1) * held_out
     prompt = float(PROMPT_TOKENS + HINT)
+    shown = framing.of(config.of(card), card)
+    framed, last = prompt + shown.tokens, "evaluation of the first model with SHOTS"
     requests = (
-        Requests("samples to collect", collects * each * config.TRIES, prompt, config.MAX_TOKENS),
-        Requests("samples with a hint", collects * each * config.RATIONALISE, prompt, config.MAX_TOKENS),
+        Requests("samples to collect", collects * each * config.TRIES, framed, config.MAX_TOKENS),
+        Requests("samples with a hint", collects * each * config.RATIONALISE, framed, config.MAX_TOKENS),
         Requests("evaluation at temperature 0", evaluated, prompt, config.MAX_TOKENS),
         Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
+        *([Requests(last, held_out, framed, config.MAX_TOKENS)] if shown.shots else []),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
     about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"
     # At most: a round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
-    starts = ("servers", f"{config.ROUNDS + 1} server starts, whose time is not estimated")
-    return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (starts,))
+    return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (servers(config.ROUNDS + 1),))
+
+
+def servers(count: int) -> tuple[str, str]:
+    """Return the plan's row about `count` server starts."""
+    return "servers", f"{count} server starts, whose time is not estimated"
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:

@@ -8,6 +8,7 @@ import re
 
 from core.grading.answers import judge
 from core.grading.boxed import canonical, stated
+from core.grading.text import read
 from core.types import Problem
 from labs.star.statements import normalised
 
@@ -40,12 +41,14 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
 
 
 def states_another(text: str, problem: Problem) -> bool:
-    """Return whether a box or a `Final:` line in `text` (thinking and reply) differs from the problem's answer.
+    """Return whether an answer that `text` (thinking and reply) states differs from the problem's answer. Answers are
+    in boxes and `Final:` lines, and in the statements that the problem's way of reading finds (core/grading/text.py).
     Equal values in other spellings do not differ. Unreadable values, more than MAX_STATED values, and values that can't
     be compared in time count as different. Return False if the problem has no answer. May block, as judge does."""
     if problem.answer is None:
         return False
-    kind, found = problem.answer_type, dict.fromkeys(stated(text, problem.answer_type))
+    kind = problem.answer_type
+    found = dict.fromkeys([*stated(text, kind), *read(text, problem.way, kind).others])
     if None in found or len(found) > MAX_STATED:
         return True
     others = (v for v in found if v is not None and canonical(v, kind) != canonical(problem.answer, kind))

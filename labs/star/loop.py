@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -19,20 +19,24 @@ from core.base.files import sha256
 from core.base.stats import mean_by_problem
 from core.base.terminal import say
 from core.constants import rules
+from core.engines.cards import NONE
 from core.engines.need import Need
 from core.report import compare
 from core.report.tables import interval, shift
+from core.scaffolds import framing
+from core.scaffolds.framing import Framing
 from core.scaffolds.rsa import SampleConstants
 from core.session.bar import Bar
 from core.session.experiment import Experiment, Part
 from core.session.runs import Runs
 from core.session.session import Session
 from core.types import Completion
-from labs.star import data, prompts, traces
+from labs.star import data, traces
 from labs.star import report as rounds
 from labs.star.collect import Answering, Collecting, Sample, ended, formed, incomplete, output
 from labs.star.constants import StarConstants
 from labs.star.data import Split
+from labs.star.prompts import asked
 from labs.star.record import RATIONALISED, WAYS, Record
 from labs.star.traces import Trace
 from labs.training import process
@@ -67,7 +71,8 @@ class Loop:
 
                 @cache
                 def serve(weights: Weights = weights, running: ExitStack = running) -> Session[StarConstants]:
-                    need = Need(0, self.config.MAX_TOKENS, 0)
+                    shots = framing.of(self.config, NONE).tokens
+                    need = Need(0, self.config.MAX_TOKENS, 0, shots)
                     return self.session.at(running.enter_context(served(weights, need, self.record.own)))
 
                 if not self._is_evaluated(number):
@@ -89,46 +94,71 @@ class Loop:
 
     def _is_evaluated(self, number: int) -> bool:
         known = self.record.stage("evaluated", number)
-        return bool(known) and all(self._results(known[name]).exists() for name in ("greedy", "sampled") if known[name])
+        if not known:
+            return False
+        names = [known["greedy"], known["sampled"], known.get("with_shots", {}).get("greedy")]
+        return all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
-        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS."""
+        """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS.
+        Worked examples (SHOTS) are left out, as in training. Round 0 is also evaluated greedily with them."""
         shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
-        shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0}
+        shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0, "SHOTS": "0"}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
-        sampled = None
-        with Bar(self._name(number), len(self.split.held_out.problems) * (1 + len(drawn) * self.config.VOTES)) as bar:
+        sampled, with_shots = None, None
+        shots = number == 0 and self.config.SHOTS not in ("0", "")
+        each = 1 + shots + len(drawn) * self.config.VOTES
+        with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
             first, completions, spent = self._asked(self._name(number), greedy, session, bar)
+            if shots:
+                framed = replace(greedy, SHOTS=self.config.SHOTS)
+                with_shots = self._asked(self._name(number, "-shots"), framed, session, bar)
             if drawn:
                 seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
                 sampled, _, more = self._asked(self._name(number, "-sampled"), seeded, session, bar)
                 spent = {unit: None if None in (it, more[unit]) else it + more[unit] for unit, it in spent.items()}
-        forms = [[self._form(each) for each in replies] for replies in completions.values()]
-        whole = [steps for form in forms for reason, steps in form if not reason]
+        gain = self._gain("greedy", first) if number else None
         outcome: dict[str, Any] = {
             "model": session.server.model,
-            "greedy": self._name(number),
             "sampled": sampled and self._name(number, "-sampled"),
-            "accuracy": _rate(first),
-            "gain": self._gain("greedy", first) if number else None,
             "sampled_accuracy": sampled and _rate(sampled),
             "sampled_gain": self._gain("sampled", sampled) if sampled and number else None,
             "vote": sampled and _rate(sampled, 1),
+        }
+        outcome |= self._figures(self._name(number), first, completions) | {"gain": gain} | spent
+        if with_shots:
+            shown, replies, more = with_shots
+            figures = self._figures(self._name(number, "-shots"), shown, replies)
+            outcome["with_shots"] = figures | {"gain": _paired(first, shown)} | more
+        elif number and "with_shots" in self.record.rounds[0]["evaluated"]:
+            known = self.record.rounds[0]["evaluated"]["with_shots"]["greedy"]
+            outcome["gain_on_shots"] = _paired(_read(self._results(known)), first)
+        self.record.done("evaluated", outcome, number)
+        text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
+        text += f", {_shift(gain)} points since round 0" if gain else ""
+        if of := outcome.get("gain_on_shots"):
+            text += f", {_shift(of)} points since round 0 with SHOTS"
+        if with_shots:
+            text += f", {interval(outcome['with_shots']['accuracy'])}% with SHOTS"
+        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if sampled else ""))
+
+    def _figures(self, name: str, result: compare.Result, completions: dict[str, list[Completion]]) -> dict[str, Any]:
+        """Return the figures of the greedy evaluation `name`: accuracy, form and incomplete replies."""
+        forms = [[self._form(each) for each in replies] for replies in completions.values()]
+        whole = [steps for form in forms for reason, steps in form if not reason]
+        return {
+            "greedy": name,
+            "accuracy": _rate(result),
             "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
             "steps": fmean(whole) if whole else None,
+            **_broken([completion for replies in completions.values() for completion in replies]),
         }
-        outcome |= _broken([completion for replies in completions.values() for completion in replies])
-        self.record.done("evaluated", outcome | spent, number)
-        text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
-        if gain := outcome["gain"]:
-            text += f", {shift(gain['difference'], gain['low'], gain['high'])} points since round 0"
-        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if sampled else ""))
 
     def _gain(self, kind: str, result: compare.Result) -> dict[str, Any]:
         """Return the change in accuracy since round 0, paired by problem. `kind` is "greedy" or "sampled"."""
         first = _read(self._results(self.record.rounds[0]["evaluated"][kind]))
-        return dict(vars(compare.pair(first, result, anyway=True).metrics[compare.METRICS[0]]))
+        return _paired(first, result)
 
     def _asked(
         self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
@@ -199,7 +229,7 @@ class Loop:
             experiment = Experiment(session, collecting.scaffold)
             path = experiment.finish()
             samples = [sample for problem in chosen.problems for sample in collecting.samples[problem.id]]
-            own = [self._trace(number, each) for each in samples if not each.dropped]
+            own = [self._trace(number, each, experiment.framing) for each in samples if not each.dropped]
             traces.write(self._file(number, COLLECTED), own)
             rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
             outcome = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
@@ -228,9 +258,11 @@ class Loop:
         }
         self.record.done("collected", outcome, number)
 
-    def _trace(self, number: int, sample: Sample) -> Trace:
-        instruction, text = prompts.asked(sample.problem, self.config)[0]["content"], output(sample.completion)
-        return Trace(sample.problem.id, number, sample.way, sample.completion.key, instruction, text)
+    def _trace(self, number: int, sample: Sample, framed: Framing) -> Trace:
+        """Return the trace of a kept sample. Its prompt has a system message, if any, but no worked examples."""
+        *before, last = replace(framed, shots=()).frame(asked(sample.problem, self.config))
+        system, text = before[0]["content"] if before else "", output(sample.completion)
+        return Trace(sample.problem.id, number, sample.way, sample.completion.key, last["content"], text, system)
 
     # Training
 
@@ -301,6 +333,15 @@ def _broken(completions: Sequence[Completion]) -> dict[str, int]:
 
 def _read(path: Path) -> compare.Result:
     return compare.read(str(path), path.parent)
+
+
+def _paired(before: compare.Result, after: compare.Result) -> dict[str, Any]:
+    """Return the change in accuracy, paired by problem."""
+    return dict(vars(compare.pair(before, after, anyway=True).metrics[compare.METRICS[0]]))
+
+
+def _shift(gain: dict[str, Any]) -> str:
+    return shift(gain["difference"], gain["low"], gain["high"])
 
 
 def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:

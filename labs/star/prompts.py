@@ -2,7 +2,8 @@
 
 FEWSHOT=none is the project's usual prompt, which asks for a box. FEWSHOT=format asks for short steps and a `Final:`
 line. FEWSHOT=math adds worked examples to this prompt, but only for collecting. Training and evaluation use the prompt
-of `asked`, which never contains examples or a hint."""
+of `asked`, which never contains examples or a hint. With FEWSHOT=none, core/scaffolds/framing.py adds the examples of
+SHOTS for collecting, and SYSTEM and PROMPT for all requests."""
 
 from dataclasses import replace
 
@@ -46,19 +47,25 @@ EXAMPLES = (
 def asked(problem: Problem, config: StarConstants) -> list[Message]:
     """Return the messages that ask for a solution to `problem`: one user message."""
     if config.FEWSHOT == "none":
-        return list(prompts.solve(problem))  # a plain list, because the model card's shots are not for training
+        return prompts.solve(problem)
     return prompts.request(FORMAT, problem, least=config.MIN_STEPS, most=config.MAX_STEPS)
 
 
 def collecting(problem: Problem, config: StarConstants, hint: str | None = None) -> list[Message]:
     """Return the messages for collecting. FEWSHOT=math adds worked examples. `hint`: the reference answer, or None."""
+    if config.FEWSHOT == "none":
+        return asked(problem, config) if hint is None else _hinted(problem, hint)
     shown: list[Message] = []
     for statement, solution in EXAMPLES if config.FEWSHOT == "math" else ():
         shown += [*asked(Problem("", statement, None), config), {"role": "assistant", "content": solution}]
-    if hint is None:
-        return [*shown, *asked(problem, config)]
-    if config.FEWSHOT != "none":
-        hinted = HINT.format(asked=problem.statement, answer=hint)
-        return [*shown, *asked(replace(problem, statement=hinted), config)]
-    question = asked(problem, config)[0]["content"]
-    return [*shown, {"role": "user", "content": HINT.format(asked=question, answer=hint)}]
+    if hint is not None:
+        problem = replace(problem, statement=HINT.format(asked=problem.statement, answer=hint))
+    return [*shown, *asked(problem, config)]
+
+
+def _hinted(problem: Problem, hint: str) -> list[Message]:
+    """Return the usual request with the hint at its end. With PROMPT, the hint follows the problem instead."""
+    question = prompts.solve(problem)[0]["content"]
+    request = prompts.solve(replace(problem, statement=HINT.format(asked=problem.statement, answer=hint)))
+    request[:] = [{"role": "user", "content": HINT.format(asked=question, answer=hint)}]
+    return request

@@ -68,8 +68,10 @@ def records(folder: Path) -> list[Record]:
 
 def results(record: Record) -> list[Path]:
     """List a run's existing results files by round: the collected samples, then the evaluation at temperature 0."""
-    shown = (("collected", "results"), ("evaluated", "greedy"))
-    names = [each[stage][what] for each in record.rounds for stage, what in shown if stage in each]
+    names = []
+    for each in record.rounds:
+        collected, evaluated = each.get("collected", {}), each.get("evaluated", {})
+        names += [collected.get("results"), evaluated.get("with_shots", {}).get("greedy"), evaluated.get("greedy")]
     return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]
 
 
@@ -134,16 +136,21 @@ class _Trained(Struct):
     last_loss: Amount
 
 
-class _Evaluated(_Asked):
-    model: str
+class _Greedy(_Asked):
     greedy: str
-    sampled: str | None
     accuracy: _Rate
     gain: _Gain | None
-    sampled_accuracy: _Rate | None
-    vote: _Rate | None
     format: _Rate
     steps: Amount | None
+
+
+class _Evaluated(_Greedy, kw_only=True):
+    model: str
+    sampled: str | None
+    sampled_accuracy: _Rate | None
+    vote: _Rate | None
+    with_shots: _Greedy | UnsetType = UNSET  # round 0 with SHOTS
+    gain_on_shots: _Gain | UnsetType = UNSET  # later rounds, minus round 0 with SHOTS
 
 
 class _Round(Struct):
@@ -169,6 +176,8 @@ class _Round(Struct):
         for (stage, what), names in allowed.items():
             if stage in stages and (found := getattr(getattr(self, stage), what)) not in names:
                 raise ValueError(f"{stage}.{what} of round {number} has the wrong value {found!r:.60}")
+        if self.evaluated and self.evaluated.with_shots and self.evaluated.with_shots.greedy != f"{name}-shots":
+            raise ValueError(f"evaluated.with_shots of round {number} has the wrong name")
 
 
 class _Start(Struct):

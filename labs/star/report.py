@@ -210,8 +210,11 @@ def _rounds(run: Record) -> Table:
     n = rounds[0]["evaluated"]["accuracy"]["n"]
     so_far = "last" if run.head["complete"] else "last so far"
     title = f"{run.label}: evaluated on {n} problems of {about} (best: round {best}, {so_far}: round {last})"
+    if with_shots := rounds[0]["evaluated"].get("with_shots"):
+        rounds = [{"round": "0 with SHOTS", "evaluated": rounds[0]["evaluated"] | UNSAMPLED | with_shots}, *rounds]
+        marks = ["", *marks]
     opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
-    return Table(title, filled((*ACCURACIES, *REPLIES), rounds, run), opens, marks, ABOUT)
+    return Table(title, filled((*ACCURACIES, ON_SHOTS, *REPLIES), rounds, run), opens, marks, ABOUT)
 
 
 def _collections(run: Record) -> Table:
@@ -268,6 +271,7 @@ def _summary(runs: Sequence[Record]) -> Table:
     metrics = (
         Metric("run", "", lambda run: run.label),
         Metric("round 0", "", lambda run: interval(done(run)[0]["evaluated"]["accuracy"]), rank=3),
+        *([WITH_SHOTS] if any(map(_shots, runs)) else []),
         Metric("last", "", lambda run: str(done(run)[-1]["round"]), rank=1),
         Metric("right at t=0", "", lambda run: interval(done(run)[-1]["evaluated"]["accuracy"])),
         Metric("minus round 0", "", lambda run: _gain(done(run)[-1]["evaluated"]["gain"])),
@@ -281,6 +285,19 @@ def _summary(runs: Sequence[Record]) -> Table:
     return Table("all runs at temperature 0, after their last round", filled(metrics, runs), opens, about=LEGEND[0])
 
 
+def _shots(run: Record) -> dict[str, Any] | None:
+    """Return the evaluation of round 0 with SHOTS, or None."""
+    found: dict[str, Any] | None = run.rounds[0]["evaluated"].get("with_shots")
+    return found
+
+
+WITH_SHOTS = Metric("0 with SHOTS", "", lambda run: _rate((_shots(run) or {}).get("accuracy")), rank=3)
+
+
+def _evaluations(run: Record) -> list[dict[str, Any]]:
+    return [*([shots] if (shots := _shots(run)) else []), *(each["evaluated"] for each in done(run))]
+
+
 def _collected(run: Record) -> list[dict[str, Any]]:
     return [each["collected"] for each in done(run)[1:] if not each["collected"]["repeats"]]
 
@@ -291,13 +308,13 @@ def _unsound(run: Record) -> str:
 
 
 def _sampled_tokens(run: Record) -> str:
-    counts = [each["tokens"] for each in (*_collected(run), *(each["evaluated"] for each in done(run)))]
+    counts = [each["tokens"] for each in (*_collected(run), *_evaluations(run))]
     return _tokens(None if None in counts else sum(counts))
 
 
 def _seconds(run: Record) -> str:
-    seconds = [each[stage].get("seconds", 0) for each in done(run) for stage in Record.STAGES if stage in each]
-    return f"{sum(seconds):,.0f}"
+    stages = [each[stage] for each in done(run) for stage in ("collected", "trained") if stage in each]
+    return f"{sum(stage.get('seconds', 0) for stage in (*stages, *_evaluations(run))):,.0f}"
 
 
 def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
@@ -371,6 +388,10 @@ ACCURACIES = (
     _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
     _evaluation("minus round 0", "change since round 0, paired by problem", lambda of: _gain(of["gain"])),
 )
+ON_SHOTS = _evaluation(
+    "minus 0 with SHOTS", "", lambda of: _gain(of.get("gain_on_shots")), when=lambda run: bool(_shots(run))
+)
+UNSAMPLED = {"sampled_accuracy": None, "vote": None}
 REPLIES = (
     _evaluation(
         "sampled", "mean accuracy over SEEDS", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1

@@ -25,6 +25,7 @@ class Trace(Struct, frozen=True):
     key: Filled  # of the completion in the journal
     instruction: Filled  # the prompt, without a hint or examples
     output: Filled  # the text to learn
+    system: str = ""  # the system message of the prompt
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
@@ -46,6 +47,7 @@ def write(path: Path, traces: Iterable[Trace]) -> None:
 def _line(trace: Trace) -> bytes:
     cells = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in structs.asdict(trace).items()}
     row = {"instruction": cells.pop("instruction"), "input": "", "output": cells.pop("output"), **cells}
+    row = {name: cell for name, cell in row.items() if name != "system" or cell}
     return json.dumps(row, ensure_ascii=True).encode() + b"\n"
 
 

@@ -60,7 +60,8 @@ class Chat:
         return prompt, reply
 
     def _prompt(self, row: Row, **settings: Any) -> str:
-        text = self.rendered([{"role": "user", "content": row.prompt}], **settings)
+        system = [{"role": "system", "content": row.system}] if row.system else []
+        text = self.rendered([*system, {"role": "user", "content": row.prompt}], **settings)
         if text is None:  # unexpected, because `of` rendered another message
             raise UserError(f"the chat template can't render the prompt {row.prompt!r:.80}. Remove this row")
         return text

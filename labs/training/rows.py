@@ -14,10 +14,12 @@ FORM = 'A row is a line such as {"instruction": "â€¦", "input": "", "output": "â
 
 @dataclass(frozen=True)
 class Row:
-    """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>."""
+    """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>. A `system`
+    message may precede them."""
 
     prompt: str
     reply: str
+    system: str = ""
 
 
 def read(path: Path) -> list[Row]:
@@ -34,16 +36,17 @@ def read(path: Path) -> list[Row]:
 def _row(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
         raise UserError(f"{where} is not a JSON object. {FORM}")
-    texts = [row.get(name, "") for name in ("instruction", "input", "output")]
-    for name, text in zip(("instruction", "input", "output"), texts, strict=True):
+    names = ("instruction", "input", "output", "system")
+    texts = [row.get(name, "") for name in names]
+    for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str):
             raise UserError(f"{where}: {name} is not a string. {FORM}")
-        if not text.strip() and name != "input":
+        if not text.strip() and name in ("instruction", "output"):
             raise UserError(f"{where} has no {name}. {FORM}")
         if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
             raise UserError(f"{where}: {name} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
-    prompt, more, reply = texts
-    return Row("\n\n".join(filter(None, (prompt, more))), reply)
+    prompt, more, reply, system = texts
+    return Row("\n\n".join(filter(None, (prompt, more))), reply, system)
 
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:

@@ -119,7 +119,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
         with environment.choosing_weights(model.path), start.launched(engine, need, why, log) as server:
             yield server
     else:
-        with start.on_llamacpp(converted(model, folder), need, why=why, exact=True) as server:
+        with start.on_llamacpp(converted(model, folder), need, why=why) as server:
             yield server
 
 

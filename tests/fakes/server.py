@@ -7,7 +7,6 @@ replies can be read, and some can't.
 import hashlib
 import json
 import re
-from typing import Any
 
 from tests.fakes.http import Mortal, Request, answer
 
@@ -71,14 +70,21 @@ class ScriptedServer(Mortal):
         if is_dead:
             self.leave_alone(request)
         else:
-            answer(200, _completion(json.loads(body)), "text/event-stream")(request)
+            asked = json.loads(body)
+            number = int.from_bytes(
+                hashlib.sha256(f"{asked['messages'][-1]['content']} {asked['seed']}".encode()).digest()[:4], "big"
+            )
+            text = self.reply(asked["messages"], number)
+            answer(200, _completion(asked["messages"][-1]["content"], number, text), "text/event-stream")(request)
+
+    def reply(self, messages: list[dict[str, str]], number: int) -> str:
+        """Return the reply to a request with the hash `number`."""
+        return reply(messages[-1]["content"], number)
 
 
-def _completion(body: dict[str, Any]) -> bytes:
+def _completion(prompt: str, number: int, text: str) -> bytes:
     """A streamed chat completion, in one write."""
-    prompt = body["messages"][-1]["content"]
-    number = int.from_bytes(hashlib.sha256(f"{prompt} {body['seed']}".encode()).digest()[:4], "big")
-    delta = {"role": "assistant", "reasoning_content": f"I think {number}.", "content": reply(prompt, number)}
+    delta = {"role": "assistant", "reasoning_content": f"I think {number}.", "content": text}
     usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20, "total_tokens": len(prompt) // 4 + 20}
     head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choice = {"index": 0, "delta": delta, "finish_reason": "stop"}

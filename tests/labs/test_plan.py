@@ -10,6 +10,9 @@ from core.engines.embedded_model import EMBEDDED_GGUF, embedded_card
 from core.plan.plan import main
 from core.plan.work import Requests, SaysItsWork, Work
 from core.scaffolds import experiment_file
+from labs.endpoint.answer import planned as serve_rsa
+from labs.proofs.grade import asking
+from labs.proofs.grade.cli import GradeConstants
 from tests.conftest import ROOT
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("2*.py"))
@@ -62,6 +65,24 @@ def test_controls_count_all_arms() -> None:
     one, _ = work("21_star", "LIMIT=6", "ROUNDS=3", "TRIES=4", "SEEDS=63")
     all_arms, _ = work("22_star_controls", "LIMIT=6")
     assert 12 * count(one) < count(all_arms) < 18 * count(one), "two of six arms ask for less"
+    assert all_arms.rows[-1][1].startswith(f"{6 * 3 * 4} server starts")
+    shown, _ = work("22_star_controls", "LIMIT=6", "SHOTS=2")
+    assert count(shown) == count(all_arms) + 6 * 3 * 6, "round 0 is evaluated with SHOTS, too"
+
+
+def test_a_card_s_constants_reach_the_commands_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('base_url = "http://127.0.0.1:9/v1"\n[constants]\nN = 2\nMAX_TOKENS = 77\nLIMIT = 3\n')
+    graded = asking.with_card(GradeConstants, [f"GRADER={path}", "GRADES=2"])
+    assert graded == ["MAX_TOKENS=77", f"GRADER={path}", "GRADES=2"]
+    assert asking.with_card(GradeConstants, []) == []
+    monkeypatch.setenv("MODEL", str(path))
+    assert asking.with_card(GradeConstants, []) == ["MAX_TOKENS=77"]
+    _, scaffold, words = serve_rsa(["N=4"])
+    config = constants.read(scaffold.constants, {}, words)
+    assert (config.N, config.MAX_TOKENS) == (4, 77)
+    monkeypatch.setenv("GRADER_URL", "http://127.0.0.1:9/v1")
+    assert asking.with_card(GradeConstants, []) == [], "the card is of another server"
 
 
 def test_a_search_sends_no_more_than_its_nodes() -> None:

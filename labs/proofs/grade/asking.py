@@ -13,6 +13,7 @@ from core.base.errors import RunFailed, UserError, command
 from core.base.signals import Stop
 from core.base.stats import mean_by_problem
 from core.constants import A, Asking, Paid, Waiting, constant
+from core.engines import cards, environment
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import grading_server
@@ -59,7 +60,17 @@ def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Itera
         if not argv or "=" in argv[0] or argv[0].startswith("-"):
             raise UserError(usage)
         stop = Stop()
-        yield constants.read(kind, {}, argv[1:]), stop
+        yield constants.read(kind, {}, with_card(kind, argv[1:])), stop
+
+
+def with_card(kind: type[A], words: Sequence[str]) -> list[str]:
+    """Return the constants of the grader's card as words such as "N=4", and then `words`, which have precedence."""
+    named = getattr(constants.read(kind, {}, words), "GRADER", "")
+    url, _, _, card = ("", "", None, cards.NONE) if named else environment.grader()
+    if not url:
+        with environment.choosing(named):
+            card = environment.card()
+    return [*(f"{name}={value}" for name, value in card.constants_of(kind).items()), *words]
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]
         count = checked(source.name, source.items(), config, rubric.prompt(config.PROMPT))
         return Work(f"the proofs of {source.name}", (asking.planned(count, source.items(), config),))
 
-    return f"grade {words[0]}", Task(GradeConstants, work), list(words[1:])
+    return f"grade {words[0]}", Task(GradeConstants, work), asking.with_card(GradeConstants, words[1:])
 
 
 def source_of(name: str, config: GradeConstants) -> Source:

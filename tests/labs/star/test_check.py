@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core.constants import AUTO, LAST_NUMBER, TEXT
 from core.grading.boxed import extract
 from core.types import Problem
 from labs.star.check import REASONS, Checked, check
@@ -56,6 +57,24 @@ DROPPED = [
     ("a step\rFinal: 649", "control characters"),
     ("\U000e0041\nFinal: 649", "control characters"),
 ]
+SPOKEN = [  # with ANSWER: the way, the end of the text, and the reason to drop it
+    (TEXT, "The answer is 649.", ""),
+    (TEXT, "\n**The final answer is $649$.**\n", ""),
+    (TEXT, "#### 649", ""),
+    (TEXT, "\\boxed{649}", ""),
+    (TEXT, "Final: 649", ""),
+    (TEXT, "So there are 649 of them.", "no final line"),
+    (TEXT, "The answer is …", "no final line"),
+    (TEXT, "The answer is 649.\nI hope it helps.", "text after it"),
+    (TEXT, "The answer is 649.\nThe answer is 649.", "several finals"),
+    (TEXT, "The answer is 648.\nNo, the answer is 649.", "several finals"),
+    (TEXT, "The answer is 6\u200b49.", "control characters"),
+    (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"),
+    (AUTO, "The answer is 649.", ""),
+    (AUTO, "\\boxed{649}\nThe answer is 649.", "text after it"),
+    (LAST_NUMBER, "649", ""),
+    (LAST_NUMBER, "I do not know.", "no final line"),
+]
 
 
 @pytest.mark.parametrize("last", KEPT)
@@ -65,6 +84,19 @@ def test_steps_and_then_the_answer_are_kept(last: str) -> None:
     assert check("\n \n\t\n\u3000\n$$\n---\n" + STEPS.replace("\n", "\n\n") + last, 2, 2) == Checked("", 2)
     assert check(last, 2, 8) == Checked("too few steps", 0)
     assert check(STEPS + last, 3, 8).reason == "too few steps" and check(STEPS + last, 0, 1).reason == "too many steps"
+
+
+@pytest.mark.parametrize(("way", "end", "reason"), SPOKEN)
+def test_the_last_line_may_state_the_answer_as_answer_asks(way: str, end: str, reason: str) -> None:
+    found = check(STEPS + end, 2, 8, way=way)
+    assert found.reason == reason and (reason or found.steps == 2)
+    if "Final" not in end:
+        assert check(STEPS + end, 2, 8, takes_box=False, way=way).reason in ("no final line", "control characters")
+
+
+def test_a_statement_without_steps_has_too_few() -> None:
+    assert check("The answer is 649.", 1, 8, way=TEXT) == Checked("too few steps", 0)
+    assert check("", 1, 8, way=TEXT).reason == "empty" and check(" \n\n", 1, 8, way=TEXT).reason == "empty"
 
 
 @pytest.mark.parametrize(("last", "reason"), DROPPED)

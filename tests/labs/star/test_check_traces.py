@@ -70,6 +70,23 @@ def test_every_usual_column_is_read(tmp_path: Path, name: str, capsys: pytest.Ca
     assert found["kept"] == ("1", "1") and found["no final line"] == ("1", "3")
 
 
+@pytest.mark.parametrize(
+    ("output", "constant", "kept"),
+    [
+        (f"{STEPS}\\boxed{{649}}", "FEWSHOT=none", True),
+        (f"{STEPS}\\boxed{{649}}", "FEWSHOT=format", False),
+        (f"{STEPS}The answer is 649.", "ANSWER=text", True),
+        (f"{STEPS}The answer is 649.", "ANSWER=boxed", False),
+    ],
+)
+def test_a_run_s_constants_for_the_form_apply(
+    tmp_path: Path, output: str, constant: str, kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_text(json.dumps({"output": output}))
+    assert checked(path, capsys, constant)["kept"][0] == str(int(kept))
+
+
 BAD: list[tuple[str, tuple[str, ...], str]] = [
     ('{"output": "x"}\n{"output": "y', (), "traces.jsonl, line 2"),
     (json.dumps({"output": GOOD}) + '\n{"output": "', ("--kept", "{folder}/kept.jsonl"), "line 2"),
