@@ -20,15 +20,19 @@ _NUMBER = re.compile(
     r"(?:\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-_ONES = "one two three four five six seven eight nine".split()
-_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ONES, _TEENS, _TENS = (
+    words.split()
+    for words in (
+        "one two three four five six seven eight nine",
+        "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen",
+        "twenty thirty forty fifty sixty seventy eighty ninety",
+    )
+)
 _WORDS = {word: value for value, word in enumerate(["zero", *_ONES, *_TEENS])} | {"one hundred": 100}
 _WORDS |= {f"{ten} {one}".strip(): 20 + 10 * i + j for i, ten in enumerate(_TENS) for j, one in enumerate(["", *_ONES])}
 _ANY = rf"(?:{'|'.join(['zero', *_TEENS, *_ONES, *_TENS])}|hundred|thousand|million)"
 _WORDED = re.compile(rf"\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b", re.I)
-
-# The text without TeX's delimiters, Markdown's emphasis, tags and quotation marks.
+# What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN = [
     (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
@@ -41,91 +45,82 @@ _PLAIN = [
     (re.compile(r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b"), ""),
     (re.compile(r"</?answer>"), "\nAnswer: "),
 ]
-# The beginning of another problem or turn, of a check, and the words and lines that announce an answer.
-_NEXT = re.compile(
-    rf"(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|[{LINE_ENDS}][ \t#]*"
+_LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
+_NEXT = re.compile(  # the model goes on with another problem or turn
+    rf"(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}"
     r"(?:next )?(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]",
     re.I,
 )
 _CHECK = re.compile(r"\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b", re.I)
-_NOUN = r"(?:\banswer|\bans|\bantwort|\bréponse|\brespuesta|\bresposta|\brisposta|\bответ|答案|答え)"
+# An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
-    rf"(?P<line>(?:\A|(?<=[{LINE_ENDS}]))[ \t>#]*####?(?=[^#\w]*\d))"
-    rf"|(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*(?:(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d]))"
-    r"|(?:final|a)[ \t]*[:=])"
-    rf"|(?<!to )(?<!can ){_NOUN}\b[ _*]*(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{{1,60}}?|\([^()\n]{{1,40}}\))?"
-    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to)\b|[是为は]))"
-    r",?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|approximately|around"
-    r"|roughly|≈|the number|a total of)(?!\w),?)*[ :]*",
+    rf"(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))"
+    rf"|{_LINE}(?:(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d]))|(?:final|a)[ \t]*[:=])"
+    r"|(?<!to )(?<!can )(?:\banswer|\bans|\bantwort|\bréponse|\brespuesta|\bresposta|\brisposta|\bответ|答案|答え)\b[ _*]*"
+    r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
+    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to)\b"
+    r"|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around|roughly"
+    r"|approximately|≈|the number|a total of)(?!\w),?)*[ :]*",
     re.I,
 )
 _BEHIND = re.compile(r"(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", re.I)
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
+_SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
 _OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)]) ?(?=\S)")  # (B) 42
 _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
-_NUMBERED = re.compile(r"\A\W*(?:step )?\d+[.):] ", re.I)
-_LIST = re.compile(r"[-$]?[\d.]+,? and \Z")
-_BRACKETS = re.compile(r"\([^()]*\)")
-_ASIDE = re.compile(
-    r",? (?:as|because|since|where|i\.e\.|meaning|rounded|when|given|which (?!gives|leaves|means|equals|makes)).*"
-)
-_UNITS = re.compile(r"(?<=[a-z])(?:\^\{?[23]\}?)")
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| remainder)(?: and| or)? [-$]?\d")
-_SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
-
-_REFUSED = re.compile(
+_BRACKETS = re.compile(r"\([^()]*\)")
+_REFUSED = (
     r"\b(?:can ?not|unable|impossible|not|no|never|none|neither|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b"
-    r"|n['’]t\b",
-    re.I,
+    r"|n['’]t\b"
 )
 _HEDGED = re.compile(
-    rf"{_REFUSED.pattern}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]"
-    r"|either|or|until|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? (?:find|add|subtract|multiply"
-    r"|divide|calculate|determine|compute))\b",
+    rf"{_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|either|or"
+    r"|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
+    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b",
     re.I,
 )
 _WITHDRAWN = re.compile(r"\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b", re.I)
-# Signs of a conclusion, and the kinds of words before a number: a result's, a known number's, an operand's and a
-# circumstance's.
 _CONCLUDES = re.compile(
     r"\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|each|means)\b", re.I
 )
 _CLAUSE = re.compile(
     r"\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|equals|makes)|(?<=, )(?:meaning|giving|leaving))\b"
 )
-_INTRO = re.compile(r"\A\W*(?:so|thus|therefore|hence|finally|then)?\W*(?:after|with|when|since|because|as|in|at|for|from|on"
-                    r"|during|given|by|out|of)\b[^,]*, (?=.*\d)", re.I)  # fmt: skip
-_TOTAL = re.compile(r"\btotal\b[^,;\d]*\Z", re.I)
-_LEFT = re.compile(r"[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b", re.I)
+_INTRO = re.compile(
+    r"\A\W*(?:so|thus|therefore|hence|finally|then)?\W*"
+    r"(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, (?=.*\d)",
+    re.I,
+)
+# Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
+# and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
     r"(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
     r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z",
     re.I,
 )
+_TOTAL = re.compile(r"\btotal\b[^,;\d]*\Z", re.I)
+_LEFT = re.compile(r"[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b", re.I)
 _KNOWN = re.compile(
     r"\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part|problem|day|figure|line"
-    r"|case|number|example|between|(?:out|\d+) of) ?\Z",
+    r"|case|number|example|(?:out|\d+) of) ?\Z",
     re.I,
 )
 _OPERAND = re.compile(
-    r"\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*)"
-    r"(?: it| them| this| that)?(?: by)? ?\Z",
+    r"\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?|(?:root|square|cube) of"
+    r"|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z",
     re.I,
 )
-_CIRCUMSTANCE = re.compile(r"\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z", re.I)
 _COMPARED = re.compile(
     r" (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
     r"| (?:decimal|significant|steps|times|plus|minus|divided|multiplied)\b"
 )
+_CIRCUMSTANCE = re.compile(r"\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z", re.I)
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
-_ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")
-_UNIT = re.compile(r" ?((?:(?!(?:in|on|at|from|for|with|after|before|to|by|and|that|which|who|during|so|because|since)\b)"
-                   r"[A-Za-z]+(?:/[A-Za-z]+)?[ -]?)+)(\^\{?[23]\}?|[²³])?")  # fmt: skip
+_ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
+_UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
-_SPOILED = CHANGING - {
-    *("to", "in", "by", "is", "are", "was", "were", "has", "have"),
-    *("for", "and", "that", "which", "it", "should", "can", "this", "so"),
-}
+_SPOILED = CHANGING - set("to in by is are was were has have for and that which it should can this so".split())
 
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -235,8 +230,8 @@ def _implied(text: str, answer_type: str) -> str:
         if _CONCLUDES.search(sentence) or len(sentences) == 1:
             sentence = _in_digits(sentence)
         if re.search(r"\d", sentence):
-            return _picked(_NUMBERED.sub("", sentence), "\n".join(sentences[:i]), answer_type)
-        if _REFUSED.search(sentence):
+            return _picked(sentence, "\n".join(sentences[:i]), answer_type)
+        if re.search(_REFUSED, sentence, re.I):
             return ""
     return ""
 
@@ -248,46 +243,34 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)):
         return ""
     before, equals, after = sentence.rpartition("=")
-    unknowns = set(re.findall(r"\b[a-z](?= ?=)", sentence))
-    if equals and (_EQUATION.search(before.rpartition("=")[2]) or len(unknowns) > 1):
+    if equals and (
+        _EQUATION.search(before.rpartition("=")[2]) or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
+    ):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
-    sentence = _INTRO.sub("", sentence)
-    for part in (_BRACKETS.sub("", sentence), _ASIDE.sub("", sentence), _CLAUSE.split(sentence)[-1]):
-        if len(_NUMBER.findall(part)) == 1 or (part != sentence and _CLAUSE.search(sentence) and _NUMBER.search(part)):
-            sentence = part
-            break
-    if re.search(r"\d", _NUMBER.sub("", _UNITS.sub("", sentence))):
+    for shorter in (_INTRO.sub("", sentence), _CLAUSE.split(sentence)[-1], _BRACKETS.sub("", sentence)):
+        sentence = shorter if shorter in sentence and _NUMBER.search(shorter) else sentence
+    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
         return ""
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
-    numbers = [one for one in before_of if not _KNOWN.search(_LIST.sub("", before_of[one]))]
-    operands = [one for one in numbers if _OPERAND.search(before_of[one]) or _COMPARED.match(sentence, one.end())]
-    free = [one for one in numbers if one not in operands]
+    numbers = [one for one in before_of if not _KNOWN.search(before_of[one])]
+    free = [one for one in numbers if not (_OPERAND.search(before_of[one]) or _COMPARED.match(sentence, one.end()))]
     results = [one for one in free if _RESULT.search(before_of[one])]
     totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
-    chosen = _one(results if is_strict else numbers) or _one(results)
-    if chosen and " and " in "".join(
-        sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)
-    ):
-        chosen = None
+    chosen = (None if is_strict else _one(numbers)) or _one(results)
+    pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
+    chosen = None if any(" and " in pair for pair in pairs) else chosen
     chosen = chosen or _one(totals)
-    if not chosen and not operands and not is_strict:
+    if not (chosen or is_strict) and free == numbers:
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _digits_of(one) == _digits_of(computed)])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     behind = sentence[chosen.end() :] if chosen else ""
-    if (
-        not chosen
-        or chosen in operands
-        or _LISTED.match(behind)
-        or re.sub(r"\W", "", f"{behind} ".split(" ")[1]).lower() in _SPOILED
-    ):
+    word = re.match(r"\W*(\w*)", behind)
+    if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
-    for name in (unit[0], unit[1].split()[0]) if unit else ():
-        if quantity := _quantity(chosen[0], name, answer_type):
-            return quantity
-    return read_value(chosen[0], answer_type) or ""
+    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or read_value(chosen[0], answer_type) or ""
 
 
 def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
