@@ -20,25 +20,19 @@ _NUMBER = re.compile(
     r"(?:\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-_ONES, _TEENS, _TENS = (
-    words.split()
-    for words in (
-        "one two three four five six seven eight nine",
-        "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen",
-        "twenty thirty forty fifty sixty seventy eighty ninety",
-    )
-)
-_WORDS = {word: value for value, word in enumerate(["zero", *_ONES, *_TEENS])} | {"one hundred": 100}
-_WORDS |= {f"{ten} {one}".strip(): 20 + 10 * i + j for i, ten in enumerate(_TENS) for j, one in enumerate(["", *_ONES])}
-_ANY = rf"(?:{'|'.join(['zero', *_TEENS, *_ONES, *_TENS])}|hundred|thousand|million)"
-_WORDED = re.compile(rf"\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b", re.I)
+_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
+_SMALL, _TENS = _NAMES.split()[:20], dict(zip(_NAMES.split()[20:], range(20, 100, 10), strict=True))
+_WORDS = {word: value for value, word in enumerate(_SMALL)} | _TENS | {"one hundred": 100}
+_WORDS |= {f"{ten} {_SMALL[one]}": _TENS[ten] + one for ten in _TENS for one in range(1, 10)}
+_ANY = rf"(?:{'|'.join([*_SMALL[::-1], *_TENS])}|hundred|thousand|million)"
+_WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN = [
     (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
     (re.compile(r"(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"), r"\1"),
     (re.compile(r"\\\$"), "$"),
-    (re.compile(r"\\times|\\cdot"), "×"),
     (re.compile(r"(?<=\d) per ?cent\b"), "%"),
     (re.compile(r" ?(?:°|\\degree) ?[CF]?\b|°"), " degrees"),
     (re.compile(r"\$?\b(\d+) dollars? and (\d\d) cents?\b"), r"$\1.\2"),
@@ -47,80 +41,69 @@ _PLAIN = [
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
 _NEXT = re.compile(  # the model goes on with another problem or turn
-    rf"(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}"
-    r"(?:next )?(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]",
-    re.I,
+    rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
+    r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
-_CHECK = re.compile(r"\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b", re.I)
+_CHECK = re.compile(r"(?i)\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b")
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
-    rf"(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))"
-    rf"|{_LINE}(?:(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d]))|(?:final|a)[ \t]*[:=])"
-    r"|(?<!to )(?<!can )(?:\banswer|\bans|\bantwort|\bréponse|\brespuesta|\bresposta|\brisposta|\bответ|答案|答え)\b[ _*]*"
+    rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
+    rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
+    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|antwort|réponse|respuesta|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
     r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
-    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to)\b"
-    r"|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around|roughly"
-    r"|approximately|≈|the number|a total of)(?!\w),?)*[ :]*",
-    re.I,
+    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to"
+    r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
+    r"|roughly|approximately|≈|the number|a total of)(?!\w),?)*[ :]*"
 )
-_BEHIND = re.compile(r"(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", re.I)
+_BEHIND = re.compile(r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b")
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 _SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
 _OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)]) ?(?=\S)")  # (B) 42
 _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
-_LISTED = re.compile(r"(?:[,;]| and| or| to| of| remainder)(?: and| or)? [-$]?\d")
+_LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _REFUSED = (
-    r"\b(?:can ?not|unable|impossible|not|no|never|none|neither|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b"
-    r"|n['’]t\b"
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake|unclear|unknown|error|undefined"
+    r")\b|n['’]t\b"
 )
 _HEDGED = re.compile(
-    rf"{_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|either|or"
-    r"|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
-    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b",
-    re.I,
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|or"
+    r"|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
+    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b"
 )
-_WITHDRAWN = re.compile(r"\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b", re.I)
-_CONCLUDES = re.compile(
-    r"\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|each|means)\b", re.I
-)
-_CLAUSE = re.compile(
-    r"\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|equals|makes)|(?<=, )(?:meaning|giving|leaving))\b"
-)
-_INTRO = re.compile(
-    r"\A\W*(?:so|thus|therefore|hence|finally|then)?\W*"
-    r"(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, (?=.*\d)",
-    re.I,
+_WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
+_CONCLUDES = re.compile(r"(?i)\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|means)\b")
+_MAIN = re.compile(  # all that precedes the main clause
+    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
+    r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
-    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z",
-    re.I,
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
+    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
-_TOTAL = re.compile(r"\btotal\b[^,;\d]*\Z", re.I)
-_LEFT = re.compile(r"[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b", re.I)
+_TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
+_LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
 _KNOWN = re.compile(
-    r"\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part|problem|day|figure|line"
-    r"|case|number|example|(?:out|\d+) of) ?\Z",
-    re.I,
+    r"(?i)\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part|problem|day|figure"
+    r"|line|case|number|example|(?:out|\d+) of) ?\Z"
 )
 _OPERAND = re.compile(
-    r"\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?|(?:root|square|cube) of"
-    r"|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z",
-    re.I,
+    r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
+    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z"
 )
 _COMPARED = re.compile(
-    r" (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
+    r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
     r"| (?:decimal|significant|steps|times|plus|minus|divided|multiplied)\b"
 )
-_CIRCUMSTANCE = re.compile(r"\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z", re.I)
+_CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
 _ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
+_HARMLESS = "to in over by is are was were has have for and that which it should can this so"
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
-_SPOILED = CHANGING - set("to in by is are was were has have for and that which it should can this so".split())
+_SPOILED = CHANGING - {*_HARMLESS.split()}
 
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -168,9 +151,9 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
         answers, rest = _announced(part, answer_type, truncated and is_last)
         if answers:
             return answers, None
-        if rest and not (truncated and is_last) and (is_last or _CONCLUDES.search(rest) or "=" in rest):
-            if implied := _implied(rest, answer_type):
-                return [implied], "implied"
+        is_ended = not truncated if is_last else _CONCLUDES.search(rest) or "=" in rest
+        if is_ended and (implied := _implied(rest, answer_type)):
+            return [implied], "implied"
     return [], None
 
 
@@ -184,7 +167,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         value = text[start : end.start() if end else len(text)].strip(" \t*_`")
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
-        if is_open or says_nothing(value) or _HEDGED.search(before) or (end and end[0] == "?"):
+        if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
         answer = _value(value, answer_type, is_strict)
@@ -248,8 +231,9 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     ):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
-    for shorter in (_INTRO.sub("", sentence), _CLAUSE.split(sentence)[-1], _BRACKETS.sub("", sentence)):
-        sentence = shorter if shorter in sentence and _NUMBER.search(shorter) else sentence
+    for pattern in (_BRACKETS, _MAIN, _MAIN):
+        shorter = pattern.sub("", sentence, count=1)
+        sentence = shorter if _NUMBER.search(shorter) else sentence
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
         return ""
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
