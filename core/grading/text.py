@@ -63,8 +63,8 @@ _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|wh
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _REFUSED = (
-    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake|unclear|unknown|error|undefined"
-    r")\b|n['’]t\b"
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake"
+    r"|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
 _HEDGED = re.compile(
     rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|or"
