@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import BOXED, A, Carrying, Forced, Sampled, Waiting
+from core.constants import BOXED, LAST_NUMBER, TEXT, A, Carrying, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 
@@ -13,6 +13,7 @@ Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
 ELICITED_ANSWER = "Therefore, the answer is \\boxed{"  # continues a reply that ended without an answer (ELICIT=1)
+BOX = " \\boxed{"  # the end of these openings, which is left out if the run reads words (ANSWER=text or number)
 ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
 # Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ": SAFETY".
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
@@ -47,6 +48,11 @@ def are_messages(value: Any) -> bool:
         and all(isinstance(each, Mapping) for each in value)
         and all(isinstance(each.get(name), str) for each in value for name in ("role", "content"))
     )
+
+
+def opening_for(text: str, reading: str) -> str:
+    """Return the opening `text` of an answer, without its box if the reading (Problem.reading) expects none."""
+    return text.removesuffix(BOX) if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")) else text
 
 
 @dataclass(frozen=True)
@@ -115,14 +121,15 @@ class Sampling:
         """Return the sampling parameters for a solution or a proof, from an experiment's constants.
         Solutions of a problem with this `answer_type` are continued if they lack an answer and ELICIT is 1."""
         waits = config.WAITS if isinstance(config, Waiting) else 0
+        tokens = config.ANSWER_TOKENS if isinstance(config, Forced) else 0
         return cls(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
             top_k=config.TOP_K,
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
-            answer_tokens=config.ANSWER_TOKENS if isinstance(config, Forced) else 0,  # if thinking was cut off
-            answer_opening=FORCED_PROOF if is_proof else FORCED_ANSWER,
+            answer_tokens=tokens,  # if thinking was cut off
+            answer_opening=FORCED_PROOF if is_proof else opening_for(FORCED_ANSWER, answer_type if tokens else ""),
             waits=waits,
             wait_word=config.WAIT_WORD if isinstance(config, Waiting) and waits else WAIT,
             elicit=answer_type if isinstance(config, Forced) and config.ELICIT and not is_proof else "",

@@ -299,7 +299,7 @@ class Generator:
         if why := self.server.cannot_continue:
             return replace(before, not_forced=why), False
         began = time.monotonic()
-        opening, tokens = elicit.opened(before.answer), sampling.elicited_tokens
+        opening, tokens = elicit.opened(before.answer, sampling.elicit), sampling.elicited_tokens
         asked = replace(sampling, answer_opening=opening, answer_tokens=tokens)
         try:
             after, is_final = await self._answered(before, messages, asked, hold), True

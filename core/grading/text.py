@@ -5,69 +5,105 @@ r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "
 doubt. "number" reads the last number. "auto" reads a box, or else as "text" does."""
 
 import re
+from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
 from core.grading.boxed import Extraction, box_spans, extract, is_aime, is_prose, others_of, read_value
-from core.grading.final import LINE_ENDS, final_lines, says_nothing, statements
-from core.grading.units import CHANGING
+from core.grading.final import LINE_ENDS, says_nothing
+from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS
 
-MOST = 20  # most statements that are read, from the end of the text
+MOST = 20  # most statements that are read, from the end of a part
 
 _NUMBER = re.compile(
-    r"(?<![\w.,/^:])(?<![*×÷+^/] )(?:[-−–](?=[\d.$£€¥₹\\]))?(?:\\?\$ ?|[£€¥₹] ?)?-?"
+    r"(?<![A-Za-z0-9_.,/^:])(?<![*×÷+^/] )(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
     r"(?:\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
-    r"(?!\w|[.,]\d|/\d|:\d|\^| ?[*×÷+^/] ?\w| - \w\b)(?:\\?%)?"
+    r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-# Other words for "the answer is", and "42 is the answer", which become "the answer is".
-_SPOKEN = re.compile(
-    r"\b(?:(?:the|my|our|your) )?(?:final |correct |overall )?(?<![\w-])answer(?: to [^.:\n]{1,60}?)?"
-    r",? (?:is|was|(?:would|should|will|must) be|comes (?:out )?to|equals)\b"
-    r",?(?: (?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now)\b,?)* ?:?+",
-    re.I,
+_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
+_SMALL, _TENS = _NAMES.split()[:20], dict(zip(_NAMES.split()[20:], range(20, 100, 10), strict=True))
+_WORDS = {word: value for value, word in enumerate(_SMALL)} | _TENS | {"one hundred": 100}
+_WORDS |= {f"{ten} {_SMALL[one]}": _TENS[ten] + one for ten in _TENS for one in range(1, 10)}
+_ANY = rf"(?:{'|'.join([*_SMALL[::-1], *_TENS])}|hundred|thousand|million)"
+_WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
+# What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
+_PLAIN = [
+    (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
+    (re.compile(r"(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"), r"\1"),
+    (re.compile(r"\\\$"), "$"),
+    (re.compile(r"(?<=\d) per ?cent\b"), "%"),
+    (re.compile(r" ?(?:°|\\degree) ?[CF]?\b|°"), " degrees"),
+    (re.compile(r"\$?\b(\d+) dollars? and (\d\d) cents?\b"), r"$\1.\2"),
+    (re.compile(r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b"), ""),
+    (re.compile(r"</?answer>"), "\nAnswer: "),
+]
+_LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
+_NEXT = re.compile(  # the model goes on with another problem or turn
+    rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
+    r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
-_BEHIND = re.compile(r"(?<=\s)([-$£€\\*]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", re.I)
-_NEXT = re.compile(rf"[{LINE_ENDS}][ \t*#]*(?:next )?(?:question|problem|q)(?: ?\d+)?[*]*[:.]", re.I)  # another problem
-_NEGATED = (
-    r"\b(?:can ?not|unable|impossible|not|no|never|none|neither|wrong|incorrect|mistake|unclear|unknown|error)\b"
-    r"|n['’]t\b"
+_CHECK = re.compile(r"(?i)\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b")
+# An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
+_ANSWER = re.compile(
+    rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
+    rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
+    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|antwort|réponse|respuesta|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
+    r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
+    r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to"
+    r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
+    r"|roughly|approximately|≈|the number|a total of)(?!\w),?)*[ :]*"
+)
+_BEHIND = re.compile(r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b")
+_END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
+_SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
+_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)]) ?(?=\S)")  # (B) 42
+_REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
+_LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
+_BRACKETS = re.compile(r"\([^()]*\)")
+_REFUSED = (
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake"
+    r"|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
 _HEDGED = re.compile(
-    rf"{_NEGATED}|\?|\b(?:guess|if|suppose|assum\w+|might|may|maybe|perhaps|possibl[ey]|either|or|between)\b", re.I
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|or"
+    r"|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
+    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b"
 )
-_REFUSED = re.compile(_NEGATED, re.I)
-_WITHDRAWN = re.compile(r"\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b", re.I)
-_SENTENCES = re.compile(rf"(?<=[.!?])[*_\"”’)]*\s+|[{LINE_ENDS}]+|(?<=[.!?]\*\*)\s+")
-# Words before a number that ends its sentence, if the sentence has other numbers, and words before other numbers.
-_VERB = re.compile(
-    r"(?:\b(?:is|are|was|were|be|equals?|(?:equal|comes|amounts|up) to|has|have|had|leaves?|left with|gives?|gets?|got"
-    r"|makes|needs?|pays?|paid|costs?|spends?|spent|earns?|earned|takes?"
-    r"|receives?|received|sold|made|saved|total(?: of)?)|[=:])"
-    r"(?: (?:now|only|just|exactly|about|approximately|a total of|therefore|thus|still))* ?\Z",
-    re.I,
+_WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
+_CONCLUDES = re.compile(r"(?i)\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|means)\b")
+_MAIN = re.compile(  # all that precedes the main clause
+    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
+    r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
-_NOT_VERB = re.compile(
-    r"\b(?:by|than|as|least|most|from|on|steps?|equation|number|problem|question|part|case|day|figure|line|example|over"
-    r"|under|plus|minus|times|(?<!equal )(?<!comes )(?<!amounts )(?<!up )to|(?:out|\d+|some|all|any|each) of|the"
-    r"|th[eo]se|all|other|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)*(?: by)? ?\Z",
-    re.I,
+# Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
+# and a circumstance of the sentence, such as "in 3 hours".
+_RESULT = re.compile(
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
+    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
+_TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
+_LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
+_KNOWN = re.compile(
+    r"(?i)\b(?:the|these|those|all|each|every|both|last|first|other|steps?|equation|question|part|problem|day|figure"
+    r"|line|case|number|example|(?:out|\d+) of) ?\Z"
+)
+_OPERAND = re.compile(
+    r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
+    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z"
+)
+_COMPARED = re.compile(
+    r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
+    r"| (?:decimal|significant|steps|times|plus|minus|divided|multiplied)\b"
+)
+_CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
-_BRACKETS = re.compile(r"\([^()]*\)")
-_ASIDE = re.compile(r"[,;] (?:as|which|where|i\.e\.|meaning|rounded|when|given)\b.*")
-_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e]\)) ?(?=\S)")  # (B) 42
-_ENTRY = re.compile(r"(?i)(?!.*\b(?:total|sum|answer|result|left|remaining|final)\b)[-*•\d. ]*[^:]{1,40}: *\S*\d")
-_TOTAL = re.compile(r" (?:[a-z]+ ){0,2}(?:left|remaining|in total|in all|altogether|total)\b", re.I)
-_CUT = re.compile(
-    r"[,;:()\[\]\"“”*_]|(?<!\d)\.|\.(?!\d)"
-    r"| (?:in|on|at|from|for|with|after|before|to|by|and|that|which|who|during|so)\b"
-)
-_MARKS = re.compile(r"[*_`]{1,3}(?! ?\d)|(?<!\d)[*_`]{1,3}(?=[\d$])|\\[()\[\]]|(?<=\d)\$|\$(?=[^\d])")
+_ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
+_UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
+_HARMLESS = "to in over by is are was were has have for and that which it should can this so"
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
-_SPOILED = CHANGING - {
-    *("to", "in", "by", "is", "are", "was", "were", "has", "have"),
-    *("for", "and", "that", "which", "it", "should", "can", "this", "so"),
-}
+_SPOILED = CHANGING - {*_HARMLESS.split()}
 
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -75,6 +111,11 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
     spans, unclosed = box_spans(text)
     if way == BOXED or (way == AUTO and (spans or unclosed)):
         return extract(text, answer_type, truncated)
+    for start, end in reversed(spans[-MOST:]):
+        content = re.sub(r"\s+", " ", text[start:end])
+        text = f"{text[: text.rindex(chr(92), 0, start)]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
+    for pattern, instead in _PLAIN:
+        text = pattern.sub(instead, text)
     if way == LAST_NUMBER:
         answers, doubt = _last_number(text, answer_type)
     else:
@@ -95,97 +136,147 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
 def _last_number(text: str, answer_type: str) -> tuple[list[str], str | None]:
     """Return the last number of `text` in a list, with a doubt if its sentence has several."""
     for sentence in reversed(_SENTENCES.split(text)):
-        if numbers := _NUMBER.findall(_plain(sentence)):
+        if numbers := _NUMBER.findall(sentence):
             answer = read_value(numbers[-1], answer_type)
             return ([answer] if answer else []), ("several numbers" if len(numbers) > 1 else None)
     return [], None
 
 
 def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
-    """Return the answers that `text` states, the last one last. A doubt means that a sentence implies the answer."""
-    text = _SENTENCES.sub(lambda end: end[0] if end[0].strip(" ") != "" else "\n", text)
-    text = _BEHIND.sub(r"the answer is \1", _SPOKEN.sub("the answer is ", text))
-    found = [(line.end, line.value) for line in final_lines(text)]
-    found += [(one.end, one.value) for one in statements(text)]
-    found += [(end + 1, text[start:end]) for start, end in box_spans(text)[0]]
-    answers, end = list[str](), 0
-    for place, value in sorted(found)[-MOST:]:
-        if (truncated and place == len(text)) or says_nothing(value) or value in ("correct", "right"):
+    """Return the answers that the first part of `text` states that states or implies one, the last one last. A doubt
+    means that a sentence implies the answer. A part ends if the model goes on with another problem or turn."""
+    parts = [part for part in _NEXT.split(text) if part.strip()]
+    for part in parts:
+        is_last = part is parts[-1]
+        answers, rest = _announced(part, answer_type, truncated and is_last)
+        if answers:
+            return answers, None
+        is_ended = not truncated if is_last else _CONCLUDES.search(rest) or "=" in rest
+        if is_ended and (implied := _implied(rest, answer_type)):
+            return [implied], "implied"
+    return [], None
+
+
+def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str]:
+    """Return the answers that sentences of `text` announce, and the text that may imply one if the list is empty."""
+    text = _BEHIND.sub(r"the answer is \1", text)
+    answers, rest = list[str](), text
+    for one in list(_ANSWER.finditer(text))[-MOST:]:
+        start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
+        end = _END.search(text, start)
+        value = text[start : end.start() if end else len(text)].strip(" \t*_`")
+        before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
+        is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
+        if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
-        if answers and _NEXT.search(text[end:place]):
-            break
-        answer, end = _value(value, answer_type), place
-        answers = [*answers, answer] if answer else []
-    rest = text[end:]
-    if answers and not (_WITHDRAWN.search(rest) and not _NEXT.search(rest)):
-        return answers, None
-    if truncated or (end and not answers and not _NUMBER.search(rest)):
-        return [], None
-    implied = _implied(rest, answer_type)
-    return ([implied] if implied else []), "implied"
+        is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
+        answer = _value(value, answer_type, is_strict)
+        if answer:
+            answers.append(answer)
+        elif re.search(r"\d", value) or _HEDGED.search(value):
+            answers.clear()
+        else:
+            continue
+        rest = text[end.end() :] if end else ""
+    return ([], rest) if _WITHDRAWN.search(rest) else (answers, rest)
 
 
-def _value(value: str, answer_type: str) -> str:
-    """Return the answer in the `value` of a statement, or "" if it is unclear."""
-    value = _OPTION.sub("", value)
-    answer = read_value(value, answer_type) or ""
-    if answer and "=" not in value and not is_prose(answer):
-        return answer
-    return _in_sentence(value, answer_type) or ("" if is_prose(answer) or _HEDGED.search(value) else answer)
+def _value(value: str, answer_type: str, is_strict: bool) -> str:
+    """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for `is_strict`."""
+    value = _in_digits(_OPTION.sub("", value))
+    reason = _REASON.search(value)
+    head = value[: reason.start()] if reason and not _LISTED.match(value, reason.start()) else value
+    for each in (value, head):
+        number = _NUMBER.match(each)
+        if number and (quantity := _quantity(number[0], each[number.end() :], answer_type)):
+            return quantity
+    for each in (value, head):
+        answer = read_value(each, answer_type) or ""
+        if answer and "=" not in each and not is_prose(answer):
+            return answer
+    picked = _picked(f"is {value}" if is_strict else value, "", answer_type, is_strict)
+    return picked or ("" if is_prose(answer) or _HEDGED.search(value) else answer)
 
 
 def _implied(text: str, answer_type: str) -> str:
     """Return the answer that the last sentence with a number implies. Later sentences must not withdraw it."""
     sentences = [each for each in _SENTENCES.split(text) if each.strip()]
-    one_of_many = all(map(_ENTRY.match, sentences[-2:])) and len(sentences) > 1  # as in "Tom: 7", "Mary: 42"
-    for sentence in reversed(sentences):
+    for i, sentence in enumerate(sentences):
+        if i and _CHECK.match(sentence) and (i == 1 or _CONCLUDES.search(sentences[i - 1])):
+            sentences = sentences[:i]
+            break
+    entries = [_ENTRY.fullmatch(sentence.rstrip(" .")) for sentence in sentences[-2:]]
+    labels = {entry[1].strip().lower() for entry in entries if entry}
+    if len(labels) == 2 and not _CONCLUDES.search(sentences[-1]):  # as in "Tom: 7", "Mary: 42"
+        return ""
+    for i, sentence in reversed(list(enumerate(sentences))):
+        if _CONCLUDES.search(sentence) or len(sentences) == 1:
+            sentence = _in_digits(sentence)
         if re.search(r"\d", sentence):
-            return "" if one_of_many else _in_sentence(sentence, answer_type)
-        if _REFUSED.search(sentence):
+            return _picked(sentence, "\n".join(sentences[:i]), answer_type)
+        if re.search(_REFUSED, sentence, re.I):
             return ""
     return ""
 
 
-def _in_sentence(sentence: str, answer_type: str) -> str:
-    """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is."""
-    sentence = _plain(sentence)
-    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(sentence):
+def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = False) -> str:
+    """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
+    is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
+    concludes = _CONCLUDES.search(sentence)
+    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)):
         return ""
     before, equals, after = sentence.rpartition("=")
-    if equals and _EQUATION.search(before.rpartition("=")[2]):
+    if equals and (
+        _EQUATION.search(before.rpartition("=")[2]) or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
+    ):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
-    for aside in (_BRACKETS, _ASIDE):
-        shorter = aside.sub("", sentence)
-        sentence = shorter if len(_NUMBER.findall(shorter)) == 1 else sentence
-    numbers = list(_NUMBER.finditer(sentence))
-    if not numbers or re.search(r"\d", _NUMBER.sub("", sentence)):
+    for pattern in (_BRACKETS, _MAIN, _MAIN):
+        shorter = pattern.sub("", sentence, count=1)
+        sentence = shorter if _NUMBER.search(shorter) else sentence
+    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
         return ""
-    chosen = numbers[-1]
-    if len({one[0] for one in numbers}) > 1:
-        ends = [one for one in numbers if _VERB.search(sentence[: one.start()]) and _TOTAL.match(sentence[one.end() :])]
-        is_last = _VERB.search(sentence[: chosen.start()]) and len(sentence[chosen.end() :].split()) <= 3
-        is_last = is_last and " and " not in sentence[numbers[-2].end() : chosen.start()]
-        if not is_last and len(ends) != 1:
-            return ""
-        chosen = ends[0] if len(ends) == 1 else chosen
-    if _NOT_VERB.search(sentence[: chosen.start()]) or re.match(r" more than\b", sentence[chosen.end() :]):
+    before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
+    numbers = [one for one in before_of if not _KNOWN.search(before_of[one])]
+    free = [one for one in numbers if not (_OPERAND.search(before_of[one]) or _COMPARED.match(sentence, one.end()))]
+    results = [one for one in free if _RESULT.search(before_of[one])]
+    totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
+    chosen = (None if is_strict else _one(numbers)) or _one(results)
+    pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
+    chosen = None if any(" and " in pair for pair in pairs) else chosen
+    chosen = chosen or _one(totals)
+    if not (chosen or is_strict) and free == numbers:
+        computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
+        chosen = _one([one for one in free if computed and _digits_of(one) == _digits_of(computed)])
+        chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
+    behind = sentence[chosen.end() :] if chosen else ""
+    word = re.match(r"\W*(\w*)", behind)
+    if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
-    behind = re.sub(r"(?<=[a-z])\(.*?\)", "", sentence[chosen.end() :]).rstrip(" .!,;:)")
-    words = behind.lower().split()
-    if words and re.sub(r"\W", "", words[0]) in _SPOILED:
-        return ""
-    for unit in (behind, _CUT.split(behind, maxsplit=1)[0], " ".join(words[:1])):
-        answer = read_value(chosen[0] + unit if unit[:1] in " %" else f"{chosen[0]} {unit}", answer_type)
-        if answer and not is_prose(re.sub(r"\\text\{[^}]*\}", "", answer)):
-            return answer
-    return read_value(chosen[0], answer_type) or ""
+    unit = _UNIT.match(behind)
+    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or read_value(chosen[0], answer_type) or ""
 
 
-def _plain(sentence: str) -> str:
-    """Return a sentence without Markdown's emphasis and TeX's delimiters."""
-    sentence = re.sub(r"[\"“”]|\b\d+(?:st|nd|rd|th)\b", "", re.sub(r"\((?:or|about) [^()]*\)", "", sentence))
-    sentence = re.sub(r"\\text ?\{([^{}]*)\}", r"\1", sentence)
-    return re.sub(
-        r"[*_`]{1,3}(?! ?\d)|(?<!\d)[*_`]{1,3}(?=[\d$])|\\[()\[\]]|(?<=\d)\$|\$(?=[^\d])", "", sentence
-    ).strip()
+def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
+    """Return the last of `numbers` if they are all equal, else None."""
+    return numbers[-1] if len(set(map(_digits_of, numbers))) == 1 else None
+
+
+def _digits_of(number: "re.Match[str]") -> str:
+    return number[0].strip("$ ").replace(",", "")
+
+
+def _quantity(number: str, unit: str, answer_type: str) -> str:
+    """Return the `number` with its `unit`, or "" if the words do not name one."""
+    name = re.fullmatch(r" ?([A-Za-z ./-]*?)(\^\{?[23]\}?|[²³])? ?", unit.rstrip(" .!,;:)"))
+    if not name or not re.fullmatch(r"-?[\d,.]+", number):
+        return (read_value(number, answer_type) or "") if not unit.strip(" .!,;:)") else ""
+    power = (name[2] or "").translate({ord("²"): "^2", ord("³"): "^3"})
+    if unit_of(name[1].strip(), power, number == "1") is None:
+        return ""
+    return read_value(rf"{number}\text{{ {name[1].strip()}}}{power}" if name[1].strip() else number, answer_type) or ""
+
+
+def _in_digits(text: str) -> str:
+    """Return `text` with its numbers up to a hundred in digits."""
+    return _WORDED.sub(lambda words: str(_WORDS.get(words[0].lower().replace("-", " "), words[0])), text)

@@ -33,7 +33,7 @@ wrong in an essential step, unfinished, or no proof of what is asked.""",
 PROVE = Wording(
     answer="""{problem}
 
-Write a complete solution, with a proof of every step that is not well known, and put the final answer in \\boxed{{}}. \
+Write a complete solution, with a proof of every step that is not well known, and {form} \
 A strict reviewer will score it:
 {scale}
 

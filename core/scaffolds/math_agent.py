@@ -77,7 +77,7 @@ FOLLOW = Wording(
 Solve it by this approach:
 {approach}
 
-Reason step by step and put the final answer in \\boxed{{}}.""",
+Reason step by step and {form}""",
     proof="""{problem}
 
 Prove it by this approach:

@@ -6,17 +6,16 @@ request. Results record the prompts' hash, `prompts_sha256()`. A change to a pro
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from core.constants import LAST_NUMBER, TEXT
+from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
 
 SOLVE = Wording(
     answer="""{problem}
 
-Reason step by step and put the final answer in \\boxed{{}}.""",
+Reason step by step and {form}""",
     proof="""{problem}
 
 Write a complete and rigorous proof. Give a reason for every step that is not well known, treat all cases, and prove \
@@ -32,7 +31,7 @@ Below are {count} candidate solutions. Some may be wrong, in different places; n
 {candidates}
 
 Compare the candidates step by step, keep what is correct, repair what is not, and write one improved, complete \
-solution. Put the final answer in \\boxed{{}}.""",
+solution. {Form}""",
     proof="""Problem:
 {problem}
 
@@ -55,7 +54,7 @@ Below is 1 candidate solution. It may be wrong.
 {candidates}
 
 Check the candidate step by step, keep what is correct, repair what is not, and write one improved, complete \
-solution. Put the final answer in \\boxed{{}}.""",
+solution. {Form}""",
     proof="""Problem:
 {problem}
 
@@ -87,11 +86,12 @@ Check every step of the candidate proof and decide whether it proves all that th
 or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
 )
 
-# The words of the prompts that ask for a box, and the words instead of them for other values of ANSWER.
-IN_BOX = re.compile(r"(?i:(p)ut) the final answer in\s\\boxed\{\{\}\}\.")
-INSTEAD = {
-    TEXT: 'nd with a last line "The answer is …" that states the final answer.',
-    LAST_NUMBER: "nd with a last line that contains only the final answer, as a number.",
+# The text of {form} in a prompt for each value of ANSWER. {Form} begins a sentence.
+FORMS = {
+    BOXED: "put the final answer in \\boxed{}.",
+    AUTO: "put the final answer in \\boxed{}.",
+    TEXT: 'end with a last line "The answer is …" that states the final answer.',
+    LAST_NUMBER: "end with a last line that contains only the final answer, as a number.",
 }
 
 # The beginning of a verdict. It opens the reply for P(True), and the verdict after thinking that was cut off.
@@ -101,9 +101,12 @@ VERDICT = "Verdict:"
 def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Message]:
     """Build the messages of one request from a prompt, the problem and the `texts` that it shows."""
     template = wording if isinstance(wording, str) else wording.of(problem.is_proof)
-    if instead := INSTEAD.get(problem.way):
-        template = IN_BOX.sub(lambda found: ("E" if found[1] == "P" else "e") + instead, template)
-    return [{"role": "user", "content": template.format(problem=problem.statement, **texts)}]
+    return [{"role": "user", "content": template.format(problem=problem.statement, **forms(problem.way), **texts)}]
+
+
+def forms(way: str) -> dict[str, str]:
+    """Return the texts of {form} and {Form} for a value of ANSWER."""
+    return {"form": FORMS[way], "Form": FORMS[way][0].upper() + FORMS[way][1:]}
 
 
 class Request(list[Message]):
@@ -137,6 +140,9 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of a forced answer."""
+    """Return the SHA-256 of the texts for proofs (`is_proof`) or answers, including the opening of a forced answer.
+    The hash is the same for each value of ANSWER."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
+    for name, form in forms(BOXED).items():
+        worded = [text.replace(f"{{{name}}}", form.replace("{}", "{{}}")) for text in worded]
     return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()

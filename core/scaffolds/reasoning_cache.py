@@ -38,7 +38,7 @@ Summary of earlier attempts, which may be right or wrong:
 {summary}
 
 Let the summary guide you, and do better: check its result, go on where it stopped, or take another way. Reason step \
-by step and put the final answer in \\boxed{{}}.""",
+by step and {form}""",
     proof="""Problem:
 {problem}
 

@@ -23,8 +23,7 @@ Here are {count} candidate solutions. Any of them may contain mistakes.
 {candidates}
 
 Use what is good in the candidates to write one solution that is better than each of them. Where they disagree, find \
-out which way is right. If none of them is right, take another approach. Reason carefully, and put the final answer in \
-\\boxed{{}}.""",
+out which way is right. If none of them is right, take another approach. Reason carefully, and {form}""",
     proof="""Problem:
 {problem}
 
@@ -46,7 +45,7 @@ Here is a candidate solution. It may be incomplete or contain mistakes.
 {candidates}
 
 Turn the candidate into a better solution. If it is wrong from the start, take another approach. Reason carefully, and \
-put the final answer in \\boxed{{}}.""",
+{form}""",
     proof="""Problem:
 {problem}
 

@@ -47,7 +47,7 @@ A reviewer reports:
 {report}
 
 The reviewer may be mistaken. Where the report is right, repair the solution; where it is not, explain the step so \
-that nobody can misread it. Write the complete improved solution and put the final answer in \\boxed{{}}.""",
+that nobody can misread it. Write the complete improved solution and {form}""",
     proof="""Problem:
 {problem}
 

@@ -49,7 +49,7 @@ Report of a reviewer, who may be wrong too:
 {report}
 
 Go through the report, repair what is wrong and fill what is missing. Write one improved, complete solution that \
-stands by itself and mentions neither the candidate nor the report. Put the final answer in \\boxed{{}}.""",
+stands by itself and mentions neither the candidate nor the report. {Form}""",
     proof="""Problem:
 {problem}
 

@@ -11,10 +11,11 @@ from core.engines.cards import Card
 from core.engines.server import CANNOT, Server
 from core.generate.elicit import lacks_answer
 from core.generate.generator import NEW_TURN
+from core.grading.text import read
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
 from core.session.checks import check_context
-from core.types import ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Sampling
+from core.types import BOX, ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Problem, Sampling
 from tests.conftest import run
 from tests.fakes.http import Proxy, answer
 from tests.fakes.moody import Moody, chat
@@ -48,6 +49,21 @@ def test_a_reply_without_an_answer_is_continued_once(engine: Server, proxy: Prox
     assert proxy.bodies[1]["max_tokens"] == ELICITED_TOKENS and proxy.bodies[1]["seed"] == 5
     assert proxy.bodies[1]["messages"][-1]["content"].endswith(f"so far\n</think>\n\n{PROSE}\n\n{ELICITED_ANSWER}")
     assert ask(server, tmp_path, [(5, ELICITED), (5, PLAIN)]) == [got, plain] and len(proxy.bodies) == 2
+
+
+def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    prose = "So that is more or less clear."
+    proxy.script = [replied(prose), replied(" 35000 dollars.")]
+    config = SampleConstants(MAX_TOKENS=50, ANSWER_TOKENS=9, ELICIT=1)
+    server = through(engine, proxy, template=lambda _: "<|assistant|>\n", closes=False)
+    sampling = Sampling.of(config, answer_type=Problem("p", "?", "1", "math", way="text").reading)
+    (got,) = ask(server, tmp_path, [(5, sampling)])
+    assert got.forced == f"{prose}\n\n{ELICITED_ANSWER.removesuffix(BOX)} 35000 dollars."
+    assert read(got.text, "text", "math").answer == read("35000 dollars", "text", "math").answer
+    assert sampling.answer_opening == FORCED_ANSWER.removesuffix(BOX) and not sampling.answer_opening.endswith("{")
+    assert Sampling.of(config, answer_type="math").answer_opening == FORCED_ANSWER
+    # Without forcing, journal keys stay the same.
+    assert Sampling.of(replace(config, ANSWER_TOKENS=0), answer_type="text math").answer_opening == FORCED_ANSWER
 
 
 def test_a_model_without_thinking_receives_no_tags(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_each_request_is_one_of_its_prompts_filled_in(scaffold: Scaffold[Any], p
     """So the hash in the results covers all prompts."""
     texts = {m["content"] for model in recorded(scaffold, problem) for _, sent, _ in model.sent for m in sent}
     worded = [prompt if isinstance(prompt, str) else prompt.of(problem.is_proof) for prompt in scaffold.prompts]
-    pieces = [re.split(r"\{[a-z]+\}", text) for text in worded if re.search(r"\{[a-z]+\}", text)]
+    pieces = [re.split(r"\{[a-zA-Z]+\}", text) for text in worded if re.search(r"\{[a-zA-Z]+\}", text)]
     filled = re.compile("|".join(".*".join(re.escape(p.format()) for p in of) for of in pieces), re.DOTALL)
     assert not [text for text in texts if not filled.fullmatch(text)]
     if problem.is_proof:  # no box or answer is asked for, and what graders know stays with them

@@ -1,6 +1,7 @@
 """SHOTS, SYSTEM and PROMPT: the messages that a server receives, the results, and bad input."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,15 @@ def test_a_context_too_short_for_the_shots_is_refused(kind: str) -> None:
         check_context(server, RsaConstants(SHOTS="8", MAX_TOKENS=1))
     check_context(replace(server, context=ROOM + tokens + 1), RsaConstants(SHOTS="8", MAX_TOKENS=1))
     assert Need(3, 100, 10, tokens).context == Need(3, 100, 10).context + tokens
+
+
+def test_files_are_read_once_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    read_text = framing.read_text
+    monkeypatch.setattr(framing, "read_text", lambda path, *rest: read.append(path) or read_text(path, *rest))
+    path = tmp_path / "system.txt"
+    path.write_text("Be brief.", encoding="utf-8")
+    assert [given(SYSTEM=str(path)).system for _ in range(3)] == ["Be brief."] * 3 and read == [path]
+    path.write_text("Be long.", encoding="utf-8")
+    os.utime(path, ns=(1, 1))
+    assert given(SYSTEM=str(path)).system == "Be long." and read == [path, path]
