@@ -25,13 +25,13 @@ BUDGETS = {
     "core/report": 2_500,
     "core/plan": 1_000,
     "core/session": 1_390,
-    "labs": 11_510,
+    "labs": 11_590,
     "labs/proofs": 2_240,
     "labs/star": 2_070,
-    "labs/lean": 4_720,
+    "labs/lean": 4_800,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 28_970,
+    "tests": 29_250,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
