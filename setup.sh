@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Set up this checkout. You can run this script again at any time.
-#   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv) and QED-Nano's weights
+#   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv),
+#                            QED-Nano's weights and AIME 2025
 #   bash setup.sh vllm       the same with vLLM instead of SGLang (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
@@ -246,4 +247,7 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
     install ".venv-$engine" "$engine"
   fi
   [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights
+  if [ "${MODEL:-lm-provers/QED-Nano}" = lm-provers/QED-Nano ]; then
+    PYTHONPATH=$PWD .venv/bin/python -m core.problems.sets aime_2025  # its default problems
+  fi
 fi

@@ -14,9 +14,9 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_010,
+    "core": 19_080,
     "core/base": 960,
-    "core/problems": 930,
+    "core/problems": 1_000,
     "core/grading": 1_860,
     "core/engines": 3_470,
     "core/generate": 1_870,
@@ -31,7 +31,7 @@ BUDGETS = {
     "labs/lean": 4_800,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 29_250,
+    "tests": 29_330,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

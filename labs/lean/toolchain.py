@@ -172,7 +172,7 @@ def _project(path: Path) -> Toolchain:
     lake = shutil.which("lake") or shutil.which("lake", path=str(elan / "bin"))
     if lake is None:
         raise UserError(
-            f"LEAN={path} is a lake project, but lake is not installed. Run 'bash setup.sh mathlib', or put lake on PATH"
+            f"LEAN={path} is a lake project, but lake is missing. Run 'bash setup.sh mathlib', or put lake on PATH"
         )
     done = subprocess.run([lake, "env", "printenv"], cwd=path, capture_output=True, text=True, errors="replace")
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
