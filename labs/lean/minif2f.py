@@ -57,7 +57,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:
         raise UserError(f"{named} is not a set of theorems. Use {NAME} (the test problems of miniF2F) or {NAME}:valid")
-    if not re.search(r"^import Mathlib\b", lean.head, re.MULTILINE):
+    if not lean.has_mathlib:
         raise UserError(f"{named} needs Mathlib. Set LEAN to a lake project with Mathlib, and unset LEAN_HEAD")
     theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
     if left:

@@ -7,8 +7,10 @@ data/lean/prelude.lean. The text of LEAN_HEAD's file replaces imports. Lean runs
 
 import asyncio
 import importlib.util
+import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -53,6 +55,11 @@ class Toolchain:
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     reserved: int = RESERVED
+
+    @property
+    def has_mathlib(self) -> bool:
+        """True if each file imports Mathlib."""
+        return re.search(r"^import Mathlib\b", self.head, re.MULTILINE) is not None
 
     def command(self, *args: str, cpu: int = CPU) -> list[str]:
         """Return the command that starts Lean in its cage, with a limit of `cpu` seconds."""
@@ -161,9 +168,12 @@ def _named(path: Path) -> Toolchain:
 
 def _project(path: Path) -> Toolchain:
     """Return the Lean of the lake project in `path`. It can import the project's built modules. Raises UserError."""
-    lake = shutil.which("lake") or shutil.which("lake", path=str(Path.home() / ".elan" / "bin"))
+    elan = Path(os.environ.get("ELAN_HOME") or Path.home() / ".elan")
+    lake = shutil.which("lake") or shutil.which("lake", path=str(elan / "bin"))
     if lake is None:
-        raise UserError(f"LEAN={path} is a lake project, but lake is not installed. Install elan, or put lake on PATH")
+        raise UserError(
+            f"LEAN={path} is a lake project, but lake is missing. Run 'bash setup.sh mathlib', or put lake on PATH"
+        )
     done = subprocess.run([lake, "env", "printenv"], cwd=path, capture_output=True, text=True, errors="replace")
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     variables = {name: found[name] for name in KEPT if name in found}
@@ -174,8 +184,25 @@ def _project(path: Path) -> Toolchain:
     paths = filter(None, found.get("LEAN_PATH", "").split(":"))
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
-    name, reserved = f"Lean of {path}" + (" with Mathlib" if has_mathlib else ""), RESERVED + has_mathlib * LIBRARY
-    return Toolchain((str(program),), head, name, variables, reserved=reserved)
+    # Without the path, because stored searches continue if the project moves.
+    name = f"Lean of {path.name}{_version(path)}" + (f" with Mathlib{_mathlib(path)}" if has_mathlib else "")
+    return Toolchain((str(program),), head, name, variables, reserved=RESERVED + has_mathlib * LIBRARY)
+
+
+def _version(path: Path) -> str:
+    """Return the toolchain that a lake project names, in brackets after a space, or ""."""
+    with suppress(OSError, ValueError):
+        return f" ({one_line((path / 'lean-toolchain').read_text(encoding='utf-8'), 100)})"
+    return ""
+
+
+def _mathlib(path: Path) -> str:
+    """Return the beginning of the commit of a lake project's Mathlib, after a space, or "" in Mathlib itself."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        for package in json.loads((path / "lake-manifest.json").read_text(encoding="utf-8"))["packages"]:
+            if package["name"] == "mathlib":
+                return f" {one_line(package['rev'][:12])}"
+    return ""
 
 
 @cache

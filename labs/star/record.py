@@ -57,7 +57,7 @@ def read(path: Path) -> Record:
 def paths(folder: Path) -> list[Path]:
     """List the records of all STaR runs in an experiment's `folder`. Skip renamed folders of earlier runs."""
     if folder.name == "lean":
-        return []  # proof searches have another kind of record (labs/lean/record.py)
+        return []  # proof searches have another kind of record (labs/lean/outcome.py)
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
 
 

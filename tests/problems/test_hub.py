@@ -253,6 +253,56 @@ def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: p
         sets.load("hmmt_2025")
 
 
+KEEP = """
+import json, sys
+from pathlib import Path
+from core.base.errors import UserError
+from core.problems import sets
+sets.COPIES = Path(sys.argv[1])
+try:
+    print(json.dumps({"kept": sets.keep("aime_2025")}))
+except UserError as error:
+    print(json.dumps({"error": str(error)}))
+"""
+
+
+def test_aime_is_fetched_once_and_pinned_and_another_file_is_refused(
+    served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, repo, [file] = tmp_path / "sets", AIME_2025.repo, AIME_2025.files.values()
+    copy, source = copies / "aime_2025.parquet", f"hub {repo} at {NEW}"
+
+    def keep(root: str, home: str) -> dict[str, Any]:
+        return printed_by(KEEP, root, tmp_path / home, str(copies))[0]
+
+    assert keep(served.root, "one") == {"kept": f"aime_2025: {source}"}
+    original = copy.read_bytes()
+    assert original == served.held[repo][NEW][file]
+    assert keep("http://127.0.0.1:9", "none") == {"kept": f"aime_2025: {source}"}, "the hub is not asked again"
+    monkeypatch.setattr(sets, "COPIES", copies)
+    found = sets.load("aime_2025")
+    assert (found.source, found.revision) == (source, NEW)
+
+    parquet(copy, [row | {"problem": f"{row['problem']}."} for row in aime()])  # the key's answers, other statements
+    with pytest.raises(UserError, match=f"{copy} .*{NEW}"):
+        sets.load("aime_2025")
+    (copies / "FETCHED.json").rename(tmp_path / "pins")
+    assert sets.load("aime_2025").source == "file aime_2025.parquet", "a user's own file"
+    (tmp_path / "pins").rename(copies / "FETCHED.json")
+    another = copy.read_bytes()
+    copy.unlink()
+    moved = Hub({repo: {NEW: {file: original}, OLD: {file: another}}}, {})
+    assert keep(moved.root, "two") == {"kept": f"aime_2025: {source}"}, "the pinned commit, not the newest"
+    copy.unlink()
+    moved.held[repo][NEW][file] = another
+    assert NEW in keep(moved.root, "three")["error"] and not copy.exists()
+    moved.close()
+    for pins in ("[]", "{", '{"aime_2025": {"repo": 1}}'):
+        (copies / "FETCHED.json").write_text(pins)
+        with pytest.raises(UserError, match=r"FETCHED\.json"):
+            sets.load("aime_2025")
+
+
 @pytest.mark.parametrize(
     ("text", "spec"),
     [

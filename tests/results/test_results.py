@@ -1,6 +1,7 @@
 """Results: metrics by hand, warnings, atomic and archived files."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.base.files import results_dir, write_atomically
+from core.base.files import ROOT, results_dir, write_atomically
 from core.base.stats import auc, mean_by_problem, pass_at_k
 from core.grading import judge as math_verify
 from core.report import tables
-from core.results import read, warnings
+from core.results import provenance, read, warnings
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 from tests.helpers import documents
@@ -378,3 +379,32 @@ def test_members_that_did_not_wait_are_counted_by_reason() -> None:
     run = document(graded([[[member("\\boxed{42}", not_waited=why), waited("1", "42", completion_tokens=0)]]]))
     assert run["metrics"]["not_waited"] == {why: 1}
     assert run["metrics"]["steps"][0]["waits"][1]["completion_tokens"] == 10, "the known tokens"
+
+
+def test_only_changes_of_tracked_files_make_the_code_dirty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*args: str) -> None:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", str(tmp_path), *own, *args], check=True, capture_output=True)
+
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "IS_CHECKOUT", True)
+    (tmp_path / "code.py").write_text("1")
+    git("init")
+    git("add", "code.py")
+    git("commit", "-m", "one")
+    (tmp_path / "my_problems.json").write_text("[]")
+    assert provenance.collect()["git_dirty"] is False
+    (tmp_path / "code.py").write_text("2")
+    assert provenance.collect()["git_dirty"] is True
+    git("add", "code.py")
+    assert provenance.collect()["git_dirty"] is True
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git here")
+@pytest.mark.parametrize(
+    ("path", "is_ignored"),
+    [("models/a.gguf", True), ("proofs/a.lean", True), ("data/models/a.toml", False), ("labs/proofs/a.py", False)],
+)
+def test_git_ignores_models_and_lake_projects_at_the_top_only(path: str, is_ignored: bool) -> None:
+    done = subprocess.run(["git", "-C", str(ROOT), "check-ignore", "-q", path])
+    assert done.returncode == (0 if is_ignored else 1)

@@ -4,6 +4,7 @@ Resuming through the journal needs nothing else, so a new scaffold has no code f
 """
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from core.types import Scaffold
 from tests import conftest
 from tests.fakes.model import SIZES, Broken, Wayward, every_scaffold, run
 from tests.fakes.server import ScriptedServer
-from tests.helpers.runs import load, timeless
+from tests.helpers.runs import journal_lines, load, timeless
 
 
 @pytest.mark.parametrize("world", range(3))
@@ -73,3 +74,22 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
     resumed, undisturbed = server.asked[:asked], server.asked[asked:]
     assert set(resumed) == set(undisturbed) and len(set(undisturbed)) == len(undisturbed)
     assert len(resumed) <= len(undisturbed) + 2, "only what was in flight is asked again"
+
+
+def test_results_that_moved_to_another_machine_continue_without_new_requests(tmp_path: Path) -> None:
+    here, there, name = tmp_path / "old" / "results", tmp_path / "new" / "results", "02_rsa_basic"
+    constants = ("LIMIT=2", "N=2", "K=2", "MAX_TOKENS=64")
+    here.mkdir(parents=True)
+    status, _, err = conftest.run(name, *constants, "T=1", RESULTS_DIR=str(here))
+    assert status == 0, err
+    first, asked = load(here, name), journal_lines(here, name)
+    there.parent.mkdir()
+    shutil.move(here, there)
+    status, _, err = conftest.run(name, *constants, "T=1", RESULTS_DIR=str(there))
+    assert status == 0, err
+    assert journal_lines(there, name) == asked and timeless(load(there, name)) == timeless(first)
+    assert sum(load(there, name)["metrics"]["reused"].values()) == 8
+    status, _, err = conftest.run(name, *constants, "T=2", RESULTS_DIR=str(there))
+    assert status == 0, err
+    assert sum(load(there, name)["metrics"]["reused"].values()) == 8, "it goes on with the third step"
+    assert not here.exists()

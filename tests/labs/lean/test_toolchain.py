@@ -63,8 +63,20 @@ def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, mo
     assert found.head.startswith("import Mathlib\n") and found.name.endswith("with Mathlib")
     with pytest.raises(UserError, match="lake build"):
         asyncio.run(_start(found))
+    (project / "lean-toolchain").write_text("leanprover/lean4:v4.26.0\n")
+    (project / "lake-manifest.json").write_text('{"packages": [{"name": "mathlib", "rev": "2df2f0150c275ad5"}]}')
+    name = toolchain.find().name
+    assert name == "Lean of project (leanprover/lean4:v4.26.0) with Mathlib 2df2f0150c27"
+    moved = tmp_path / "another" / "project"
+    moved.parent.mkdir()
+    project.rename(moved)
+    monkeypatch.setenv("LEAN", str(moved))
+    assert toolchain.find().name == name, "stored searches continue"
+    for manifest in ("[]", "{", '{"packages": [{"name": "mathlib", "rev": 1}]}'):
+        (moved / "lake-manifest.json").write_text(manifest)
+        assert toolchain.find().name.endswith("with Mathlib")
     lake.write_text("#!/bin/sh\necho 'error: no such toolchain' >&2\nexit 1\n")
-    with pytest.raises(UserError, match=f"LEAN={project}"):
+    with pytest.raises(UserError, match=f"LEAN={moved}"):
         toolchain.find()
 
 
