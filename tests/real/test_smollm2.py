@@ -12,7 +12,7 @@ import pytest
 from core.engines import cards
 from core.results.stages import NAME
 from labs.star import record as rounds
-from tests.conftest import ended, python, run
+from tests.conftest import python
 from tests.helpers.runs import load
 from tests.labs.training import helpers as training
 
@@ -33,13 +33,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
 
 
+def run(folder: Path, *args: str, **changes: str) -> tuple[int, str, str]:
+    """Run a program to its end, without a deadline. Return its status, standard output and standard error."""
+    process = python(*args, RESULTS_DIR=str(folder), **changes)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
 def members(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [member for problem in document["problems"] for step in problem["steps"] for member in step["members"]]
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_experiment_reads_the_models_answers_in_words(name: str, folder: Path) -> None:
-    status, out, err = run(name, *RUNS[name], MODEL="smollm2", RESULTS_DIR=str(folder))
+    status, out, err = run(folder, f"experiments/{name}.py", *RUNS[name], MODEL="smollm2")
     assert status == 0, err
     document, wheel = load(folder, name), cards.named("smollm2").wheel
     assert wheel is not None
@@ -53,7 +60,7 @@ def test_an_experiment_reads_the_models_answers_in_words(name: str, folder: Path
 
 
 def test_the_page_has_the_table_of_all_runs(folder: Path) -> None:
-    status, out, err = ended(python("-m", "core.report.report", *RUNS, RESULTS_DIR=str(folder)))
+    status, out, err = run(folder, "-m", "core.report.report", *RUNS)
     assert status == 0, err
     page = max(folder.glob("*.html"), key=lambda path: path.stat().st_mtime)
     assert all(name in out and name in page.read_text() for name in RUNS)
@@ -64,7 +71,7 @@ def test_it_grades_a_proof(folder: Path) -> None:
     path = folder / "proofs.jsonl"
     path.write_text(json.dumps(PROOF) + "\n")
     command = ("-m", "labs.proofs.grade.cli", str(path), "GRADER=smollm2", "MAX_TOKENS=64", "GRADES=1")
-    status, out, err = ended(python(*command, RESULTS_DIR=str(folder)))
+    status, out, err = run(folder, *command)
     graded = json.loads(next(folder.glob("*graded*.jsonl")).read_text())
     assert status == (1 if graded["grade"] is None else 0), err
     assert graded.items() >= PROOF.items() and "graded" in out
@@ -74,7 +81,7 @@ def test_it_grades_a_proof(folder: Path) -> None:
 def test_star_trains_a_round_and_evaluates_it(folder: Path) -> None:
     """The data are easy for the model: the hint is the whole solution."""
     small = ("LIMIT=0", "ROUNDS=1", "TRAIN_PROBLEMS=6", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=64")
-    status, _, err = run("21_star", *small, MODEL="smollm2", RESULTS_DIR=str(folder))
+    status, _, err = run(folder, "experiments/21_star.py", *small, MODEL="smollm2")
     assert status == 0, err
     record = rounds.read(folder / "21_star" / "seed0" / NAME)
     assert record.head["complete"] and record.head["last"] == 1
