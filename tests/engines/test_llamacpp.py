@@ -166,8 +166,8 @@ def test_the_fewest_slots_that_write_enough_are_taken(
         clock[0] += body["n_predict"] * max(1, slots / most) / slots
 
     monkeypatch.setattr(llamacpp, "PATIENCE", patience)
-    monkeypatch.setattr(llamacpp.client, "send", send)
-    monkeypatch.setattr(llamacpp.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(client, "send", send)
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
     assert llamacpp.slots_in_time("", "", llamacpp.Size(16, 2048, 2), Need(3, 1584, 16)) == slots
 
 
