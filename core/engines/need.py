@@ -86,8 +86,8 @@ def settings(
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Use a larger GPU, or set "
-            "ENERGY=0 if the experiment has this constant"
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Use a larger GPU, or "
+            "set ENERGY=0 if the experiment has this constant"
         )
     if tokens < least:
         raise UserError(
