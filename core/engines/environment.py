@@ -25,6 +25,7 @@ from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
+EMBEDDED = "embedded"  # the ENGINE for the embedded model
 _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
 
 
@@ -66,12 +67,17 @@ def api_key() -> Key:
 
 def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
-    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ."""
+    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ, or
+    if the embedded engine should serve another model."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {of_card}. Unset ENGINE or MODEL")
+    is_other = model().endswith(".gguf") or (model() and not card().name)
+    if EMBEDDED in (named, of_card) and is_other and not base_url():
+        why = f"the embedded engine serves only its own model, not {model()}"
+        raise UserError(f"{why}. Unset ENGINE, and set MODEL={model()} alone, or unset MODEL")
     is_gguf = model().endswith(".gguf") and (Path(model()).is_file() or hub_model(model()) is not None)
     return named or of_card or (LLAMACPP if is_gguf and not base_url() else "")
 

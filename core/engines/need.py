@@ -86,8 +86,8 @@ def settings(
     if tokens < least and need.embeds:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Set ENERGY=0, or use a "
-            "larger GPU"
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Use a larger GPU, or "
+            "set ENERGY=0 if the experiment has this constant"
         )
     if tokens < least:
         raise UserError(
@@ -112,7 +112,7 @@ def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
     if (needed := embedding_bytes(shape)) > gpu.memory:
         raise UserError(
             f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, but embedding with this model takes "
-            f"{needed / 2**30:.1f} GiB. Set ENERGY=0, or use a larger GPU"
+            f"{needed / 2**30:.1f} GiB. Use a larger GPU, or set ENERGY=0 if the experiment has this constant"
         )
     return Settings(
         context=min(EMBEDDED_TOKENS, longest),

@@ -86,7 +86,7 @@ class Process:
             for spelling in spellings:
                 line = line.replace(spelling, BLOT)
             self.tail.append(line)
-            with suppress(ValueError, OSError):  # if the sink is closed or full, go on, or the server's pipe fills up
+            with suppress(ValueError, OSError):  # read on if the sink is closed or full, or else the pipe fills up
                 self.sink.write(line)
                 self.sink.flush()
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
+from labs.lean import guard
 
 # Tactics that proofs of data/lean's lemmas need, but that are rare or missing in the tiny policy's training data.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
@@ -55,6 +56,9 @@ class LeanConstants(Asking):
                 f"with TEMPERATURE=0, CANDIDATES={self.CANDIDATES} requests the same tactic {self.CANDIDATES} times. "
                 "Set CANDIDATES=1, or a TEMPERATURE such as 0.7"
             )
+        for probe in self.probes:
+            if why := guard.refused(probe):
+                raise UserError(f"the tactic {probe!r:.80} in PROBES or EXPLORE is refused ({why}). Remove it")
         if len(self.probes) >= self.MAX_NODES:
             raise UserError(
                 f"{len(self.probes)} tactics in PROBES and EXPLORE leave none of the {self.MAX_NODES} nodes for the "

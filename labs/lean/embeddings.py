@@ -197,6 +197,6 @@ def load(folder: Path) -> Stored:
     if same := len(whole) - len(np.unique(whole, axis=0)):
         raise UserError(
             f"{same:,} of {len(whole):,} embeddings in {folder} equal the vector of another text, so the model or its "
-            f"server does not distinguish these states. {REMEDY}. If the error returns, set ENERGY=0"
+            f"server does not distinguish these states. {REMEDY}. If the error returns, set ENERGY=0 (24 and 25)"
         )
     return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)

@@ -198,12 +198,12 @@ def read(folder: Path) -> Report:
         name = f"iteration {number}"
         if not number:
             first = _searches("first policy", own / "eval_before", nodes, notes)
-            before[0] = first or baseline
+            before[0] = first
         alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
         guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
         learned = _searches(f"{name}, training set", own / "trajectories", learning, notes)
         noisy = _searches(f"{name}, noise", own / "noisy", learning, notes)
-        pairs = ((before.get(number), alone), (first or baseline, alone), (alone, guided))
+        pairs = ((before.get(number), alone), (first, alone), (alone, guided))
         gain, since_first, by_energy = (_compared(*pair, notes) for pair in pairs)
         iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
     report = Report(folder, baseline, first, iterations, notes)
@@ -283,7 +283,7 @@ def over_iterations(found: Report) -> list[Table]:
     """Tabulate the gain of each iteration, and the gain of its energy at equal nodes."""
     if not found.iterations:
         return []
-    start = [Iteration(each.label, each) for each in [found.first or found.baseline] if each]
+    start = [Iteration(each.label, each) for each in [found.first] if each]
     rows, guided = [*start, *found.iterations], [each for each in found.iterations if each.guided]
     title = "iterations: held-out theorems that each policy solves without an energy, %"
     gains = Table(title, filled(OF_ITERATIONS, rows), _opens([of.alone for of in rows]), about=DIFFERENCES)

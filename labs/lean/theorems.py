@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from core.base import files, terminal
 from core.base.errors import UserError, one_line
 from labs.lean import guard
+from labs.lean.search import PASSING
 from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 
@@ -51,9 +52,11 @@ async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
-    So its wrong statements are omitted with a note. If all are wrong, UserError is raised."""
+    So its wrong statements are omitted with a note. If all are wrong, UserError is raised. A statement for which Lean
+    timed out or died may be right, so that it is kept."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
-    left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
+    wrong = [step.state is None and step.error not in PASSING for step in steps]
+    left = [(theorem, step.error) for theorem, step, is_wrong in zip(theorems, steps, wrong, strict=True) if is_wrong]
     if not left:
         return list(theorems)
     why = f"the statement of {left[0][0].name} does not elaborate: {one_line(left[0][1], 300)}"
@@ -62,7 +65,7 @@ async def elaborating(
     if len(left) == len(theorems):
         raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
     terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} (for example, {why})")
-    return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
+    return [theorem for theorem, is_wrong in zip(theorems, wrong, strict=True) if not is_wrong]
 
 
 def fetched(url: str, path: Path, md5: str = "") -> Path:

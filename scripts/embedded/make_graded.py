@@ -8,6 +8,7 @@ another quarter, the first sampled proof gets a wrong sum. The model itself rare
 graded the proofs, so sums.points_of computes their points. The journals in results/graded keep all samples."""
 
 import random
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -35,11 +36,13 @@ def texts(rows: list[dict[str, object]], count: int, temperature: float, folder:
 
 
 def with_wrong_sum(proof: str, rng: random.Random) -> str:
-    """Return the proof with one running sum that is 10 too large. All other lines stay as they are."""
+    """Return the proof with one running sum that is 10 too large. Without a running sum, return it unchanged."""
     lines = proof.splitlines()
-    place = rng.choice([i for i, line in enumerate(lines) if ", " in line])
-    head, _, total = lines[place].rpartition("=")
-    lines[place] = f"{head}={int(total) + 10}"
+    sums = [i for i, line in enumerate(lines) if re.search(", .*=[0-9]+$", line)]
+    if sums:
+        place = rng.choice(sums)
+        head, _, total = lines[place].rpartition("=")
+        lines[place] = f"{head}={int(total) + 10}"
     return "\n".join(lines)
 
 
@@ -52,9 +55,9 @@ def main() -> None:
     entries: list[dict[str, object]] = []
     for number, (row, terms, [first], others) in enumerate(zip(problems, drawn, greedy, sampled, strict=True)):
         kept = [text for text in dict.fromkeys(others) if text not in ("", first)][:SAMPLED]
-        if number % EVERY == 0:
+        if kept and number % EVERY == 0:
             kept[-1] = "\n".join(kept[-1].splitlines()[: rng.randrange(1, len(terms))])
-        if number % EVERY == 2:
+        if kept and number % EVERY == 2:
             kept[0] = with_wrong_sum(kept[0], rng)
         asked = {"problem_id": row["id"], **{name: row[name] for name in ("problem", "solution", "grading_guidelines")}}
         for writer, text in [("greedy", first), *(("sampled", text) for text in kept)]:

@@ -200,6 +200,8 @@ def main() -> None:
         "--rate", type=float, default=0.1, help="first rate for --texts, as a share of the peak rates (default: 0.1)"
     )
     args = parser.parse_args()
+    if args.texts and args.phases:
+        parser.error("--phases has no effect with --texts. Leave it out")
     torch.set_num_threads(THREADS)
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every length, which takes 0.1 s
     torch.manual_seed(args.seed)

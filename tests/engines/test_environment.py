@@ -65,7 +65,6 @@ def test_model_is_a_path_of_weights_or_the_name_of_a_model_on_a_server(
         (str(tmp_path), "", "", "", ""),
         (str(tmp_path), "", url, str(tmp_path), ""),
         (f"{tmp_path}/a.gguf", "", "", "", "llamacpp"),
-        (f"{tmp_path}/a.gguf", "embedded", "", "", "embedded"),
         (f"{tmp_path}/a.gguf", "", url, f"{tmp_path}/a.gguf", ""),
         (f"{tmp_path}/none.gguf", "", "", f"{tmp_path}/none.gguf", ""),
     ):

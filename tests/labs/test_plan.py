@@ -100,3 +100,10 @@ def test_graders_and_the_endpoint_are_planned(
     assert "3 at most: 3 gradings" in capsys.readouterr().out
     main(["serve_rsa", "N=8", "K=3", "T=5", "--gpu", "H100"])
     assert "48 (48 for each of 1 problem)" in capsys.readouterr().out
+
+
+def test_a_grader_plan_says_that_limit_takes_fewer_proofs_of_a_published_set() -> None:
+    """The set is not loaded, so that the number of its first problems' proofs is unknown."""
+    whole, _ = work("20_grader", "GRADED=proofbench_graded")
+    few, _ = work("20_grader", "GRADED=proofbench_graded", "LIMIT=2")
+    assert "LIMIT=2" in few.of and "LIMIT" not in whole.of and count(few) == count(whole)

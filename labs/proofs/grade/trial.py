@@ -50,11 +50,13 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return 20_grader's planned requests for plan.sh. LIMIT is ignored for a published set, which is not loaded."""
+    """Return 20_grader's planned requests for plan.sh. A published set is not loaded, so that the plan counts all of
+    its proofs and says so if LIMIT takes fewer."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
-        of = f"{known.rows:,} proofs of {name}, each in {count} ways (prompts and attacks)"
+        less = f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
+        of = f"{known.rows:,} proofs of {name}{less}, each in {count} ways (prompts and attacks)"
         return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
     chosen = graded.load(name).first(config.LIMIT)
     ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))

@@ -29,6 +29,8 @@ def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(probes: 
         ({"ALPHA": 1.5}, "ALPHA"),
         ({"TEMPERATURE": 0}, "CANDIDATES"),
         ({"PROBES": "a;b;c", "MAX_NODES": 3}, "MAX_NODES"),
+        ({"PROBES": "rfl; exact?"}, "exact?"),
+        ({"EXPLORE": "native_decide"}, "native_decide"),
         ({"ITERATION": 3}, "MAX_ITERATION"),
         ({"TRAIN_NODES": 2, "EXPLORE": "lemmas"}, "MAX_NODES"),
     ],

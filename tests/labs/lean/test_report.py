@@ -54,6 +54,14 @@ def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results
     assert gains["pairs"] == ["-", "1,234", "-"]
 
 
+def test_without_the_first_policys_evaluation_the_baseline_does_not_stand_in_for_it(results: Path) -> None:
+    """The baseline may be of another model: SKIP_BASELINE=1 reports no gain of iteration 0."""
+    searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", *searches.FIRST)
+    searches.searched(searches.record(results / "lean" / "iteration_0") / "eval", *searches.ALONE)
+    gains = columns(lean.read(results / "lean"))[1]
+    assert gains["policy"] == ["iteration 0"] and gains["won, lost"] == gains["won, lost (first)"] == ["-"]
+
+
 def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
