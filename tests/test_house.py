@@ -14,13 +14,13 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_000,
+    "core": 19_120,
     "core/base": 960,
     "core/problems": 930,
-    "core/grading": 1_860,
+    "core/grading": 1_950,
     "core/engines": 3_470,
     "core/generate": 1_870,
-    "core/scaffolds": 2_510,
+    "core/scaffolds": 2_530,
     "core/results": 1_890,
     "core/report": 2_500,
     "core/plan": 1_000,
@@ -31,7 +31,7 @@ BUDGETS = {
     "labs/lean": 4_720,
     "labs/endpoint": 650,
     "labs/training": 1_840,
-    "tests": 28_970,
+    "tests": 29_000,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
