@@ -40,7 +40,7 @@ _PLAIN = [
     (re.compile(r"</?answer>"), "\nAnswer: "),
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
-_NEXT = re.compile(  # the model goes on with another problem or turn
+_NEXT = re.compile(  # the model begins another problem or turn
     rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
     r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
@@ -143,8 +143,8 @@ def _last_number(text: str, answer_type: str) -> tuple[list[str], str | None]:
 
 
 def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
-    """Return the answers that the first part of `text` states that states or implies one, the last one last. A doubt
-    means that a sentence implies the answer. A part ends if the model goes on with another problem or turn."""
+    """Return the answers of the first part of `text` that has one, the last answer last. A doubt means that a sentence
+    only implies the answer. A part ends if the model begins another problem or turn."""
     parts = [part for part in _NEXT.split(text) if part.strip()]
     for part in parts:
         is_last = part is parts[-1]

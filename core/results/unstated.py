@@ -55,6 +55,6 @@ class Unstated:
 def warning(figures: Mapping[str, Any], is_boxed: bool) -> str:
     """Return the warning for the field `unstated` of the metrics."""
     where, more = (" in a box", "ANSWER=text, ") if is_boxed else ("", "")
-    shown = f". The end of one: {one_line(str(figures['quote']), QUOTED)}" if figures["quote"] else ""
+    shown = f'. The end of one: "{one_line(str(figures["quote"]), QUOTED)}"' if figures["quote"] else ""
     counts = f"{figures['unstated']:,} of {figures['replies']:,} replies"
     return f"{counts} state no answer{where}. Try {more}SHOTS=4 or ELICIT=1{shown}"
