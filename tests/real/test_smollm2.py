@@ -25,7 +25,11 @@ RUNS = {
     "02_rsa_basic": AGGREGATED,
     "03_rsa_verify": (*AGGREGATED, "VERIFY_TOKENS=16"),
 }
-PROOF = {"problem": "Show that 4 is even.", "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even."}
+PROOF = {
+    "problem": "Show that 4 is even.",
+    "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even.",
+    "grading_scheme": "7 points: 4 is written as twice an integer",
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +76,7 @@ def test_it_grades_a_proof(folder: Path) -> None:
     path.write_text(json.dumps(PROOF) + "\n")
     command = ("-m", "labs.proofs.grade.cli", str(path), "GRADER=smollm2", "MAX_TOKENS=64", "GRADES=1")
     status, out, err = run(folder, *command)
-    graded = json.loads(next(folder.glob("*graded*.jsonl")).read_text())
+    graded = json.loads((folder / "proofs.graded.jsonl").read_text())
     assert status == (1 if graded["grade"] is None else 0), err
     assert graded.items() >= PROOF.items() and "graded" in out
 
