@@ -71,14 +71,15 @@ def test_the_page_has_the_table_of_all_runs(folder: Path) -> None:
 
 
 def test_it_grades_a_proof(folder: Path) -> None:
-    """A model this small often states no points. The status is then 1, and the grading counts as missing."""
+    """A model this small often states no points. The grading then counts as missing."""
     path = folder / "proofs.jsonl"
     path.write_text(json.dumps(PROOF) + "\n")
     command = ("-m", "labs.proofs.grade.cli", str(path), "GRADER=smollm2", "MAX_TOKENS=64", "GRADES=1")
-    status, out, err = run(folder, *command)
+    status, _, err = run(folder, *command)
+    assert status == 0, err
     graded = json.loads((folder / "proofs.graded.jsonl").read_text())
-    assert status == (1 if graded["grade"] is None else 0), err
-    assert graded.items() >= PROOF.items() and "graded" in out
+    assert graded.items() >= PROOF.items() and graded["grade_cost"]["output_tokens"] > 0
+    assert graded["grade"] in range(8) or graded["ungraded"]
 
 
 @training.needed
