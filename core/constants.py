@@ -165,9 +165,10 @@ class Seeded(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Part):
-    """The number of runs."""
+    """The number of runs, and the name of their results."""
 
     RUNS: int = constant(1, "number of runs of the whole experiment, with the seeds SEED, SEED + 1, …", 1, 100)
+    OUT: str = constant("", "name of the results and the journal (default: the experiment's name)", free=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,8 +174,8 @@ def card() -> Card:
     if not found.takes_effort:
         which = f"the card {found.name} is not for such a model" if found.name else "MODEL names no card"
         raise UserError(
-            f"EFFORT={effort} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a card "
-            "such as openai, or to a copy with the field effort"
+            f"EFFORT={effort} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a "
+            "card such as openai, or to a copy with the field effort"
         )
     return replace(found, effort=effort)
 

@@ -7,6 +7,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -355,12 +356,12 @@ def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
 ) -> None:
     card(tmp_path, 'engine = "llamacpp"\n[constants]\nSCAFFOLD = "deepseek_math"\nROUNDS = 5')
     monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
-    for given, name in (([], "deepseek_math"), (["SCAFFOLD=nomos"], "nomos")):
-        monkeypatch.setattr(sys, "argv", ["18_proofs.py", *given])
+    for words, name in (([], "deepseek_math"), (["SCAFFOLD=nomos"], "nomos")):
+        monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
         found = experiment_file.load("18_proofs")
-        with session.command(found.planned.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config, _):
-            assert config.SCAFFOLD == name and getattr(found.planned, "run").__name__ == name
-            assert getattr(config, "ROUNDS") == 5
+        prover: Any = found.planned
+        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config, _):
+            assert (config.SCAFFOLD, prover.run.__name__, config.ROUNDS) == (name, name, 5)
     card(tmp_path, '[constants]\nSCAFFOLD = "nonsense"')
     monkeypatch.setattr(sys, "argv", ["18_proofs.py"])
     with pytest.raises(SystemExit) as raised:
