@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from core import constants
 from core.base import errors, terminal
-from core.base.errors import foremost, one_line
+from core.base.errors import UserError, foremost, one_line
 from core.base.prices import shown
 from core.base.signals import Stop
 from core.constants import BOXED, A, Asking, C, Constants, Paid, Part
