@@ -143,7 +143,7 @@ class Card:
 
     @property
     def takes_effort(self) -> bool:
-        """Whether EFFORT may replace the card's effort: a provider's model that may think, or a card with an effort."""
+        """True if EFFORT may replace the effort: for a provider's model that may think, or a card with an effort."""
         return bool(self.effort) or (bool(self.name) and not self.engine and self.thinking != "none")
 
     @property

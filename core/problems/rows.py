@@ -137,4 +137,9 @@ def kind_of(value: Any) -> str:
 
 
 PARQUET = ".parquet"
-READERS = {PARQUET: _parquet, ".jsonl": _jsonl, ".csv": _csv, ".json": _json}  # in this order for the hub
+READERS: dict[str, Callable[..., Iterable[tuple[str, Any]]]] = {
+    PARQUET: _parquet,
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".json": _json,
+}  # in this order for the hub

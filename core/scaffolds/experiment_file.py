@@ -70,9 +70,9 @@ def chosen(default: str) -> Scaffold[Any]:
     """Return the scaffold that SCAFFOLD=… on the command line names, else the card's, else `default`.
     A bad name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
-        of_card = environment.card().constants.get("SCAFFOLD", default)
+        of_card = str(environment.card().constants.get("SCAFFOLD", default))
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
-        return scaffold_named(str((named or [of_card])[-1]))
+        return scaffold_named((named or [of_card])[-1])
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:
