@@ -14,9 +14,9 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_090,
+    "core": 19_100,
     "core/base": 960,
-    "core/problems": 980,
+    "core/problems": 990,
     "core/grading": 1_860,
     "core/engines": 3_500,
     "core/generate": 1_870,

@@ -11,6 +11,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.report import report
+from core.report.table import Table
 from labs.proofs import stats
 from labs.proofs.report import html
 from labs.proofs.scored import Scored, read
@@ -40,7 +41,7 @@ def scored(folder: Path, *files: list[Row]) -> Scored:
     return read([Path(written(folder / f"run-{n}.jsonl", lines)) for n, lines in enumerate(files)])
 
 
-def cells(table: stats.Table) -> dict[str, dict[str, str]]:
+def cells(table: Table) -> dict[str, dict[str, str]]:
     """Return the cells of a table by row and column."""
     first, *others = table.columns
     return {row: {each.head: each.cells[place] for each in others} for place, row in enumerate(first.cells)}
