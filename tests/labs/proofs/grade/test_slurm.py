@@ -58,7 +58,7 @@ def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: 
     log = (results / "fleet" / "slurm-1003.log").read_text()
     assert "a gateway in front of 1 server" in log and "1 of 1 servers answer" in log and "Traceback" not in log
     assert "scancel 1004" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
-    assert load(results, "18_proofs")["grading"]["model"]["card"]["name"] == "embedded"
+    assert load(results, "own_name")["grading"]["model"]["card"]["name"] == "embedded"
 
 
 def test_on_slurm_nothing_is_graded_of_a_run_that_fails(
