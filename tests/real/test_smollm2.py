@@ -25,7 +25,11 @@ RUNS = {
     "02_rsa_basic": AGGREGATED,
     "03_rsa_verify": (*AGGREGATED, "VERIFY_TOKENS=16"),
 }
-PROOF = {"problem": "Show that 4 is even.", "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even."}
+PROOF = {
+    "problem": "Show that 4 is even.",
+    "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even.",
+    "grading_scheme": "7 points: 4 is written as twice an integer",
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,20 +76,30 @@ def test_it_grades_a_proof(folder: Path) -> None:
     path.write_text(json.dumps(PROOF) + "\n")
     command = ("-m", "labs.proofs.grade.cli", str(path), "GRADER=smollm2", "MAX_TOKENS=64", "GRADES=1")
     status, out, err = run(folder, *command)
-    graded = json.loads(next(folder.glob("*graded*.jsonl")).read_text())
+    graded = json.loads((folder / "proofs.graded.jsonl").read_text())
     assert status == (1 if graded["grade"] is None else 0), err
     assert graded.items() >= PROOF.items() and "graded" in out
 
 
 @training.needed
 def test_star_trains_a_round_and_evaluates_it(folder: Path) -> None:
-    """The data are easy for the model: the hint is the whole solution."""
-    small = ("LIMIT=0", "ROUNDS=1", "TRAIN_PROBLEMS=6", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=64")
-    status, _, err = run(folder, "experiments/21_star.py", *small, MODEL="smollm2")
+    """The training problems are easy, because a round without a right sample ends the run."""
+    sets = {"train": ("marbles", "pens", "cards", "shells", "coins", "books"), "eval": ("stamps", "apples")}
+    for name, things in sets.items():
+        rows = [
+            {
+                "problem": f"Ben has {n} {thing}. Ada gives Ben 1 more. How many {thing} does Ben have now?",
+                "answer": n + 1,
+            }
+            for n, thing in enumerate(things, start=2)
+        ]
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+    data = (f"DATA={folder}/train.json", f"EVAL={folder}/eval.json", "LIMIT=0", "TRAIN_PROBLEMS=6")
+    small = ("ROUNDS=1", "TRIES=4", "SEEDS=63", "EPOCHS=1", "MAX_TOKENS=64")
+    status, _, err = run(folder, "experiments/21_star.py", *data, *small, MODEL="smollm2")
     assert status == 0, err
     record = rounds.read(folder / "21_star" / "seed0" / NAME)
     assert record.head["complete"] and record.head["last"] == 1
     assert record.rounds[1]["collected"]["rows"] == record.rounds[1]["trained"]["rows"] > 0
     assert (folder / "21_star" / record.rounds[1]["trained"]["weights"]).exists()
-    before, after = (record.rounds[number]["evaluated"]["accuracy"] for number in (0, 1))
-    assert before["n"] == after["n"] == 6
+    assert [record.rounds[number]["evaluated"]["accuracy"]["n"] for number in (0, 1)] == [2, 2]
