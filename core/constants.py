@@ -26,7 +26,7 @@ BOXED, TEXT, LAST_NUMBER, AUTO = WAYS = ("boxed", "text", "number", "auto")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a command.
-SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "EXACT", "GRADER_KEY", "GRADER_MODEL",
+SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "EFFORT", "ENGINE", "EXACT", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "RESULTS_DIR", "REVISION", "TP", "WEIGHTS_DIR")  # fmt: skip
 
 
@@ -165,9 +165,10 @@ class Seeded(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated(Part):
-    """The number of runs."""
+    """The number of runs, and the name of their results."""
 
     RUNS: int = constant(1, "number of runs of the whole experiment, with the seeds SEED, SEED + 1, …", 1, 100)
+    OUT: str = constant("", "name of the results and the journal (default: the experiment's name)", free=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ def _one_of(*names: str) -> Meta:
 
 
 Text = Annotated[str, Meta(pattern=r"\A.*\S.*\Z")]  # not blank, on one line
+Variable = Annotated[str, Meta(pattern=r"\A[A-Z_][A-Z0-9_]*\Z")]
 Dollars = Annotated[float, Meta(ge=0, le=1e6)]
 
 
@@ -91,7 +92,7 @@ class Card:
     note: Text = ""
     base_url: Text = ""
     query: Mapping[str, str] = field(default_factory=dict)
-    key_env: Annotated[str, Meta(pattern=r"\A[A-Z_][A-Z0-9_]*\Z")] = ""
+    key_env: Variable | Annotated[tuple[Variable, ...], Meta(min_length=1)] = ""
     key_header: Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9-]*\Z")] = ""
     engine: Text = ""
     model: Text = ""
@@ -134,6 +135,16 @@ class Card:
             json.dumps(self.send, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"[send] can't be sent as JSON: {error}") from None
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables that may contain the key. The first that is set counts."""
+        return (self.key_env,) if isinstance(self.key_env, str) and self.key_env else tuple(self.key_env)
+
+    @property
+    def takes_effort(self) -> bool:
+        """True if EFFORT may replace the effort: for a provider's model that may think, or a card with an effort."""
+        return bool(self.effort) or (bool(self.name) and not self.engine and self.thinking != "none")
 
     @property
     def own_sets(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from core.base import files
@@ -128,14 +129,14 @@ def _key_for(card: Card, url: str, other: str) -> Key:
     """Return the key for the server at `url`, or for the card's server if `url` is "". If a card has an address, its
     key is sent only there. Other servers get the key in the variable `other`. Raises UserError if a key is missing."""
     is_its_own = not (url and card.base_url) or cards.origin(url) == cards.origin(card.base_url)
-    if card.key_env and is_its_own:
-        found = _secret(card.key_env, _value(card.key_env) or _in_file(card.key_env))
-        if not found:
-            raise UserError(
-                f"{card.key_env} is not set, but the card {card.name} reads the server's key from it. Set it in the "
-                f"environment, or write {card.key_env}=… into {_file()}"
-            )
-        return Key(found, card.key_env, card.key_header)
+    if (names := card.key_variables) and is_its_own:
+        for name in names:
+            if found := _secret(name, _value(name) or _in_file(name)):
+                return Key(found, name, card.key_header)
+        raise UserError(
+            f"{' or '.join(names)} is not set, but the card {card.name} reads the server's key from it. Set it in the "
+            f"environment, or write {names[0]}=… into {_file()}"
+        )
     if card.base_url and is_its_own:
         return Key(variable="")
     return Key(_secret(other, _value(other)), other, card.key_header)
@@ -167,10 +168,22 @@ def _secret(name: str, key: str) -> str:
 
 
 def card() -> Card:
-    """Return the card that MODEL names, or cards.NONE if MODEL names no card. Raises UserError for an invalid card."""
-    named = _value("MODEL")
+    """Return the card that MODEL names, or cards.NONE if MODEL names no card. EFFORT replaces its effort.
+    Raises UserError for an invalid card or EFFORT."""
+    named, effort = _value("MODEL"), _value("EFFORT")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
-    return cards.NONE if is_path or not named else cards.find(named)
+    found = cards.NONE if is_path or not named else cards.find(named)
+    if not effort:
+        return found
+    if not re.fullmatch(r"[a-z]+", effort):
+        raise UserError(f"EFFORT={effort:.40} is no effort. Give a word that the provider accepts, such as low or high")
+    if not found.takes_effort:
+        which = f"the card {found.name} is not for such a model" if found.name else "MODEL names no card"
+        raise UserError(
+            f"EFFORT={effort} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a "
+            "card such as openai, or to a copy with the field effort"
+        )
+    return replace(found, effort=effort)
 
 
 @contextmanager

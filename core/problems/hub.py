@@ -68,6 +68,12 @@ def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
     return replace(found, licence=licence)
 
 
+def listed_files(asked: Spec) -> tuple[str, Sequence[str]]:
+    """Return the commit and the file names of a split. Raises UserError for an unclear split, and client errors."""
+    commit, names, _ = _listed(asked.repo, asked.revision or MAIN)
+    return commit, files_of(names, asked.split, asked.repo)
+
+
 @contextmanager
 def reported(what: str, way_out: str) -> Iterator[None]:
     """Turn any error of the hub client into a UserError about `what` with the advice `way_out`."""
@@ -91,7 +97,11 @@ def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
         raise UserError(f"{repo} on the hub has no file of a readable type ({', '.join(READERS)})")
     fitting = [split] if split in splits else [each for each in splits if not split or each.endswith(f"/{split}")]
     if len(fitting) == 1:
-        return splits[fitting[0]]
+        found = splits[fitting[0]]
+        shards = {int(shard[1]) for name in found if (shard := re.search(r"-\d+-of-(\d+)", name))}
+        if len(shards) == 1 and len(found) < (count := max(shards)):  # a cache that was filled in part
+            raise UserError(f"{repo} has only {len(found)} of the {count} files of its split here. Connect to the hub")
+        return found
     missing = f"has no split {split!r:.80}" if split and not fitting else "has several splits"
     listed = list(splits)[:20]
     raise UserError(f"{repo} on the hub {missing} (it has {', '.join(listed)}). Give one: hub:{repo}:{listed[0]}")

@@ -5,12 +5,12 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import opened, parse_json, read_text
+from core.base.files import opened, parse_json, read_lines, read_text
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Correct the file"
 
@@ -28,6 +28,11 @@ MISSING_QUOTES = {
 
 def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
     """Return the rows of a file in order, with only the `wanted` columns. Raises UserError for an unreadable file."""
+    return list(stream_rows(path, wanted))
+
+
+def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a file as `read_rows` does. Files of JSON lines and parquet are read part by part."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
@@ -36,20 +41,28 @@ def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
             ".parquet file has these columns"
         )
     if kind == PARQUET:
-        return _parquet(path, wanted)
-    rows = READERS[kind](path)
-    return rows if wanted is None else [(where, _only(wanted, row)) for where, row in rows]
+        yield from _parquet(path, wanted)
+        return
+    for where, row in READERS[kind](path):
+        yield where, row if wanted is None else _only(wanted, row)
 
 
 def _only(wanted: Wanted, row: Any) -> Any:
     return {name: cell for name, cell in row.items() if wanted(name)} if isinstance(row, dict) else row
 
 
-def _json(path: Path) -> Rows:
+def _jsonl(path: Path, lines: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the rows in `lines`, by default the lines of the file."""
+    for number, line in enumerate(read_lines(path, WHAT, REMEDY) if lines is None else lines, 1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            yield where, parse_json(line, f"{WHAT} {where}", FIX)
+
+
+def _json(path: Path) -> Iterable[tuple[str, Any]]:
     text = read_text(path, WHAT, REMEDY)
-    if path.suffix.lower() == ".jsonl" or _are_lines(text):
-        lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-        return [(where, parse_json(line, f"{WHAT} {where}", FIX)) for where, line in lines]
+    if _are_lines(text):
+        return _jsonl(path, text.split("\n"))
     whole = parse_json(text, f"{WHAT} {path}", FIX)
     if not isinstance(whole, list):
         raise UserError(f"{WHAT} {path} must be a list of problems, not {kind_of(whole)}")
@@ -95,12 +108,12 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
         raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
 
 
-def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
+def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, Any]]:
     try:
         import pyarrow.parquet  # imported here, because it takes half a second
     except ImportError:
         raise UserError(f"{WHAT} {path} can't be read without pyarrow. Run: pip install pyarrow") from None
-    found: list[Any] = []
+    number = 0
     with opened(path, WHAT, REMEDY) as content:
         try:
             file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
@@ -110,10 +123,11 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
             columns = None if wanted is None else [name for name in names if wanted(name)]
             # Use no threads: pyarrow's thread pool crashes the process (SIGABRT) if it is alive when Python ends.
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
-                found += batch.to_pylist()
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path}, row {number}", row
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Replace the file") from None
-    return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 
 def kind_of(value: Any) -> str:
@@ -123,4 +137,9 @@ def kind_of(value: Any) -> str:
 
 
 PARQUET = ".parquet"
-READERS = {PARQUET: _parquet, ".jsonl": _json, ".csv": _csv, ".json": _json}  # in this order for the hub
+READERS: dict[str, Callable[..., Iterable[tuple[str, Any]]]] = {
+    PARQUET: _parquet,
+    ".jsonl": _jsonl,
+    ".csv": _csv,
+    ".json": _json,
+}  # in this order for the hub

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from core.base import files
 from core.base.errors import UserError, command
@@ -22,7 +23,7 @@ from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.math500 import MATH500
 from core.problems.proofbench import PROOFBENCH
 from core.problems.published import Published
-from core.problems.rows import READERS, Rows, Wanted, read_rows
+from core.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
 from core.problems.school import GSM8K, SVAMP
 from core.types import ANSWERS, Problem
 
@@ -234,6 +235,28 @@ def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None 
     with hub.reported(asked.repo, way_out):
         found = hub.fetched_splits(asked.repo, asked.revision, [asked.split])
     return _of_hub(found, asked.repo, way_out, wanted)
+
+
+@dataclass(frozen=True)
+class HubRows:
+    """The rows of a split on the hub at one `commit`. Each iteration fetches a file only when it reaches the file."""
+
+    repo: str
+    commit: str
+    files: Sequence[str]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Yield each row with its place. Raises UserError if a file can't be fetched or read."""
+        for name in self.files:
+            with hub.reported(self.repo, ONLINE):
+                path = hub.fetched(self.repo, self.commit, [name]).paths[0]
+            yield from stream_rows(path)
+
+
+def stream_hub(asked: hub.Spec) -> HubRows:
+    """Find the files of a split. Raises UserError if the data set or the split can't be found."""
+    with hub.reported(asked.repo, ONLINE):
+        return HubRows(asked.repo, *hub.listed_files(asked))
 
 
 def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:

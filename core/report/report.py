@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "answer, or a proof), cost_run, and history (all prompts and replies, with grades). FILE can be - for standard "
         "output (default: NAME.jsonl next to the results)",
     )
-    add("--markdown", action="store_true", help="only print tables in Markdown (for STaR runs and lean)")
+    add("--markdown", action="store_true", help="only print tables in Markdown (for STaR runs, lean and FILE.jsonl)")
     add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     with command():
         args = parser.parse_args(argv)
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.jsonl is not None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
-            raise UserError("--markdown accepts only STaR runs or lean. Name one, for example 21_star --markdown")
+            raise UserError("--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown")
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
         if args.figures is not None:

@@ -64,8 +64,8 @@ class Experiment(Generic[A]):
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self.part = part
-        # RUNS is omitted, so that each of several runs has the same document as a single run.
-        left = {"RUNS", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
+        # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
+        left = {"RUNS", "OUT", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
             "schema": model.SCHEMA,
             "experiment": session.name,

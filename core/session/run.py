@@ -91,7 +91,6 @@ async def solve(
         >>> results
         <Results of rsa: 2 problems, 8 members>
     """
-    name = name or getattr(scaffold.run, "__name__", "python")
     named = None
     if not isinstance(problems, str):
         named = ProblemSet("given", problems_of(problems, session.taken_by(grader)), "given in Python")
@@ -100,6 +99,7 @@ async def solve(
         of_card = environment.card().constants_of(scaffold.constants)
     words = [f"{key}={value}" for key, value in (given | chosen_by).items()]
     config = constants.read(scaffold.constants, of_card, words)
+    name = name or session.named(config, getattr(scaffold.run, "__name__", "python"))
     folder = Path(folder) if folder else results_dir()
     runs = Runs(name, config, folder)
     with ExitStack() as opening:

@@ -4,6 +4,7 @@
 about many items. The journal stores finished completions, so the same command continues after a stop."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
@@ -13,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from core import constants
 from core.base import errors, terminal
-from core.base.errors import foremost, one_line
+from core.base.errors import UserError, foremost, one_line
 from core.base.prices import shown
 from core.base.signals import Stop
-from core.constants import BOXED, A, Asking, C, Constants, Paid
+from core.constants import BOXED, A, Asking, C, Constants, Paid, Part
 from core.engines import cards, environment
 from core.engines.need import Need
 from core.engines.server import Server
@@ -154,14 +155,21 @@ class Session(Generic[A_co]):
 def command(
     kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
 ) -> Iterator[tuple[str, A, Stop]]:
-    """Wrap the body of an experiment that runs as a command. Yields the file's name, the constants and a Stop.
+    """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, the constants and a Stop.
     `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
     body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
     with errors.command():
         stop = Stop()
         values = {**namespace, **environment.card().constants_of(kind)}
         config = constants.of_command(kind, values, instead_of_problems, more_help)
-        yield Path(namespace["__file__"]).stem, config, stop
+        yield named(config, Path(namespace["__file__"]).stem), config, stop
+
+
+def named(config: Part, default: str) -> str:
+    """Return the name of the results: OUT, or else `default`. Raises UserError if OUT is no name."""
+    if (out := getattr(config, "OUT", "")) and not re.fullmatch(r"\w[\w-]{0,79}", out):
+        raise UserError(f"OUT={out:.60} is no name. Give letters, digits, _ and -. RESULTS_DIR names the folder")
+    return out or default
 
 
 @contextmanager

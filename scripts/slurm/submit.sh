@@ -25,9 +25,10 @@ servers=${SERVERS:-2}
 command -v sbatch >/dev/null || fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
 
 # The words before GRADER= belong to the run. An experiment with a constant GRADER grades by itself.
-run=("$1") name=$(basename "$(compgen -G "experiments/$1*.py" | head -n 1)" .py)
+run=("$1") name=$(basename "$(compgen -G "experiments/$1*.py" | head -n 1)" .py) results=
 shift
 while [ $# -gt 0 ] && { [[ $1 != GRADER=* ]] || grep -q '^GRADER = ' "experiments/$name.py"; }; do
+  case $1 in OUT=*) results=${1#OUT=} ;; esac
   run+=("$1"); shift
 done
 graders=${GRADER_SERVERS:-}
@@ -71,7 +72,7 @@ if [ $# -gt 0 ]; then
   fi
   grading=$(env "${changes[@]}" sbatch "${common[@]}" --dependency="afterok:$job" --kill-on-invalid-dep=yes \
     --job-name=qed-rsa-grading --output="$RESULTS_DIR/fleet/slurm-%j.log" "${experiment_options[@]}" \
-    scripts/slurm/experiment.sbatch own "$graders" bash scripts/grade.sh "$name" "${words[@]}") || {
+    scripts/slurm/experiment.sbatch own "$graders" bash scripts/grade.sh "${results:-$name}" "${words[@]}") || {
     scancel "$job"; scancel "$array"; fail "the grading could not be submitted (see above). The run is cancelled"; }
   jobs="${grading%%;*} $jobs"
   echo "grading: job ${grading%%;*}, which starts if $name succeeds, on ${graders/#0/no} servers of its own"

@@ -7,6 +7,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
 from core.engines.server import Server, engines
 from core.problems import sets
+from core.scaffolds import experiment_file
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.session import session
 from tests.fakes.model import SCAFFOLDS
@@ -373,3 +375,61 @@ def test_a_remedy_names_the_key_never_once() -> None:
     line = re.findall(r"never = \[[^]]*\]", card.remedy({"top_p", "temperature"}.__contains__))
     assert [tomllib.loads(each) for each in line] == [{"never": ["temperature", "top_p", "logprobs"]}]
     assert "never" not in card.remedy({"stream"}.__contains__) and card.remedy(lambda name: False) == ""
+
+
+def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card(tmp_path, 'engine = "llamacpp"\n[constants]\nSCAFFOLD = "deepseek_math"\nROUNDS = 5')
+    monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
+    for words, name in (([], "deepseek_math"), (["SCAFFOLD=nomos"], "nomos")):
+        monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
+        found = experiment_file.load("18_proofs")
+        prover: Any = found.planned
+        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config, _):
+            assert (config.SCAFFOLD, prover.run.__name__, config.ROUNDS) == (name, name, 5)
+    card(tmp_path, '[constants]\nSCAFFOLD = "nonsense"')
+    monkeypatch.setattr(sys, "argv", ["18_proofs.py"])
+    with pytest.raises(SystemExit) as raised:
+        experiment_file.load("18_proofs")
+    assert raised.value.code == 2 and len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+# EFFORT, and keys under several names
+
+
+@pytest.mark.parametrize("model", ["openai", "google", "gemini-3-pro", "together:openai/gpt-oss-120b"])
+def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setenv("MODEL", model)
+    plain = environment.card()
+    assert "effort" not in plain.key_fields and "reasoning_effort" not in plain.body({"max_tokens": 1})
+    monkeypatch.setenv("EFFORT", "low")
+    found = environment.card()
+    assert found.key_fields == plain.key_fields | {"effort": "low"}
+    assert found.body({"max_tokens": 1})["reasoning_effort"] == "low"
+    assert found == replace(plain, effort="low") and (found.shown() or {})["effort"] == "low"
+
+
+@pytest.mark.parametrize(("model", "effort"), [("", "low"), ("embedded", "low"), ("smollm2", "low"), ("openai", "9")])
+def test_effort_is_refused_for_models_that_do_not_reason(
+    monkeypatch: pytest.MonkeyPatch, model: str, effort: str
+) -> None:
+    monkeypatch.setenv("MODEL", model)
+    monkeypatch.setenv("EFFORT", effort)
+    with pytest.raises(UserError, match=f"EFFORT={effort}"):
+        environment.card()
+
+
+@pytest.mark.parametrize("model", ["google", "gemini-3-pro"])
+def test_google_s_key_has_two_names_and_the_first_counts(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setenv("MODEL", model)
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    with pytest.raises(UserError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        environment.key()
+    monkeypatch.setenv("GOOGLE_API_KEY", "g-1")
+    assert environment.key() == "g-1" and environment.key().variable == "GOOGLE_API_KEY"
+    monkeypatch.setenv("GEMINI_API_KEY", "g-2")
+    assert environment.key() == "g-2" and environment.key().variable == "GEMINI_API_KEY"

@@ -76,7 +76,7 @@ class Provider(HttpFake):
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
 
     def attached(self, card: Card, key: str = KEY) -> Server:
-        got = probe(card.base_url, "x", card.model, Key(key, card.key_env, card.key_header), card)
+        got = probe(card.base_url, "x", card.model, Key(key, "".join(card.key_variables[:1]), card.key_header), card)
         assert got is not None
         return got
 

@@ -347,6 +347,8 @@ def test_the_files_of_a_split() -> None:
     assert files_of(names, "train", "a/b") == names[2:3]
     with pytest.raises(UserError, match="main/test, main/train, other/test"):
         files_of(names, "test", "a/b")
+    with pytest.raises(UserError, match="1 of the 2 files"):
+        files_of(["data/test-00000-of-00002.parquet"], "", "a/b")
     assert files_of([*names, "data/test-0-of-1.parquet"], "test", "a/b") == ["data/test-0-of-1.parquet"]
     assert files_of(["b.jsonl", "a.jsonl", "dataset_infos.json", ".x.jsonl"], "", "a/b") == ["a.jsonl", "b.jsonl"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from core.base.files import read_text
 from core.engines import cards
 from core.engines.need import Need
 from core.engines.server import Server
@@ -168,8 +169,12 @@ def test_a_context_too_short_for_the_shots_is_refused(kind: str) -> None:
 
 def test_files_are_read_once_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    read_text = framing.read_text
-    monkeypatch.setattr(framing, "read_text", lambda path, *rest: read.append(path) or read_text(path, *rest))
+
+    def noted(path: Path, *rest: Any) -> str:
+        read.append(path)
+        return read_text(path, *rest)
+
+    monkeypatch.setattr("core.scaffolds.framing.read_text", noted)
     path = tmp_path / "system.txt"
     path.write_text("Be brief.", encoding="utf-8")
     assert [given(SYSTEM=str(path)).system for _ in range(3)] == ["Be brief."] * 3 and read == [path]

@@ -45,6 +45,19 @@ def test_each_run_equals_a_single_run_and_is_not_asked_for_again(server: Scripte
     assert {each.name for each in results.glob("rsa.*.json")} and not list(results.glob("*.partial.json"))
 
 
+def test_out_names_the_results_and_finished_completions_are_reused(server: ScriptedServer, results: Path) -> None:
+    alone = json.loads(solve_sync(RSA, TWO, **SIZE).path.read_text())
+    asked = len(server.asked)
+    found = solve_sync(RSA, TWO, **SIZE, OUT="other-model", RUNS=2)
+    assert found.path == results / "other-model.json" and (results / "rsa.json").exists()
+    first = load(results / "other-model", "other-model-seed0")
+    assert len(server.asked) == 2 * asked and (results / "journal" / "other-model.jsonl").exists()
+    assert timeless(first | {"experiment": "rsa"}) == timeless(alone)
+    for name in ("../x", "a.b", "outputs/gemini.jsonl", "-x", "x" * 81):
+        with pytest.raises(UserError, match="OUT="):
+            solve_sync(RSA, TWO, **SIZE, OUT=name)
+
+
 def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, results: Path) -> None:
     server.life = 20  # of 16 requests a run
 

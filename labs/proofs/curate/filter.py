@@ -1,4 +1,4 @@
-"""Find the faults of problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
+"""Find the faults of problems and their solutions: `bash scripts/filter.sh FILE|hub:owner/name GRADER=card`.
 It reads the columns of AI-MO/aops, as QED-Nano's eval/scripts/filtering.py does. The new columns are our own."""
 
 import re
@@ -10,10 +10,12 @@ from labs.proofs.curate import tool
 from labs.proofs.curate.tool import Tool
 from labs.proofs.points import ends_with_a_quotation
 
-ABOUT = """Ask a model to find faults in the rows of a problem file (.json, .jsonl, .csv or .parquet). The file has
-the columns of AI-MO/aops: problem, solution and, optionally, candidates (other posts) and path.
+ABOUT = """Ask a model to find faults in the rows of a problem file (.json, .jsonl, .csv or .parquet), or of a data set
+on the hub (hub:owner/name[@revision][:split]). The rows have the columns of AI-MO/aops: problem, solution and,
+optionally, candidates (other posts) and path.
 
-The command writes the rows to FILE.filter.jsonl in the same folder. It adds the columns incomplete, difficulty (1 to
+The command writes the rows to FILE.filter.jsonl in the same folder, and rows of the hub to
+owner--name.filter.jsonl in the results folder. It adds the columns incomplete, difficulty (1 to
 10), gaps, wrong, disagreement (with other posts) and computational. If they are null, filter_trouble gives the reason.
 Rows that lack a solution or already have a reply are not sent. Put server settings before the command, as for a run."""
 

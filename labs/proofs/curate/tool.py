@@ -3,9 +3,11 @@ Prompts mark the row's texts as data. If a row has no solution or no usable repl
 
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
 from core.constants import constant
+from core.problems import hub, sets
 from core.problems.columns import cells_of, listed, names_in, plain, text_of, understood
-from core.problems.rows import read_rows
+from core.problems.rows import stream_rows
 from core.report import tables
 from core.session import session
 from core.session.session import Session
@@ -81,41 +84,73 @@ class Answer:
 
 def main(tool: Tool, argv: Sequence[str]) -> None:
     """Ask about the rows of the file `argv[0]`, and write the answers. The other arguments are constants."""
-    usage = f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card"
+    usage = f"give a problem file or hub:owner/name: bash scripts/{tool.name}.sh FILE GRADER=card"
     with asking.on_file(CurateConstants, argv, tool.about, usage) as (config, stop):
         prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("built-in", tool.ours)
-        folder, path = results_dir(), Path(argv[0]).expanduser()
-        out = path.with_suffix(f".{tool.name}.jsonl")
-        check_free(out, f"{tool.name}.sh", tool.more_columns)
-        rows = read(path, config.LIMIT)
-        texts = [{place: found[place] for place in tool.places} for found in map(texts_of, rows)]
+        folder = results_dir()
+        source = source_of(argv[0], folder, config.LIMIT)
+        name = f"{source.stem}.{tool.name}"
+        check_free(out := source.folder / f"{name}.jsonl", f"{tool.name}.sh", tool.more_columns)
+        total = planned(source, tool.places)
         with asking.graders_server(config) as server:
-            total = len({content(each) for each in texts if each["solution"]})
             rows_shown = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
                 ("engine", server.choice),
-                ("plan", f"{total:,} requests for {path.stem}, and retries"),
+                ("plan", f"{total:,} requests for {source.stem}, and retries"),
             ]
-            name = f"{path.stem}.{tool.name}"
             with session.open(name, config, stop, folder, server, opening=rows_shown) as opened:
-                work = ask_about(tool, prompt, path.stem, texts, total, opened)
+                texts = (chosen(row, tool.places) for row in source)
+                work = ask_about(tool, prompt, source.stem, texts, total, opened)
                 answers = opened.asked(work, "answers so far are kept")
-            write_atomically(out, _lines(tool, rows, answers, server.card.price, server.model))
+            write_atomically(out, _lines(tool, source, answers, server.card.price, server.model))
             _show(tool, answers, out, opened)
 
 
-def read(path: Path, limit: int) -> list[dict[str, Any]]:
-    """Return the first `limit` rows of a file (0: all), with values that fit into JSON. Raises UserError."""
-    found = read_rows(path)[: limit or None]
+@dataclass(frozen=True)
+class Source:
+    """The first `limit` rows (0: all) of a file or a data set. Each iteration reads them again, to save memory.
+    The new file is written into the `folder`. Its name begins with `stem`."""
+
+    name: str
+    folder: Path
+    stem: str
+    limit: int
+    open: Callable[[], Iterable[tuple[str, Any]]]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows with values that fit into JSON. Raises UserError for a row without a statement."""
+        for where, row in islice(self.open(), self.limit or None):
+            read_row(where, row)
+            yield plain(row)
+
+
+def source_of(name: str, folder: Path, limit: int) -> Source:
+    """Return the rows of a file or of hub:owner/name. New files of hub rows go into `folder`. Raises UserError."""
+    if name.startswith("hub:"):
+        rows = sets.stream_hub(asked := hub.Spec.read(name))
+        return Source(name, folder, re.sub(r"[/:]", "--", asked.name), limit, lambda: rows)
+    path = Path(name).expanduser()
+    return Source(str(path), path.parent, path.stem, limit, lambda: stream_rows(path))
+
+
+def planned(source: Source, places: Sequence[str]) -> int:
+    """Count the requests for different rows with a solution. Raises UserError if there are no rows or solutions."""
+    found, first = set[int](), None
+    for row in source:
+        first = first or row
+        if (texts := chosen(row, places))["solution"]:
+            found.add(hash(content(texts)))
+    if not first:
+        raise UserError(f"{source.name} has no rows. Give a file with rows that have a problem and a solution")
     if not found:
-        raise UserError(f"{path} has no rows. Give a file with rows that have a problem and a solution")
-    rows: list[dict[str, Any]] = []
-    for where, row in found:
-        read_row(where, row)
-        rows.append(plain(row))
-    if not any(texts_of(row)["solution"] for row in rows):
-        raise UserError(f"no row of {path} has {listed('solution')}. Add solutions. Row 1 has {names_in(rows[0])}")
-    return rows
+        raise UserError(f"no row of {source.name} has {listed('solution')}. Add solutions. Row 1 has {names_in(first)}")
+    return len(found)
+
+
+def chosen(row: dict[str, Any], places: Sequence[str]) -> Texts:
+    """Return the row's texts for the prompt's placeholders `places`."""
+    texts = texts_of(row)
+    return {place: texts[place] for place in places}
 
 
 def texts_of(row: dict[str, Any]) -> Texts:
@@ -145,7 +180,7 @@ def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Messag
 
 
 async def ask_about(
-    tool: Tool, prompt: Prompt, name: str, texts: Sequence[Texts], total: int, opened: Session[CurateConstants]
+    tool: Tool, prompt: Prompt, name: str, texts: Iterable[Texts], total: int, opened: Session[CurateConstants]
 ) -> list[Answer]:
     """Return the model's answer about each row of the file `name`, in the order of `texts`. Raises UserError."""
 
@@ -161,11 +196,11 @@ async def ask_about(
     return await asking.each(opened, f"{tool.name} {name}", total, texts, content, one, so_far)
 
 
-def _lines(
-    tool: Tool, rows: Sequence[dict[str, Any]], answers: Sequence[Answer], prices: Prices | None, model: str
-) -> Iterator[bytes]:
-    """Yield each row with its new columns, as a line of JSON."""
-    for row, each in zip(rows, answers, strict=True):
+def _lines(tool: Tool, source: Source, answers: Sequence[Answer], prices: Prices | None, model: str) -> Iterator[bytes]:
+    """Yield each row with its new columns, as a line of JSON. Raises UserError if the number of rows has changed."""
+    for row, each in zip_longest(source, answers):
+        if row is None or each is None:
+            raise UserError(f"{source.name} has changed since the command began. Run the same command again")
         reply = each.calls[-1].text if each.calls else None
         more = (each.trouble, reply, cost(each.calls, prices), model if each.calls else None)
         columns = each.columns or dict.fromkeys(tool.columns)

@@ -19,9 +19,10 @@ from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
 from labs.proofs import rubric
-from labs.proofs.grade import asking, figures
+from labs.proofs.grade import asking, figures, shape
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
 from labs.proofs.grade.lines import Lines
+from labs.proofs.grade.shape import QED, SHAPES, qed
 from labs.proofs.grade.stored import STEPS, Compared, Stored
 from labs.proofs.proofs import Points
 
@@ -42,6 +43,7 @@ class GradeConstants(GraderConstants):
         "steps to grade (in a comparison, last means the steps whose populations count at a budget)",
         choices=tuple(STEPS),
     )
+    SHAPE: str = constant("ours", "shape of graded lines: ours, or QED-Nano's (qed)", choices=SHAPES, free=True)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -79,12 +81,17 @@ def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]
 
 def source_of(name: str, config: GradeConstants) -> Source:
     """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't be read."""
-    folder = results_dir()
+    folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
-        return Lines(Path(name).expanduser(), folder / "journal")
+        return Lines(Path(name).expanduser(), folder / "journal", qed if is_qed else None)
     if compared := comparison([name], folder):
+        if is_qed:
+            raise UserError(f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl")
         return Compared(compared, config.STEPS == "all")
-    return Stored(path_of(name, folder), STEPS[config.STEPS])
+    path = path_of(name, folder)
+    if is_qed:
+        shape.place(path)
+    return Stored(path, STEPS[config.STEPS])
 
 
 def write_grades(
@@ -100,7 +107,7 @@ def write_grades(
         "engine": {"kind": server.kind, "version": server.version, "origin": server.origin},
         "prompt": chosen.name if chosen else None,
         "prompts_sha256": prompts_sha256([*templates, rubric.ENDING]),
-        "config": {name: getattr(opened.config, name) for name in constants.rules(GradeConstants)},
+        "config": {name: getattr(opened.config, name) for name in constants.rules(GradeConstants) if name != "SHAPE"},
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),
     }
@@ -111,6 +118,8 @@ def write_grades(
         print(terminal.wrapped(line, "  "))
     print(f"{opened.new:,} new completions. All other completions came from the journal")
     print(f"graded  {path}", flush=True)
+    if opened.config.SHAPE == QED and isinstance(source, Stored):
+        print(f"lines   {shape.export(path)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Read proofs from lines of JSON, and write the same lines with their grades to a new file in the same folder."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,16 @@ from labs.proofs.grade.asking import Item
 from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points
 
+Shape = Callable[[dict[str, Any], bool], dict[str, Any]]  # converts a graded line (shape.py). True: of a proof
+
 
 class Lines:
     """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
-        """Read the lines. Raises UserError if a line is invalid, or if the new file would replace an unrelated file."""
-        self.path, self.name, self.folder = path, path.stem, folder
+    def __init__(self, path: Path, folder: Path, shape: Shape | None = None) -> None:
+        """Read the lines. `shape` converts graded lines. Raises UserError if a line is invalid, or if an unrelated file
+        would be replaced."""
+        self.path, self.name, self.folder, self._shape = path, path.stem, folder, shape
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
         rows = read_rows(path)
@@ -46,6 +49,7 @@ class Lines:
         for row, item, each in zip(self._rows, self._items, points, strict=True):
             worths.add(item.problem.id, groups_of(item.problem.split, row), [figures.worth(each)])
             graded = {**row, **fields(each, prices), "grader": about["model"]["name"]}
+            graded = self._shape(graded, item.problem.is_proof) if self._shape else graded
             lines.append(json.dumps(graded, ensure_ascii=True).encode() + b"\n")
         write_atomically(self.out, lines)
         return self.out, tables.points_table(worths.metrics()["proofs"])

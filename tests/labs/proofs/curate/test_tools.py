@@ -14,7 +14,19 @@ from labs.proofs.schemes import read as read_scheme
 from tests.fakes.grader import GradingServer
 from tests.fakes.http import answer
 from tests.golden.running import REPLIES
-from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, Row, begun, read, run, wait_for_lines, written
+from tests.helpers.problems import Hub, parquet
+from tests.labs.proofs.conftest import (
+    FRAGMENTS,
+    Card,
+    Desk,
+    Row,
+    begun,
+    read,
+    run,
+    the_error,
+    wait_for_lines,
+    written,
+)
 
 SCHEME, VERDICT = REPLIES["schemes"], REPLIES["filter"]
 OTHERS = {"schemes": SCHEME.replace("reduces", "comes down"), "filter": VERDICT.replace("al: no", "al: yes")}
@@ -187,3 +199,36 @@ def test_without_a_file_the_usage_is_told(tool: str, desk: Desk) -> None:
         assert status == 2 and f"scripts/{tool}.sh FILE GRADER=card" in err
     status, out, _ = desk.run(tool, "--help")
     assert status == 0 and "GRADER=" in out and f"FILE.{tool}.jsonl" in out
+
+
+def test_rows_of_the_hub_are_read_one_by_one_and_only_as_far_as_they_are_needed(
+    tool: str, grader: GradingServer, card: Card, results: Path, tmp_path: Path
+) -> None:
+    shards = [parquet(tmp_path / "table.parquet", rows(4)[2 * i :][:2]).read_bytes() for i in (0, 1)]
+    files = {f"data/train-0000{i}-of-00002.parquet": shard for i, shard in enumerate(shards)}
+    hub = Hub({"mine/olympiad": {"a" * 40: files, "b" * 40: files}}, {})
+    changes = {"HF_ENDPOINT": hub.root, "HF_HOME": str(tmp_path / "home"), "RESULTS_DIR": str(results)}
+    out = results / f"mine--olympiad.{tool}.jsonl"
+    try:
+        status, said, err = run(tool, "hub:mine/olympiad", card(), "LIMIT=2", **changes)
+        assert status == 0 and str(out) in said, err
+        assert [row["n"] for row in read(out)] == [0, 1] and not any("00001-of" in path for path in hub.asked)
+        assert run(tool, "hub:mine/olympiad:train", card(), **changes)[0] == 0
+        made = read(results / f"mine--olympiad--train.{tool}.jsonl")
+        assert [row["n"] for row in made] == [0, 1, 2, 3] and grader.asked == 4, "rows with a reply are not sent again"
+        assert all(row[f"{tool}_trouble"] is None for row in made)
+        status, _, err = run(tool, "hub:mine/nothing", card(), **changes)
+        assert status == 2 and "mine/nothing" in the_error(err)
+    finally:
+        hub.close()
+
+
+def test_a_file_that_changes_during_the_command_is_refused(tool: str, desk: Desk) -> None:
+    reply = desk.grader.reply
+
+    def changing(prompt: str, seed: int) -> str:
+        written(desk.path, rows(1))
+        return reply(prompt, seed)
+
+    desk.grader.reply = changing
+    assert str(desk.path) in desk.refused(tool, rows(3))

@@ -47,18 +47,18 @@ def load_if_there(results: Path, name: str) -> dict[str, Any]:
 
 def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: dict[str, str], results: Path) -> None:
     chosen = slurm | {"GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
-    done = submit(chosen, *PROOFS, "GRADER=embedded", "MAX_TOKENS=200")
+    done = submit(chosen, *PROOFS, "OUT=own_name", "GRADER=embedded", "MAX_TOKENS=200")
     assert done.returncode == 0 and "on 1 servers of its own" in done.stdout, done.stderr
-    assert eventually(lambda: "grading" in load_if_there(results, "18_proofs"))
+    assert eventually(lambda: "grading" in load_if_there(results, "own_name"))
     assert eventually(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
     _, _, grading, servers = jobs_of(slurm)
-    assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "18_proofs", "MAX_TOKENS=200"]
+    assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "own_name", "MAX_TOKENS=200"]
     assert servers["script"] == "scripts/slurm/servers.sbatch" and servers["options"]["array"] == "0-0"
     assert servers["options"]["partition"] == "big", "submitted by the grading job, when it starts"
     log = (results / "fleet" / "slurm-1003.log").read_text()
     assert "a gateway in front of 1 server" in log and "1 of 1 servers answer" in log and "Traceback" not in log
     assert "scancel 1004" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
-    assert load(results, "18_proofs")["grading"]["model"]["card"]["name"] == "embedded"
+    assert load(results, "own_name")["grading"]["model"]["card"]["name"] == "embedded"
 
 
 def test_on_slurm_nothing_is_graded_of_a_run_that_fails(

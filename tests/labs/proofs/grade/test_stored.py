@@ -102,6 +102,25 @@ def test_an_export_has_the_grades_and_can_be_graded_again(desk: Desk, results: P
     assert [row["grade"] for row in read(path.with_suffix(".graded.jsonl"))] == [row["grade"] for row in rows]
 
 
+def test_qed_nano_s_shape_is_one_file_of_lines_beside_the_results(desk: Desk, results: Path, make: Make) -> None:
+    make("18_proofs", PROOFS, *SMALL)
+    out = results / "18_proofs.graded.jsonl"
+    out.write_text("mine\n")
+    status, _, err = desk.run("grade", "18_proofs", desk.card(), "SHAPE=qed")
+    assert status == 2 and out.name in the_error(err) and desk.grader.asked == 0
+    out.unlink()
+    status, said, err = desk.run("grade", "18_proofs", desk.card(), "SHAPE=qed")
+    assert status == 0 and str(out) in said, err
+    lines, document = read(out), load(results, "18_proofs")
+    assert [line["score"] for line in lines] == [points_of(line["model_solution"]) for line in lines]
+    assert [line["grade"][0]["points"] for line in lines] == [line["score"] for line in lines]
+    assert [line["schema_0"] for line in lines] == [
+        [{"title": "Proof", "desc": f"7: say {i}", "points": 7}] for i in range(3)
+    ]
+    assert all({"cost_run", "history", "grade_cost", "id"} <= line.keys() for line in lines)
+    assert "SHAPE" not in document["grading"]["config"] and members(document)[0]["grade"] is not None
+
+
 def test_all_populations_are_graded_if_that_is_asked_for(desk: Desk, results: Path, make: Make) -> None:
     make("18_proofs", PROOFS, "SCAFFOLD=refinement", "N=2", "ROUNDS=2", "RUNS=1")
     assert desk.run("grade", "18_proofs", desk.card())[0] == 0

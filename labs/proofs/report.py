@@ -1,0 +1,86 @@
+"""Show graded lines for report.sh: `bash scripts/report.sh FILE.graded.jsonl` (labs/proofs/scored.py reads them).
+
+The page is one HTML file that needs no network. It contains the texts as packed JSON and shows them as text nodes, so
+that they can't run as code (core/report/page.py)."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import write_atomically
+from core.report import page, texts
+from core.results.write import now
+from core.types import GOOD, MAX_POINTS
+from labs.proofs import stats
+from labs.proofs.scored import Line, Scored, read
+
+WEB = Path(__file__).resolve().parent / "web"
+SCRIPTS = (*(page.WEB / f"{name}.js" for name in ("base", "tables", "reading")), WEB / "graded.js")
+PART = 1_000_000  # about so many characters of texts are packed together. A browser unpacks them on demand
+
+
+def answers(args: Namespace, folder: Path) -> bool:
+    """Print the statistics and write the page. Return False if no .jsonl file is named. Raises UserError."""
+    files = [Path(name).expanduser() for name in args.results if name.endswith(".jsonl")]
+    if not files:
+        return False
+    others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect)
+    if any(others) or len(files) < len(args.results):
+        raise UserError("with FILE.jsonl, report.sh accepts only such files, --markdown and --out. Remove the others")
+    scored = read(files)
+    if args.markdown:
+        print(stats.text(scored, markdown=True))
+        return True
+    out = args.out or files[0].with_suffix(".html")
+    write_atomically(out, html(scored, files[0].stem))
+    print(f"{stats.text(scored)}\n\nreport  {out} ({os.path.getsize(out) / 1e6:.1f} MB)")
+    return True
+
+
+def is_folder(folder: Path) -> bool:
+    """Return False, since report.sh shows graded lines only by the names of their files."""
+    return False
+
+
+def html(scored: Scored, title: str) -> Iterator[bytes]:
+    """Yield the page in pieces."""
+    parts: list[list[dict[str, Any]]] = [[]]
+    rows, size = list[dict[str, Any]](), 0
+    for run, lines in scored.runs.items():
+        for line in lines:
+            if size > PART:
+                parts.append([])
+                size = 0
+            rows.append({"run": run, **_shown(line), "part": len(parts) - 1, "place": len(parts[-1])})
+            parts[-1].append(_texts(line))
+            size += len(line.proof) + sum(len(item.words) for item in line.items)
+    tables = [table.page() for table in stats.tables_of(scored)]
+    known = {"title": title, "notes": stats.notes(scored), "tables": tables, "rows": rows, "runs": len(scored.runs)}
+    known |= {"most": MAX_POINTS, "good": GOOD}
+    katex = (page.WEB / "katex" / "katex.min.js").read_text()
+    scripts, css = (katex, "\n".join(path.read_text() for path in SCRIPTS)), page.style()
+    pieces = page.template(WEB / "graded.html").generate(
+        known=known,
+        made=now(),
+        data=texts.packed(known).decode(),
+        parts=[(f"g{number}", texts.packed(part).decode()) for number, part in enumerate(parts)],
+        scripts=scripts,
+        style=css,
+        policy=page.policy(scripts, css, "", "'none'"),
+    )
+    return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
+
+
+def _shown(line: Line) -> dict[str, Any]:
+    """Return the fields of a line for the list on the page."""
+    about = {"id": line.problem, "worth": line.worth, "why": line.why, "cut": line.is_cut, "grader": line.grader}
+    return about | {"parts": [*line.groups.values()], "tokens": line.run["output_tokens"]}
+
+
+def _texts(line: Line) -> dict[str, Any]:
+    of = {"statement": line.statement, "solution": line.solution, "proof": line.proof, "scheme": line.scheme}
+    return of | {"items": [asdict(item) for item in line.items]}

@@ -1,0 +1,173 @@
+"""Read graded lines of JSON, in the shape of grade.sh and of exports, or in the shape of QED-Nano's evaluation.
+
+In their lines, `grade` is a list of objects with points and desc, and `schema_0` a list with title, desc and points.
+Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and our `score` their share of 7."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import amount
+from core.problems.columns import NAMES as COLUMNS
+from core.problems.columns import cells_of, text_of
+from core.problems.rows import stream_rows
+from core.results.points import CUT_OFF, EMPTY, groups_of
+from core.types import MAX_POINTS
+from labs.proofs.graded import read_row
+
+Json = dict[str, Any]
+COSTS = ("input_tokens", "output_tokens", "cost")
+YEARS = ("2024", "2025")  # QED-Nano's statistics report problems of these years as one part
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a marking scheme with the grader's `points` of `most`, and the grader's words. None is unknown."""
+
+    title: str
+    about: str
+    points: float | None
+    most: float | None
+    words: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A graded proof or answer. `worth` is its share of all points (None: missing), and `why` the reason without a
+    grade. `run` and `grading` are the costs by the names in COSTS (None: unknown)."""
+
+    problem: str
+    statement: str
+    solution: str  # the reference solution, or the reference answer
+    proof: str
+    scheme: str
+    items: tuple[Item, ...]
+    worth: float | None
+    why: str | None
+    is_cut: bool  # truncated or empty
+    grader: str
+    groups: Mapping[str, str]
+    run: Mapping[str, float | None]
+    grading: Mapping[str, float | None]
+
+
+@dataclass
+class Scored:
+    """All lines of several files by run, and the names of the runs."""
+
+    runs: dict[str, list[Line]] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for lines in self.runs.values() for line in lines]
+
+
+def read(paths: Sequence[Path]) -> Scored:
+    """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises UserError."""
+    found: dict[tuple[int, str, int], list[Line]] = {}
+    for place, path in enumerate(paths):
+        if path.suffix.lower() != ".jsonl":
+            raise UserError(f"{str(path)!r:.100} is not a file of graded lines. Name one: FILE.graded.jsonl")
+        before: Counter[tuple[str, str]] = Counter()
+        for where, row in stream_rows(path):
+            line, seed = read_line(where, row), text_of(row.get("seed"))
+            found.setdefault((place, seed, before[seed, line.problem]), []).append(line)
+            before[seed, line.problem] += 1
+        if not before:
+            raise UserError(f"{path} is empty. Name a file of graded lines")
+    files = [path.name.removesuffix(".jsonl").removesuffix(".graded") for path in paths]
+    names: Counter[str] = Counter()
+    scored = Scored()
+    for (place, seed, repeat), lines in sorted(found.items(), key=lambda each: each[0][0]):
+        name = " ".join(filter(None, [files[place], seed and f"seed {seed}", f"run {repeat + 1}" if repeat else ""]))
+        names[name] += 1
+        scored.runs[name if names[name] == 1 else f"{name} ({names[name]})"] = lines
+    return _in_parts(scored)
+
+
+def read_line(where: str, row: Any) -> Line:
+    """Return a graded line. Raises UserError if it is not graded, or has points that are out of range."""
+    named = read_row(where, row)
+    cells = cells_of(row)
+    proof = text_of(next((cells[name] for name in COLUMNS["proof"] if name in cells), None))
+    graded, scheme = row.get("grade"), row.get("schema_0")
+    is_theirs = isinstance(graded, list) or isinstance(scheme, list)
+    if not is_theirs and not {"score", "worth"} & row.keys() and not isinstance(row.get("correct"), bool):
+        raise UserError(f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl GRADER=card")
+    try:
+        items = _their_items(graded, scheme) if is_theirs else _our_items(row)
+        if is_theirs:
+            most = sum(item.most or 0 for item in items) or MAX_POINTS
+            points = [item.points for item in items if item.points is not None]
+            score = row.get("score", sum(points) if points else None)
+            worth = None if score is None else amount(score, most) / most
+        else:
+            share = row.get("score", row.get("correct"))
+            worth = None if share is None else amount(float(share) if isinstance(share, bool) else share, 1)
+        why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
+        run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
+    except ValueError as error:
+        raise UserError(f"{where} has a score, points or a cost that are out of range ({error}). Correct it") from None
+    return Line(
+        text_of(named.get("id")) or named["problem"],
+        named["problem"],
+        text_of(named.get("solution")) or text_of(named.get("answer")),
+        proof,
+        "" if is_theirs else text_of(scheme),
+        items,
+        worth,
+        why,
+        not proof or why in (CUT_OFF, EMPTY) or row.get("finish_reason") == "length",
+        text_of(row.get("grader")),
+        groups_of(text_of(named.get("split")), row),
+        run,
+        grading,
+    )
+
+
+def _their_items(graded: Any, scheme: Any) -> tuple[Item, ...]:
+    """Return the items of a scheme, each with its points. Items without a partner have no points or no title."""
+    given, asked = ([each if isinstance(each, Mapping) else {} for each in of or []] for of in (graded, scheme))
+    items = []
+    for place in range(max(len(given), len(asked))):
+        of, by = (asked[place] if place < len(asked) else {}), (given[place] if place < len(given) else {})
+        points, most = (None if each.get("points") is None else amount(each["points"], 1000) for each in (by, of))
+        items.append(Item(text_of(of.get("title")), text_of(of.get("desc")), points, most, text_of(by.get("desc"))))
+    return tuple(items)
+
+
+def _our_items(row: Json) -> tuple[Item, ...]:
+    """Return an item for each grading, because our graders give points for the whole proof."""
+    reasons, points = row.get("grade_reasons"), row.get("grades")
+    if not isinstance(reasons, list) or not isinstance(points, list):
+        return ()
+    items = []
+    for number, (words, given) in enumerate(zip(reasons, points, strict=False), 1):
+        title = f"Grading {number}" if len(reasons) > 1 else "Grading"
+        of = None if given is None else amount(given, MAX_POINTS)
+        items.append(Item(title, "", of, MAX_POINTS, text_of(words)))
+    return tuple(items)
+
+
+def _cost(cell: Any) -> dict[str, float | None]:
+    costs = cell if isinstance(cell, Mapping) else {}
+    return {name: None if costs.get(name) is None else amount(costs[name]) for name in COSTS}
+
+
+def _in_parts(scored: Scored) -> Scored:
+    """Add the parts that problems' ids name, as in QED-Nano's statistics, if no line has a part."""
+    ids = {line.problem for line in scored.lines}
+    if any(line.groups for line in scored.lines):
+        return scored
+    if any("Basic" in each for each in ids):
+        part = {each: "Basic" if "Basic" in each else "Advanced" for each in ids}
+    elif any(year in each[:100] for each in ids for year in YEARS):
+        part = {each: "2024/2025" if any(year in each[:100] for year in YEARS) else "others" for each in ids}
+    else:
+        return scored
+    for lines in scored.runs.values():
+        lines[:] = [replace(line, groups={"split": part[line.problem]}) for line in lines]
+    return scored

@@ -1,0 +1,203 @@
+"""Statistics and the page of graded lines: ours, exports of results, and lines of QED-Nano's evaluation."""
+
+import base64
+import gzip
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import UserError
+from core.report import report
+from core.report.table import Table
+from labs.proofs import stats
+from labs.proofs.report import html
+from labs.proofs.scored import Scored, read
+from tests.helpers.browser import Tab
+from tests.labs.proofs.conftest import FRAGMENTS, Desk, Row, rows, the_error, written
+
+COST = {"input_tokens": 10, "output_tokens": 20, "cost": 0.5}
+
+
+def theirs(points: int | None, number: int = 0, **more: Any) -> Row:
+    """Return a line as QED-Nano's evaluation writes it."""
+    return {
+        "question_id": f"PB-{'Basic' if number % 2 else 'Advanced'}-{number:03}",
+        "problem": f"Show that {number} is {number}.",
+        "solution": "Clear.",
+        "model_solution": f"It is {number}.",
+        "cost_run": COST | {"output_tokens": 100 + 10 * number},
+        "schema_0": [{"title": "Proof Grade", "desc": "Points.", "points": 7}],
+        "grade": [{"points": points, "desc": f"I give {points}."}],
+        "grade_cost": COST,
+        "score": points,
+        **more,
+    }
+
+
+def scored(folder: Path, *files: list[Row]) -> Scored:
+    return read([Path(written(folder / f"run-{n}.jsonl", lines)) for n, lines in enumerate(files)])
+
+
+def cells(table: Table) -> dict[str, dict[str, str]]:
+    """Return the cells of a table by row and column."""
+    first, *others = table.columns
+    return {row: {each.head: each.cells[place] for each in others} for place, row in enumerate(first.cells)}
+
+
+def test_files_are_runs_with_a_mean_a_deviation_the_best_and_the_worst(tmp_path: Path) -> None:
+    given = [[7, 0, 7, 3], [0, 0, 7, 7], [7, 7, 7, 7]]
+    found = scored(tmp_path, *([theirs(points, n) for n, points in enumerate(run)] for run in given))
+    means = [sum(run) / 4 for run in given]
+    points, runs = cells(stats.points(found)), cells(stats.over_runs(found))
+    column = "mean points, % of 7"
+    assert points["all"][column].startswith(f"{100 * sum(means) / 21:.1f} [") and points["all"]["problems"] == "4"
+    assert points["3 runs"][column] == f"{100 * sum(means) / 21:.1f} ± {100 * statistics.stdev(means) / 7:.1f}"
+    assert points["split Basic"][column].startswith(f"{100 * (0 + 3 + 0 + 7 + 7 + 7) / 42:.1f} [")
+    assert [*runs] == ["run-0", "run-1 (worst)", "run-2 (best)"]
+    assert [float(row["points of 7"]) for row in runs.values()] == pytest.approx(means, abs=1e-3)
+    assert runs["run-0"]["tokens written"] == "460" and runs["run-0"]["cost"] == "$2.00"
+    tokens = cells(stats.tokens(found))
+    assert [tokens["all proofs"][name] for name in ("counted", "least", "mean", "most", "sum")] == [
+        *("12", "100", "115", "130", "1,380")
+    ]
+    assert tokens["wrong"]["counted"] == "4" and tokens["gradings"]["most"] == "20"
+
+
+def test_repetitions_and_seeds_in_one_file_are_runs_too(tmp_path: Path) -> None:
+    repeated = scored(tmp_path, [theirs(points, n) for points in (7, 0) for n in range(2)])
+    assert [[line.worth for line in lines] for lines in repeated.runs.values()] == [[1, 1], [0, 0]]
+    ours = [row | {"score": seed / 2, "seed": seed} for row in rows(4)[::3] for seed in (0, 1, 2)]
+    assert [[line.worth for line in lines] for lines in scored(tmp_path, ours).runs.values()] == [
+        [0, 0],
+        [0.5, 0.5],
+        [1, 1],
+    ]
+
+
+def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path: Path) -> None:
+    lines = [theirs(7, 0), theirs(None, 1), theirs(0, 2, model_solution=""), theirs(3, 3, cost_run=None)]
+    found = scored(tmp_path, lines)
+    assert [line.worth for line in found.lines] == [1, None, 0, 3 / 7] and found.lines[1].why == "grade missing"
+    (run,) = cells(stats.over_runs(found)).values()
+    assert run["truncated or empty"] == "1 (25.0%)" and run["tokens written"] == "≥ 330" and run["cost"] == "≥ $1.50"
+    assert any("1 grade missing" in note for note in stats.notes(found))
+    answers = [theirs(n, n, schema_0=[{"title": "Answer", "desc": "", "points": 1}]) for n in (0, 1)]
+    assert [line.worth for line in scored(tmp_path, answers).lines] == [0, 1]
+
+
+def test_items_of_a_scheme_keep_their_points(tmp_path: Path) -> None:
+    scheme = [{"title": "a", "desc": "A", "points": 3}, {"title": "b", "desc": "B", "points": 4}]
+    line = theirs(5, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": "half"}])
+    (found,) = scored(tmp_path, [line]).lines
+    assert found.worth == pytest.approx(5 / 7)
+    assert [(each.title, each.points, each.most, each.words) for each in found.items] == [
+        ("a", 3, 3, "yes"),
+        ("b", 2, 4, "half"),
+    ]
+
+
+@pytest.mark.parametrize("shape", ["ours", "qed"])
+def test_what_grade_writes_is_read_in_both_shapes(desk: Desk, shape: str) -> None:
+    lines = rows(4)
+    lines[1]["model_solution"] = None
+    lines += [{"problem": "How much is 6*7?", "answer": 42, "model_solution": f"\\boxed{{{n}}}"} for n in (42, 41)]
+    made = desk.made("grade", lines, f"SHAPE={shape}")
+    if shape == "qed":
+        assert [row["score"] for row in made][4:] == [1, 0] and all(row["score"] in (*range(8), None) for row in made)
+        assert [row["grade"][0]["points"] for row in made] == [row["score"] for row in made]
+        assert made[0]["schema_0"][0]["points"] == 7 and made[0]["schema_0"][0]["desc"] == lines[0]["grading_scheme"]
+        assert "Points:" in made[0]["grade"][0]["desc"] and made[0]["grade_cost"]["output_tokens"] > 0
+        assert "grade_reasons" not in made[0] and made[0]["problem_idx"] == "p0"
+    other = desk.made("grade", lines, f"SHAPE={'ours' if shape == 'qed' else 'qed'}")
+    assert desk.grader.asked == 3, "another shape needs no new grading"
+    worths = [
+        [line.worth for line in read([Path(written(desk.path.with_name("x.jsonl"), each))]).lines]
+        for each in (made, other)
+    ]
+    assert worths[0] == pytest.approx(worths[1]) and None not in worths[0]
+
+
+def texts_in(page: str) -> str:
+    """Return all texts that are packed into the page."""
+    packed = re.findall(r'<script type="text/plain" id="\w+">([^<]*)</script>', page)
+    return "\n".join(gzip.decompress(base64.b64decode(each)).decode() for each in packed)
+
+
+def test_the_page_contains_everything_and_hostile_texts_only_packed(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "</script><script>alert(1)</script>"
+    lines = [
+        theirs(7, n, model_solution=f"{hostile} {n} {each}", question_id=f"<b>evil{n}")
+        for n, each in enumerate(FRAGMENTS)
+    ]
+    path = written(tmp_path / "mine.graded.jsonl", [*lines, theirs(2, 99, grade=[{"points": 2, "desc": hostile}])])
+    report.main([path])
+    out, page = capsys.readouterr().out, (tmp_path / "mine.graded.html").read_bytes().decode(errors="replace")
+    assert "mine.graded.html" in out and "points of 7" in out
+    assert "alert(1)" not in page and "<b>evil" not in page and "default-src &#39;none&#39;" in page
+    inside = texts_in(page)
+    assert inside.count("alert(1)") == len(lines) + 1 and "Show that 99 is 99." in inside and "Clear." in inside
+    report.main([path, "--markdown"])
+    assert "| run | proofs |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ([], "empty"),
+        ([{"problem": "x", "model_solution": "y"}], "line 1 is not graded"),
+        ([theirs(7), theirs(8)], "line 2"),
+        ([theirs(7, grade_cost={"cost": -1})], "line 1"),
+        ([theirs(7, score="7")], "line 1"),
+        ([{"solution": "x"}], 'needs "problem"'),
+    ],
+)
+def test_bad_lines_are_refused(tmp_path: Path, lines: list[Row], named: str) -> None:
+    with pytest.raises(UserError, match=re.escape(named)):
+        scored(tmp_path, lines)
+
+
+def test_bad_arguments_are_one_line(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "a.jsonl", [theirs(7)])
+    for main, argv in (
+        (stats.main, ["x.json"]),
+        (report.main, [path, "02_rsa_basic"]),
+        (report.main, [path, "--live"]),
+    ):
+        with pytest.raises(SystemExit) as raised:
+            main(argv)
+        assert raised.value.code == 2 and the_error(capsys.readouterr().err)
+
+
+def test_the_commands_print_text_and_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "a.jsonl", [theirs(7), theirs(1, 1)])
+    stats.main([path])
+    assert "Tokens written" in capsys.readouterr().out
+    stats.main([path, "--markdown"])
+    assert "**Runs**" in capsys.readouterr().out
+
+
+def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(tab: Tab, tmp_path: Path) -> None:
+    hostile = "<script>window.pwned = 1</script>"
+    scheme = [{"title": "First", "desc": "the start", "points": 3}, {"title": hostile, "desc": "$x^2$", "points": 4}]
+    line = theirs(5, 2, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": hostile}])
+    found = scored(tmp_path, [theirs(7, 1, model_solution=f"{hostile} $x^2$"), line])
+    path = tmp_path / "x.html"
+    path.write_bytes(b"".join(html(found, "x")))
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    tab.page.goto(f"file://{path}")
+    tab.page.get_by_role("button", name="wrong").click()
+    rows = tab.page.locator("#rows details.member")
+    assert rows.count() == 1 and "5 of 7" in rows.inner_text()
+    rows.locator("summary").first.click()
+    tab.page.wait_for_selector("#rows .prose")
+    said = rows.inner_text()
+    assert "First: 3 of 3" in said and f"{hostile}: 2 of 4" in said and tab.page.locator("#rows .katex").count() == 1
+    assert tab.page.evaluate("window.pwned") is None and tab.page.locator("main :is(script, img)").count() == 0
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in axe.run(tab.page).response["violations"]] == []
