@@ -31,7 +31,7 @@ import urllib.error
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -70,12 +70,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with our reply, the reference answer, and the readings by the names of their readers."""
+    """A problem with our reply, the reference answer, and the readings by the names of their readers. `others` contains
+    the replies of the other programs by their names."""
 
     id: str
     reference: str
     reply: str
     readings: Mapping[str, Reading]
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 def number(answer: str) -> float | None:
@@ -119,8 +121,12 @@ def shown(count: int, n: int) -> str:
 
 def differences(cases: Sequence[Case], ours: str, theirs: str) -> list[tuple[Case, str]]:
     """Return the cases in which the readers `ours` and `theirs` differ, each with its category."""
-    reasons = [(case, why(case.reply, case.readings[ours], case.readings[theirs])) for case in cases]
-    return [(case, reason) for case, reason in reasons if reason]
+    found = []
+    for case in cases:
+        if reason := why(case.reply, case.readings[ours], case.readings[theirs]):
+            is_same = case.others.get(theirs.split()[0], case.reply) == case.reply
+            found.append((case, reason if is_same else "their reply is another text"))
+    return found
 
 
 def table(cases: Sequence[Case]) -> str:
@@ -374,7 +380,8 @@ def report(folder: Path) -> str:
     cases = []
     for each, own in zip(asked, our_readings(folder), strict=True):
         others = [readings[each.id] for _, readings in peers.values()]
-        cases.append(Case(each.id, each.reference, each.reply, own | others[0] | others[1]))
+        replies = {name: texts[each.id] for name, (texts, _) in peers.items()}
+        cases.append(Case(each.id, each.reference, each.reply, own | others[0] | others[1], replies))
     for name, (replies, _) in peers.items():
         equal = sum(replies[each.id] == each.reply for each in asked)
         lines.append(f"replies of {name} with our text: {shown(equal, len(asked))}")

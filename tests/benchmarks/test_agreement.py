@@ -1,6 +1,7 @@
 """The comparison in benchmarks/agreement.py: categories of differences, intervals, counts, and recorded messages."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,9 @@ def test_the_table_counts_verdicts_and_answers() -> None:
     right, other = Reading("1018", True), Reading("7", False)
     cases = [case("a"), case("b", ANSWER_text=right), case("c", match=other)]
     assert [each.id for each, _ in differences(cases, OURS[0], MATCH)] == ["b", "c"]
+    others = {MATCH.split()[0]: "Another reply. 7"}
+    texts, same = (differences([replace(cases[2], others=each)], OURS[0], MATCH)[0][1] for each in (others, {}))
+    assert "text" in texts and "text" not in same
     rows = {tuple(row.split(" | ")[:2]): row.split(" | ")[2:] for row in table(cases).splitlines()[2:]}
     right_counts, verdicts, answers, reasons = rows["| " + MATCH, OURS[0]]
     assert right_counts == "0, 1" and verdicts.startswith("2 of 3") and answers == "1" and reasons.startswith("1: ")

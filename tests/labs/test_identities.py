@@ -18,8 +18,9 @@ from labs.lean.constants import AblationConstants, ControlledConstants, Iteratio
 from labs.star.constants import StarConstants
 
 KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
+UNUSED = {"ANSWER", *constants.rules(constants.Framed)}  # STaR leaves them out if a run does not use them
 PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
-    "rounds of STaR": (StarConstants, identity),
+    "rounds of STaR": (StarConstants, lambda config: {k: v for k, v in identity(config).items() if k not in UNUSED}),
     "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
     "searches of an iteration": (IterationConstants, lambda config: identity(config, LeanConstants)),
     "iteration": (IterationConstants, identity),

@@ -226,8 +226,9 @@ def serving(
 ) -> Iterator[str]:
     """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
     Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
-    If `exact`, equal seeds give equal completions in any batch, at a third of the speed. Otherwise llama.cpp uses flash
-    attention, a KV cache in f16, and the GPU (Metal, or as built) for as many layers as fit.
+    If `exact`, equal seeds give equal completions in any batch with the embedded model, and mostly with quantised
+    files, at a third of the speed. Otherwise llama.cpp uses flash attention, a KV cache in f16, and the GPU (Metal, or
+    as built) for as many layers as fit.
     If `embeds`, /v1/embeddings answers with the mean over a text's tokens, in a single slot. With several slots,
     llama.cpp would silently return wrong means (measured: off by 0.16), because it cuts a batch into equal pieces."""
     assert size.slots == 1 or not embeds
