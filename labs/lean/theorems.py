@@ -52,8 +52,8 @@ async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
-    So its wrong statements are omitted with a note. If all are wrong, UserError is raised. A statement for which Lean
-    timed out or died may be right, so that it is kept."""
+    So its wrong statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies,
+    the statement may be right, so it is kept."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     wrong = [step.state is None and step.error not in PASSING for step in steps]
     left = [(theorem, step.error) for theorem, step, is_wrong in zip(theorems, steps, wrong, strict=True) if is_wrong]

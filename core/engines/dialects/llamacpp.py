@@ -133,7 +133,7 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
 
 
 def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
-    """Return the least number of slots that writes ENOUGH at `address`. One slot per core, four per core, and all slots
+    """Return the fewest slots that write ENOUGH at `address`. One slot per core, four per core, and all slots
     are timed. There are fewer if the longest completion takes over PATIENCE seconds, but at least one per core."""
 
     def write(tokens: int) -> None:
