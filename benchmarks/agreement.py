@@ -6,8 +6,9 @@ r"""Compare our verdicts with lm-evaluation-harness (lm_eval) and inspect_ai, on
 temperature 0, with the same worked examples as earlier turns. A proxy records their requests, and the benchmark fails
 if the messages differ in one byte. MODEL selects the model (smollm2 if it is unset), as for a run.
 
-EXACT=1 is set unless EXACT is given. Otherwise llama.cpp's sums depend on the other requests in its batch. At
-temperature 0 a tiny difference in a sum can change a token, and then texts differ although no program is wrong.
+One request is in flight, and the proxy turns off llama.cpp's cache of prompts. Otherwise llama.cpp's sums depend on the
+other requests in its batch and on earlier prompts, with EXACT=1 too if the file is quantised. At temperature 0 a tiny
+difference in a sum can change a token, and then texts differ although no program is wrong.
 
 Verdicts come from the programs' own results. Ours come from regrade.sh with ANSWER=text and ANSWER=number. lm_eval's
 strict-match and flexible-extract are the filters and the metric of its own task gsm8k_cot, which our task includes.
@@ -39,6 +40,7 @@ from typing import Any
 from benchmarks.embedded import ROOT
 from core.base.errors import UserError, command
 from core.engines import client, environment, start
+from core.engines.dialects.llamacpp import LlamaCpp
 from core.engines.need import Need
 from core.engines.server import Server
 from core.generate.journal import from_record
@@ -50,7 +52,7 @@ LM_EVAL, INSPECT = "lm_eval", "inspect_ai"
 OURS = "ANSWER=text", "ANSWER=number"
 MATCH = f"{INSPECT} match"
 THEIRS = f"{LM_EVAL} strict-match", f"{LM_EVAL} flexible-extract", MATCH
-IN_FLIGHT = 4  # requests
+IN_FLIGHT = 1  # requests
 SECONDS = 3600.0  # for one reply
 END = 160  # most characters of a reply's end that a difference shows
 NOTHING = "[invalid]"  # lm_eval's answer if a filter finds none
@@ -190,7 +192,9 @@ class Recorder:
 
 @contextmanager
 def recording(server: Server) -> Iterator[Recorder]:
-    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests."""
+    """Serve a proxy that passes requests on to `server` and records the bodies of chat requests. If the server is
+    llama.cpp, each request computes its whole prompt."""
+    own = {"cache_prompt": False} if server.kind == LlamaCpp.kind else {}
     bodies: list[dict[str, Any]] = []
 
     class Proxy(BaseHTTPRequestHandler):
@@ -206,6 +210,7 @@ def recording(server: Server) -> Iterator[Recorder]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if self.path.endswith("/chat/completions"):
                 bodies.append(body)
+                body = body | own
             self.pass_on(body)
 
         def pass_on(self, body: Any) -> None:
@@ -403,8 +408,7 @@ def main() -> None:
     )
     folders.add_argument("--again", type=Path, metavar="FOLDER", help="folder of an earlier --keep to compare again")
     args = parser.parse_args()
-    for name, value in {"MODEL": "smollm2", "EXACT": "1"}.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("MODEL", "smollm2")
     with tempfile.TemporaryDirectory() as temporary:
         folder = (args.keep or args.again or Path(temporary)).resolve()
         if args.again and not (folder / "about.txt").exists():
