@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         with ExitStack() as stack:
             out = stack.enter_context(whole(args.kept, "the kept rows")) if args.kept else None
             kept = stack.enter_context(open(out, "w", encoding="utf-8")) if out else None
-            for number, line, row in _rows(args.file):
+            for number, line, row in rows_of(args.file):
                 findings = _findings(row, config, f"{args.file}, line {number}")
                 counts.update(findings)
                 for finding in findings:
@@ -92,7 +92,7 @@ def _findings(row: dict[str, Any], config: FormConstants, where: str) -> list[st
     return [KEPT, *([UNSOUND] if false_equations(solution) else []), *([HINTED] if is_hinted else [])]
 
 
-def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def rows_of(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield the number, text and row of each line that is not blank. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
         if line.strip():
