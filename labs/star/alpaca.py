@@ -24,8 +24,8 @@ _TAILS = [each.partition("{problem}")[2].partition("{")[0] for each in (FORMAT, 
 
 
 def statement_of(instruction: str, more: str = "") -> str:
-    """Return the problem in the cells `instruction` and input (`more`). An instruction that mentions Final: beside an
-    input only describes the form, and is left out. So is the form at the end of our own prompts."""
+    """Return the problem in the cells `instruction` and input (`more`). If there is an input, an instruction that
+    mentions Final: only describes the form, and is left out. So is the form at the end of our own prompts."""
     if more.strip() and "final:" in instruction.lower():
         return more.strip()
     whole = "\n\n".join(filter(None, (instruction.strip(), more.strip())))

@@ -47,9 +47,9 @@ class Checked:
 
 
 def check(text: str, least: int, most: int, takes_box: bool = True, way: str = BOXED) -> Checked:
-    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line or, if `takes_box`, a box. If
-    `takes_box`, a line "Final answer:" also counts, and if the text has no such line or box, its last line may state
-    the answer in the `way` of the constant ANSWER. Never raises. The time is linear in the length of `text`."""
+    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line. If `takes_box`, a box or a line
+    "Final answer:" also counts. If there is none of them, the last line may then state the answer in the `way` of the
+    constant ANSWER. Never raises. The time is linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
     is_spoken = takes_box and way not in ("card", BOXED) and not lines and not boxes
     starts = [line.start for line in lines[-1:]]

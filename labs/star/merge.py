@@ -67,11 +67,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         with whole(args.out, "the kept traces") as draft:
             draft.write_text("".join(f"{each.line}\n" for each in kept), encoding="utf-8")
         sources = Counter(str(each.path) for each in kept)
-        table = [
-            ["kept", len(kept)],
-            *([f"  of {path}", sources[path]] for path in dict.fromkeys(map(str, args.files))),
-        ]
-        shown = [[name, f"{count:,}"] for name, count in [*table, *dropped.items()]]
+        table = {"kept": len(kept)} | {f"  of {path}": sources[str(path)] for path in args.files} | dropped
+        shown = [[name, f"{count:,}"] for name, count in table.items()]
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
         print(terminal.aligned([["", "rows"], *shown]) + "\n")
         for reason in dropped:
@@ -131,7 +128,8 @@ def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool)
     if alpaca:
         new, reason = shaped(statement, solution)
         line, solution = json.dumps(new, ensure_ascii=True), new.get("output", solution)
-    since, way = row.get("round"), row.get("way")
+    since: Any = row.get("round")
+    way: Any = row.get("way")
     trace = Trace(
         hash_of(statement),
         since if type(since) is int else 1,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from core.types import Problem
 from labs.star import alpaca, prompts
 from labs.star.check import check
 from labs.star.cli import main as check_traces
@@ -65,7 +66,7 @@ def test_one_trace_of_each_problem_is_kept_whatever_the_order(
 def test_a_run_s_traces_are_written_in_alpaca_s_shape(
     tmp_path: Path, fewshot: str, end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    problem = prompts.Problem("p", "How many are 6*7 pens?", "42")
+    problem = Problem("p", "How many are 6*7 pens?", "42")
     instruction = prompts.asked(problem, StarConstants(FEWSHOT=fewshot))[0]["content"]
     text = f"<think>\nFinal: 1\n</think>\n\n{STEPS}{end}"
     write(tmp_path / "traces.jsonl", [Trace("p", 1, "first", "k", instruction, text)])
