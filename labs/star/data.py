@@ -92,8 +92,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
             problems[hash_] = replace(problem, id=hash_)
     takes = config.in_a_round + (0 if measured else config.HELD_OUT)
     if len(problems) < takes:
-        reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
-        reasons += f" (such as {unfinished})" if unfinished else ""
+        place = {UNFINISHED: f" (such as {unfinished})"}
+        reasons = "".join(f", {reason}: {count:,}{place.get(reason, '')}" for reason, count in left_out.items())
         raise UserError(
             f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but one round "
             f"{'needs' if measured else 'and HELD_OUT need'} {takes:,}. A usable problem has an answer that can be "
