@@ -225,6 +225,14 @@ def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
     return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
 
+def listed(name: str, value: str, known: Sequence[str]) -> list[str]:
+    """Split the `value` of the constant `name` at commas, or return all `known` names for "all". Raises UserError."""
+    names = list(known) if value == "all" else [each.strip() for each in value.split(",")]
+    if unknown := [each for each in names if each not in known]:
+        raise UserError(f"{name} names {unknown[0]!r:.40}. Give one or several of {', '.join(known)}, or all")
+    return names
+
+
 def check_subset(k: int, n: int) -> None:
     """Raise UserError if K is larger than N, because aggregation draws K of N solutions."""
     if k > n:

@@ -6,7 +6,7 @@ Question: does STaR need its filter, its rationalised traces and fresh samples? 
 Expected: training on the first round's traces again reaches STaR's accuracy, if those traces teach as much as later
 ones. Without a filter, a model only confirms its habits. The embedded model has not learnt to use the answer in a hint,
 so a rationalised sample is only one more try.
-Command: bash scripts/run.sh 22_star_controls
+Command: bash scripts/run.sh 22_star_controls (for a shorter run, add RUNS=1 ARMS=star,no_filter)
 """
 
 from labs.star.controls import Controls, arm, control
@@ -21,8 +21,11 @@ RATE = 2e-4  # peak learning rate
 SEEDS = "63"  # seeds of evaluation at TEMPERATURE: one, or first-last
 PATIENCE = 0  # number of rounds without a gain after which an arm ends, or 0 for all ROUNDS
 LIMIT = 0  # largest number of held-out problems, and of training problems in a round, or 0 for all
-SEED = 0  # added to each of `seeds`
+ARMS = "all"  # names of the arms to compare with the first arm, separated by commas, or "all"
+RUNS = 3  # number of runs of each arm, with the seeds SEED, SEED + 1, …
+SEED = 0  # seed of the random draws and of the requests of the first run
 
+# An arm is STaR with its own changes. The first always runs, because its tokens decide how long the others train.
 arms = [
     arm("star"),
     arm("no_rationalisation", RATIONALISE=0),
@@ -31,8 +34,7 @@ arms = [
     arm("sound_only", SOUND=1),
     arm("from_base", START="base"),
 ]
-seeds = (0, 1, 2)
-controls = Controls(arms, seeds)
+controls = Controls(arms)
 
 if __name__ == "__main__":
     control(controls, globals())

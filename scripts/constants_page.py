@@ -1,4 +1,4 @@
-"""Write docs/constants.md from the constants of experiments and graders: python -m scripts.constants_page."""
+"""Write docs/constants.md from the constants of experiments and commands: python -m scripts.constants_page."""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -9,6 +9,8 @@ from core.constants import Constants, Part, Rule, rules
 from core.scaffolds import experiment_file
 from labs.proofs.curate.tool import CurateConstants
 from labs.proofs.grade.cli import GradeConstants
+from labs.star.cli import FormConstants
+from labs.star.constants import StarConstants
 
 PAGE = ROOT / "docs" / "constants.md"
 LIKE = {"22_star_controls": "21_star", "24_lean_iteration": "23_lean_baseline", "25_lean_all": "24_lean_iteration",
@@ -54,13 +56,14 @@ def page() -> str:
 
 
 def sections(common: dict[str, Row]) -> Iterator[str]:
-    """Yield a section for each experiment, then the sections of the commands that grade and curate."""
+    """Yield a section for each experiment, then the sections of the commands that check, grade and curate."""
     known: dict[str, dict[str, Row]] = {}
     for path in experiment_file.paths():
         found = experiment_file.load(path.stem)
         known[path.stem] = settings(found.planned.constants, found.namespace)
         like = LIKE.get(path.stem, "")
         yield section(path.stem, known[path.stem], known.get(like, common), f"`{like}`" if like else "every experiment")
+    yield section("check_traces.sh", settings(FormConstants, {}), settings(StarConstants, {}), "`21_star`")
     yield section("grade.sh", settings(GradeConstants, {}), common, "every experiment")
     yield section("schemes.sh and filter.sh", settings(CurateConstants, {}), common, "every experiment")
 

@@ -18,7 +18,7 @@ from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.constants import Constants as RunConstants
-from core.constants import constant, rules
+from core.constants import constant, listed, rules
 from core.engines import environment, weights
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -112,9 +112,7 @@ class Comparison:
         names = [entry.name for entry in self.entries]
         if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
-        wanted = names if config.ENTRIES == "all" else config.ENTRIES.split(",")
-        if unknown := [name for name in wanted if name not in names]:
-            raise UserError(f"ENTRIES names {unknown[0]!r:.40}, but the comparison has {', '.join(names)}")
+        wanted = listed("ENTRIES", config.ENTRIES, names)
         reference, *others = self.entries
         samples = math.ceil(1.1 * max(config.budgets()))
         reference = replace(reference, constants={**reference.constants, "N": samples})

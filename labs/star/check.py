@@ -2,7 +2,7 @@
 The checked text is the reply without its thinking. This text is untrusted."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.constants import AUTO, BOXED, TEXT
 from core.grading.boxed import BOX, box_spans, stated
@@ -30,6 +30,7 @@ _STEERING = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
 )
+_FINAL = re.compile(r"[\W_]*?final[\W_]*?[:：]", re.IGNORECASE)  # the beginning of a Final: line, with Markdown
 _MARKS = " \t\u00a0$`*_#>-"  # a line of only these characters counts as empty, like a line of \[ or \]
 _DISPLAY = {"", r"\[", r"\]"}
 # Only this may follow the content of the last box: its closing brace, white space and closing marks.
@@ -42,22 +43,28 @@ class Checked:
 
     reason: str
     steps: int
+    lines: tuple[str, ...] = field(default=(), compare=False)  # the steps
 
 
 def check(text: str, least: int, most: int, takes_box: bool = True, way: str = BOXED) -> Checked:
-    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line or, if `takes_box`, a box. If
-    `takes_box`, and the text has neither, its last line may state the answer in the `way` of the constant ANSWER.
-    Never raises. The time is linear in the length of `text`."""
+    """Check for `least` to `most` non-empty lines, then the answer in a `Final:` line. If `takes_box`, a box or a line
+    "Final answer:" also counts. If there is none of them, the last line may then state the answer in the `way` of the
+    constant ANSWER. Never raises. The time is linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
     is_spoken = takes_box and way not in ("card", BOXED) and not lines and not boxes
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
     starts += [text.rstrip().rfind("\n") + 1] if is_spoken else []
     start = max(starts, default=len(text))  # where the line with the answer begins
-    steps = sum(line.strip().strip(_MARKS) not in _DISPLAY for line in text[:start].split("\n"))
-    count = "too few steps" if steps < least else "too many steps" if steps > most else ""
+    steps = tuple(line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY)
+    count = "too few steps" if len(steps) < least else "too many steps" if len(steps) > most else ""
     why = _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
-    return Checked(why or count, steps)
+    return Checked(why or count, len(steps), steps)
+
+
+def required(text: str) -> list[FinalLine]:
+    """Find the lines that begin with `Final:`, apart from Markdown. "Final answer:" is another beginning."""
+    return [line for line in final_lines(text) if _FINAL.match(text, line.start)]
 
 
 def _unspoken(text: str, start: int, way: str) -> str:
@@ -87,6 +94,8 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
     """Return the reason to drop `text`, or "", without counting steps. The line with the answer begins at `start`."""
     if why := _unfit(text):
         return why
+    if not takes_box and not required(text):
+        return "no final line"
     within = [box for box in boxes if box[0] > start]
     if lines and not text[lines[-1].end :].strip():
         others = lines[:-1]

@@ -1,9 +1,10 @@
-"""Run the format guard on a file of JSON lines: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8].
+"""Run the format guard on a file of JSON lines: bash scripts/check_traces.sh FILE [FINAL=1].
 It counts kept rows and, by reason, dropped rows. It also counts kept rows with a false equation or a leaked answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from core.base import terminal
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import parse_json, read_lines, whole
-from core.constants import BOXED
+from core.constants import BOXED, constant
 from core.generate.generator import split_thinking
 from core.grading.text import read
 from core.problems.columns import NAMES, cells_of, names_in, text_of
@@ -24,26 +25,38 @@ from labs.star.sound import false_equations
 
 ABOUT = (
     "Check whether the solutions in a file of JSON lines have the form that STaR trains on: MIN_STEPS to "
-    "MAX_STEPS non-empty lines, and then a line that begins with Final: or ends with a box. Thinking is not checked."
+    "MAX_STEPS non-empty lines, and then a line that begins with Final: or ends with a box. With FINAL=1, only a line "
+    "that begins with Final: passes. Thinking is not checked."
 )
 WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields
 KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
 
 
+@dataclass(frozen=True, kw_only=True)
+class FormConstants(StarConstants):
+    """STaR's constants, with FINAL, which asks for the form of FEWSHOT=format."""
+
+    FINAL: int = constant(0, "1: only a last line that begins with Final: states the answer", 0, 1)
+
+    @property
+    def takes_box(self) -> bool:
+        return not self.FINAL and super().takes_box
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
     parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines with the solution in {' or '.join(TEXTS)}")
-    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="limits (default: MIN_STEPS=2 MAX_STEPS=8)")
+    parser.add_argument("settings", nargs="*", metavar="NAME=value", help="the form (default: MIN_STEPS=2 MAX_STEPS=8)")
     parser.add_argument("--kept", type=Path, metavar="OUT", help="write the kept rows to this new file")
     with command():
         args = parser.parse_args(argv)
-        config = constants.read(StarConstants, {}, args.settings)
+        config = constants.read(FormConstants, {}, args.settings)
         counts, firsts = Counter[str](), dict[str, int]()
         with ExitStack() as stack:
             out = stack.enter_context(whole(args.kept, "the kept rows")) if args.kept else None
             kept = stack.enter_context(open(out, "w", encoding="utf-8")) if out else None
-            for number, line, row in _rows(args.file):
+            for number, line, row in rows_of(args.file):
                 findings = _findings(row, config, f"{args.file}, line {number}")
                 counts.update(findings)
                 for finding in findings:
@@ -51,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if kept and KEPT in findings:
                     kept.write(line.rstrip("\n") + "\n")
         total = sum(counts[name] for name in (KEPT, *REASONS))
-        print(f"{args.file.name}: {total:,} rows, MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}\n")
+        form = f"MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}" + " FINAL=1" * (not config.takes_box)
+        print(f"{args.file.name}: {total:,} rows, {form}\n")
         reasons = [reason for reason in REASONS if counts[reason]]
         rows = [[name, f"{counts[name]:,}", f"{firsts.get(name, '-')}"] for name in (KEPT, UNSOUND, HINTED, *reasons)]
         print(terminal.aligned([["", "rows", "first line"], *rows]) + "\n")
@@ -61,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"written  {args.kept}")
 
 
-def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
+def _findings(row: dict[str, Any], config: FormConstants, where: str) -> list[str]:
     """List findings on a row: the reason to drop it, or KEPT and flaws. Raises UserError if no solution is found."""
     cells = cells_of(row)
     solution = next((cells[name] for name in TEXTS if name in cells), False)
@@ -78,7 +92,7 @@ def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[st
     return [KEPT, *([UNSOUND] if false_equations(solution) else []), *([HINTED] if is_hinted else [])]
 
 
-def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def rows_of(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield the number, text and row of each line that is not blank. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
         if line.strip():

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from core.grading.answers import by_answer
-from core.grading.final import final_lines, says_nothing
+from core.grading.final import says_nothing
 from core.scaffolds.rsa import SampleConstants
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
 from labs.star import prompts
-from labs.star.check import Checked, check
+from labs.star.check import Checked, check, required
 from labs.star.constants import StarConstants
 from labs.star.hints import is_stated_first, states_another
 from labs.star.record import FIRST, RATIONALISED, RETRY, Way
@@ -43,7 +43,7 @@ def ended(completion: Completion, config: StarConstants) -> Completion:
     completions are not cut. A stop sequence can't match the line's end, and would change the journal's keys."""
     if config.takes_box or completion.error or completion.filtered:
         return completion
-    lines = (line for line in final_lines(completion.text) if not says_nothing(line.value))
+    lines = (line for line in required(completion.text) if not says_nothing(line.value))
     first = next(lines, None)
     if first is None or (completion.truncated and first.end == len(completion.text)):
         return completion
@@ -51,8 +51,10 @@ def ended(completion: Completion, config: StarConstants) -> Completion:
 
 
 def formed(completion: Completion, config: StarConstants) -> Checked:
-    """Check the form of a completion that was cut by `ended`."""
-    return check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER)
+    """Check the form of a completion that was cut by `ended`. A chat tag is an error of form, also in thinking."""
+    checked = check(completion.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box, config.ANSWER)
+    tags = _TAGS.search(f"{completion.thinking}\n{completion.text}")
+    return replace(checked, reason="chat tags") if tags else checked
 
 
 def incomplete(completion: Completion) -> str:
@@ -67,7 +69,7 @@ async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, c
     completion = ended(completion, config)
     whole = f"{completion.thinking}\n{completion.text}"
     form, false = await asyncio.to_thread(lambda: (formed(completion, config), tuple(false_equations(whole))))
-    why, malformed = incomplete(completion) or ("chat tags" if _TAGS.search(whole) else ""), False
+    why, malformed = incomplete(completion), False
     if not why and config.FILTER:
         why = await _not_right(problem, completion, ask, form.reason)
         malformed = bool(not why and form.reason)

@@ -10,12 +10,21 @@ from typing import Any
 from core import constants
 from core.base import terminal
 from core.base.errors import UserError
+from core.constants import constant
 from core.engines.cards import Card
 from core.plan.work import Work
 from core.session import session
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.experiment import TAKEN, beginning, servers, work
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlConstants(StarConstants):
+    """The constants of STaR and its controls."""
+
+    ARMS: str = constant("all", "names of the arms to compare with the first, such as no_filter,sound_only")
+    RUNS: int = constant(3, "number of runs of each arm, with the seeds SEED, SEED + 1, …", 1, 100)
 
 
 @dataclass(frozen=True)
@@ -32,56 +41,61 @@ def arm(name: str, **changes: Any) -> Arm:
 
 @dataclass(frozen=True)
 class Controls:
-    """The `arms` to run under each of `seeds` (added to SEED). No arm trains for more rounds than the first arm."""
+    """The `arms` of an experiment. The first is the reference. No arm trains for more rounds than the first arm."""
 
     arms: Sequence[Arm]
-    seeds: Sequence[int]
-    constants: type[StarConstants] = StarConstants
+    constants: type[ControlConstants] = ControlConstants
 
-    def work(self, config: StarConstants, card: Card) -> Work:
-        """Estimate the work of all arms under all seeds. Raises UserError for an invalid arm, EVAL or model."""
-        each = [work(of, card) for _, of in self.configs(config)]
+    def work(self, config: ControlConstants, card: Card) -> Work:
+        """Estimate the work of the chosen arms. Raises UserError for an invalid arm, EVAL or model."""
+        configs = self.configs(config)
+        each = [work(of, card) for _, of in configs]
         kinds = {of.kind: of for work in each for of in work.requests}
         counts = {kind: sum(of.count for work in each for of in work.requests if of.kind == kind) for kind in kinds}
-        requests = tuple(replace(of, count=len(self.seeds) * counts[kind]) for kind, of in kinds.items())
-        about = f"{len(self.arms)} arms under {len(self.seeds)} seeds, each with {each[0].of}"
-        rows = (servers(len(self.seeds) * sum(of.ROUNDS + 1 for _, of in self.configs(config))),)
-        return Work(about, requests, len(self.seeds) * sum(work.trained for work in each), rows)
+        requests = tuple(replace(of, count=config.RUNS * counts[kind]) for kind, of in kinds.items())
+        runs = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
+        about = f"{len(configs)} arms under {runs}, each with {each[0].of}"
+        rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for _, of in configs)),)
+        return Work(about, requests, config.RUNS * sum(work.trained for work in each), rows)
 
-    def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
-        """Return each arm with its constants. Raises UserError if an arm's name repeats or a constant is invalid."""
-        if len({each.name for each in self.arms}) < len(self.arms):
-            raise UserError(f"the names of arms must differ, but they are {', '.join(each.name for each in self.arms)}")
-        known = constants.rules(self.constants)
+    def configs(self, config: ControlConstants) -> list[tuple[Arm, StarConstants]]:
+        """Return the first arm and the arms in ARMS, with their constants. Raises UserError if ARMS names an unknown
+        arm, an arm's name repeats or one of its constants is invalid."""
+        names = [each.name for each in self.arms]
+        if len(set(names)) < len(names):
+            raise UserError(f"the names of arms must differ, but they are {', '.join(names)}")
+        known = constants.rules(StarConstants)
         for each in self.arms:
             if unknown := [name for name in each.changes if name not in known]:
                 raise UserError(f"the arm {each.name} has an unknown constant {unknown[0]!r:.60}. Correct its name")
-        return [(each, replace(config, **each.changes)) for each in self.arms]
+        wanted = {names[0], *constants.listed("ARMS", config.ARMS, names)}
+        shared = {name: getattr(config, name) for name in known}
+        return [(each, StarConstants(**shared | dict(each.changes))) for each in self.arms if each.name in wanted]
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
-    """Run all arms under all seeds, as a command. Ends the process as core.session.run.run does."""
+    """Run the chosen arms under all seeds, as a command. Ends the process as core.session.run.run does."""
     listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
-    text = f"Arms: {listed}. Seeds: SEED + {', '.join(map(str, controls.seeds))}. The experiment's file sets both."
-    with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(text)) as (name, config, stop):
+    text = terminal.wrapped(f"The experiment has the arms {listed}. Edit its file to change them.")
+    with session.command(controls.constants, namespace, TAKEN, text) as (name, config, stop):
         arms = controls.configs(config)
-        total = len(arms) * len(controls.seeds)
-        runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}
+        seeds = [config.SEED + number for number in range(config.RUNS)]
+        total = len(arms) * len(seeds)
+        runs = {_label(each, seed): replace(of, SEED=seed) for seed in seeds for each, of in arms}
         with beginning(name, runs, stop) as begun:
-            for number, seed in enumerate(controls.seeds):
+            for number, seed in enumerate(seeds):
                 tokens: list[int] | None = None
                 for place, (each, of) in enumerate(arms, number * len(arms) + 1):
-                    label = _label(each, config, seed)
+                    label = _label(each, seed)
                     print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
                     ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first arm early
-                    own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
-                    record = begun.run(label, own, tokens)
+                    record = begun.run(label, replace(runs[label], ROUNDS=min(of.ROUNDS, ended)), tokens)
                     tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(record)[1:]]
             begun.show()
 
 
-def _label(each: Arm, config: StarConstants, seed: int) -> str:
-    return f"{each.name}-seed{config.SEED + seed}"
+def _label(each: Arm, seed: int) -> str:
+    return f"{each.name}-seed{seed}"
 
 
 def _changes(each: Arm) -> str:

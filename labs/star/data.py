@@ -18,23 +18,25 @@ from core.base.errors import UserError
 from core.grading.answers import is_reference
 from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
 from core.problems import hub, sets
-from core.problems.check import can_be_sent
+from core.problems.check import can_be_sent, check
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
 from core.problems.openr1 import OPENR1
-from core.problems.rows import Rows, read_rows
+from core.problems.rows import READERS, Rows, read_rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
+from labs.star import alpaca
 from labs.star.constants import StarConstants
 from labs.star.statements import hash_of, near
 
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
-REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
+UNFINISHED = "no Final: line"  # of a row in Alpaca's shape
+REASONS = ("no statement", "proof", "multiple choice", "no answer", UNFINISHED, "two answers", "repeated")
 # The columns to read: names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such as
 # long solutions by models, are dropped. From a parquet file, they are not even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
-_COLUMNS |= {"uuid", "question_type", "problem_type", "source"}
+_COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source"}
 _CHOICES = re.compile(r"mcq|multiple[ _-]?choice.*")
 _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
 
@@ -48,6 +50,7 @@ class Split:
     left_out: dict[str, int]  # the number of skipped rows of DATA, by reason
     sha256: str  # a digest of both sets, before LIMIT
     origin: ProblemSet  # the set DATA, without its problems
+    unfinished: str  # the place of the first row that has no Final: line, or ""
     near: tuple[str, ...]  # the ids of training problems that share GRAM words in a row with a held-out problem
 
 
@@ -71,10 +74,10 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
-    measured = sets.load(named, constant="EVAL") if named else None
+    measured = _measured(named) if named else None
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
-    found, left_out = _collected(rows)
+    found, left_out, unfinished = _collected(rows)
     statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
     if measured and (repeating := [found[hash_] for hash_ in statements if hash_ in found]):
         count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
@@ -89,7 +92,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
             problems[hash_] = replace(problem, id=hash_)
     takes = config.in_a_round + (0 if measured else config.HELD_OUT)
     if len(problems) < takes:
-        reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
+        place = {UNFINISHED: f" (such as {unfinished})"}
+        reasons = "".join(f", {reason}: {count:,}{place.get(reason, '')}" for reason, count in left_out.items())
         raise UserError(
             f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but one round "
             f"{'needs' if measured else 'and HELD_OUT need'} {takes:,}. A usable problem has an answer that can be "
@@ -103,7 +107,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     for hash_, problem in train.items():
         sha256.update(f"\n{hash_} {problem.answer_type} {problem.answer}".encode())
     alike = near(((each.id, each.statement) for each in train.values()), (each.statement for each in apart.problems))
-    return Split(tuple(train.values()), apart.first(config.LIMIT), left_out, sha256.hexdigest(), origin, alike)
+    held_out_set = apart.first(config.LIMIT)
+    return Split(tuple(train.values()), held_out_set, left_out, sha256.hexdigest(), origin, unfinished, alike)
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
@@ -143,6 +148,15 @@ def _read(name: str) -> tuple[Rows, ProblemSet]:
     return [(f"{known.name}, problem {row['id']}", row) for row in rows], replace(known, problems=())
 
 
+def _measured(name: str) -> ProblemSet:
+    """Load the set EVAL. A file may have Alpaca's shape. Raises UserError."""
+    path = Path(os.path.expanduser(name))
+    if name.startswith("hub:") or path.suffix not in READERS:
+        return sets.load(name, constant="EVAL")
+    rows = [(where, row | alpaca.asked(row) if isinstance(row, dict) else row) for where, row in read_rows(path)]
+    return ProblemSet(path.stem, check(rows, str(path)), f"file {path.name}")
+
+
 def _is_read(column: str) -> bool:
     return plain_name(column) in _COLUMNS
 
@@ -150,14 +164,17 @@ def _is_read(column: str) -> bool:
 # Rows
 
 
-def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
-    """Group the usable rows by the hash of their statement, and count the skipped rows by reason."""
+def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int], str]:
+    """Group the usable rows by the hash of their statement, and count the skipped rows by reason. Return also the place
+    of the first row without a Final: line, or ""."""
     found: dict[str, _Found] = {}
     counts: Counter[str] = Counter()
-    for number, (_, row) in enumerate(rows):
+    unfinished = ""
+    for number, (where, row) in enumerate(rows):
         problem = _problem_of(row)
         if isinstance(problem, str):
             counts[problem] += 1
+            unfinished = unfinished or (where if problem == UNFINISHED else "")
             continue
         hash_, answer = hash_of(problem.statement), canonical(problem.answer or "", "math")
         if hash_ in found:
@@ -170,12 +187,13 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
             found[hash_] = _Found(problem, answer, number)
     counts["two answers"] = sum(each.rows for each in found.values() if each.differ)
     counts["repeated"] = sum(each.rows - 1 for each in found.values() if not each.differ)
-    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}
+    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}, unfinished
 
 
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no valid id."""
-    read = understood(row) if isinstance(row, dict) else {}
+    taught = alpaca.asked(row) if isinstance(row, dict) else {}
+    read = understood(row) | taught if isinstance(row, dict) else {}
     statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
         return "no statement"
@@ -184,6 +202,8 @@ def _problem_of(row: Any) -> Problem | str:
         return "proof"
     if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
         return "no answer"
+    if taught and not answer:
+        return UNFINISHED
     form = canonical(answer, "math")
     if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
         return "multiple choice"

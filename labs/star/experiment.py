@@ -61,7 +61,8 @@ class Beginning:
         print(f"results {self.folder}")
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
-        """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop)."""
+        """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop).
+        Raises UserError if a training is left, but a package for training is missing."""
         config = config.of(self.card)
         framed = framing.of(config, self.card).provenance
         # Unused constants are left out, so that earlier runs without them resume.
@@ -89,13 +90,15 @@ class Beginning:
             "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)) | framed,
         }
         record = Record.begun(self.folder, label, head)
+        if not record.is_ended(config.ROUNDS):
+            process.python_of()  # a missing package is reported before the first request
         return Loop(self.opened.but(config=config), self.split, self.start, record, tokens).run()
 
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
     """Open the session of `runs` (constants by label). The first run's constants choose all runs' problems. Raises
-    UserError for bad weights or problems, a used port, too little memory or disk, or a missing training package."""
+    UserError for bad weights or problems, a used port, or too little memory or disk."""
     config = next(iter(runs.values()))
     start = served.first()
     served.check(start)
@@ -113,7 +116,6 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
                 "SEED or RESULTS_DIR, or copy the model to another folder and set MODEL to the copy"
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
-    process.python_of()
     rows = [
         ("model", f"{start.path.name} ({start.digest[:12]})"),
         ("training", f"{split.origin.name}, n={len(split.train):,}"),
@@ -121,6 +123,9 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     ]
     rows += [("samples", f"with {shown}")] if shown else []
     rows += [("answers", f"{way} (ANSWER)")] if (way := config.of(its).ANSWER) != BOXED else []
+    if count := split.left_out.get(data.UNFINISHED):
+        unfinished = f"rows of DATA without an answer in a line Final: of output, which are skipped: {count:,}"
+        rows.append(("note", f"{unfinished}, such as {split.unfinished}"))
     if split.near:
         near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
         rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))

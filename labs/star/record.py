@@ -37,6 +37,11 @@ class Record(stages.Record):
         """The experiment's folder."""
         return self.own.parent
 
+    def is_ended(self, rounds: int) -> bool:
+        """Return whether all of `rounds` rounds are trained, or PATIENCE ended the run."""
+        by_patience = self.head["complete"] and self.head.get("ended_by") == "PATIENCE"
+        return by_patience or sum("trained" in each for each in self.rounds) >= rounds
+
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
         """Begin or resume the run that `head` describes. Another run with this label is renamed. Raises UserError."""

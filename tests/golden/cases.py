@@ -20,7 +20,6 @@ class Case:
 
     server: "embedded", "scripted" or a grader: "grader", "schemes", "filter".
     inputs: files that are copied to IN.
-    edits: lines of an experiment, by their beginnings, and their replacements; the copy is run.
     resumes: whether a journal of 3b0eb25 is stored; `journal_only`, `records`: whether the case runs on that alone,
         and with the records of its rounds or searches. Those of 24 need trained weights, which are not stored.
     """
@@ -29,7 +28,6 @@ class Case:
     commands: tuple[Command, ...]
     server: str = "embedded"
     inputs: tuple[str, ...] = ()
-    edits: tuple[tuple[str, str], ...] = ()
     trains: bool = False
     lean: bool = False
     resumes: bool = True
@@ -47,11 +45,6 @@ FEWER = (  # of 15: all entries take 24 s
     "BUDGETS=2.5,5.5",
     "ENTRIES=01_greedy,13_best_of_4,02_rsa_basic_4,08_reasoning_cache,09_selfcheck,09_selfcheck_verdict,11_math_agent",
 )  # fmt: skip
-ARMS = (  # of 22: each trains for itself
-    *((f'    arm("{name}"', "") for name in ("no_rationalisation", "round_1_again", "sound_only", "from_base")),
-    ("seeds =", "seeds = (0,)"),
-)
-
 CORE = [
     core("01_baseline", *SMALL),
     core("02_rsa_basic", *RSA),
@@ -101,8 +94,8 @@ LABS = [
     Case("20_people", (("20_grader", GRADER, "GRADED=IN/people.json"),), "grader", ("people.json",)),
     Case("21_star", (("21_star", "LIMIT=6", "ROUNDS=1", "TRIES=2", "SEEDS=63", "EPOCHS=1"), ("report", "21_star")),
          trains=True),
-    Case("22_star_controls", (("22_star_controls", "LIMIT=4", "ROUNDS=1", "TRIES=2", "SEEDS=63", "EPOCHS=1"),
-                              ("report", "22_star_controls")), edits=ARMS, trains=True,
+    Case("22_star_controls", (("22_star_controls", "ARMS=no_filter", "RUNS=1", "LIMIT=4", "ROUNDS=1", "TRIES=2",
+                               "SEEDS=63", "EPOCHS=1"), ("report", "22_star_controls")), trains=True,
          journal_only=False),
     Case("23_lean_baseline", (("23_lean_baseline", f"THEOREMS={INPUTS}/theorems.json", *LEAN), ("report", "lean")),
          lean=True),

@@ -89,7 +89,7 @@ def run_case(case: Case, folder: Path) -> Ran:
             while re.match(r"[A-Z_]+=", args[0]):
                 name, _, value = args.pop(0).partition("=")
                 changes[name] = value
-            status, out, err = run_one(case, args, folder, changes)
+            status, out, err = run_one(args, changes)
             text = out if status == 0 else f"{out}status {status}\n{err}"
             printed.append(f"$ {' '.join(command)}\n{normal.text(text, is_timed=command[0] != 'plan')}")
         asked = getattr(server, "asked", 0)
@@ -108,19 +108,11 @@ def run_case(case: Case, folder: Path) -> Ran:
     return Ran(texts, asked if isinstance(asked, int) else len(asked))
 
 
-def run_one(case: Case, args: list[str], folder: Path, changes: dict[str, str]) -> Result:
+def run_one(args: list[str], changes: dict[str, str]) -> Result:
     """Run an experiment, or the module that a script of scripts/ starts."""
     name, *rest = args
     if name[0].isdigit():
-        file = ROOT / "experiments" / f"{name}.py"
-        if case.edits:
-            lines = file.read_text(encoding="utf-8").splitlines()
-            for beginning, new in case.edits:
-                assert any(line.startswith(beginning) for line in lines), f"{file.name} lacks {beginning!r}"
-                lines = [new if line.startswith(beginning) else line for line in lines]
-            file = folder / f"{name}.py"
-            file.write_text("\n".join(lines), encoding="utf-8")
-        return conftest.ended(conftest.python(str(file), *rest, **changes))
+        return conftest.ended(conftest.python(str(ROOT / "experiments" / f"{name}.py"), *rest, **changes))
     found = re.search(r"^module=(\S+)", (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8"), re.MULTILINE)
     assert found, name
     command = ["-m", found[1], *rest]

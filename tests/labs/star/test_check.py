@@ -86,6 +86,13 @@ def test_steps_and_then_the_answer_are_kept(last: str) -> None:
     assert check(STEPS + last, 3, 8).reason == "too few steps" and check(STEPS + last, 0, 1).reason == "too many steps"
 
 
+@pytest.mark.parametrize("last", KEPT)
+def test_a_final_line_alone_passes_if_it_is_asked_for(last: str) -> None:
+    assert check(STEPS + last, 2, 8, takes_box=False).reason == ("" if "Final" in last else "no final line")
+    assert check((STEPS + last).replace("Final", "Final answer"), 2, 8, takes_box=False).reason == "no final line"
+    assert check((STEPS + last).replace("Final", "Final answer"), 2, 8) == Checked("", 2)
+
+
 @pytest.mark.parametrize(("way", "end", "reason"), SPOKEN)
 def test_the_last_line_may_state_the_answer_as_answer_asks(way: str, end: str, reason: str) -> None:
     found = check(STEPS + end, 2, 8, way=way)
@@ -137,6 +144,10 @@ def test_what_is_kept_states_its_answer_once_and_last(before: str, end: str, lea
 
 READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "form": (lambda text: check(text, 2, 8), ("a step\n", "Final: 7\n", "\\boxed{7}\n", "\\boxed{", "9")),
+    "final": (
+        lambda text: check(text, 2, 8, takes_box=False),
+        ("Final: 7\n", "Final answer: 7\n", "Final*", ":", "* "),
+    ),
     "box": (lambda text: check(f"\\boxed{{7}}{text}x", 2, 8), ("$ ",)),
     "first": (lambda text: is_stated_first(f"{text}\nFinal: 7", "7", ""), ("answer is ", "a", " ", "\n", "1 a ")),
     "another": (lambda text: states_another(text, Problem("n", "?", "7")), ("answer is ", "a", " ", "\n", "1 a ")),

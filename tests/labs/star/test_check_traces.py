@@ -75,6 +75,9 @@ def test_every_usual_column_is_read(tmp_path: Path, name: str, capsys: pytest.Ca
     [
         (f"{STEPS}\\boxed{{649}}", "FEWSHOT=none", True),
         (f"{STEPS}\\boxed{{649}}", "FEWSHOT=format", False),
+        (f"{STEPS}\\boxed{{649}}", "FINAL=1", False),
+        (f"{STEPS}Final answer: 649", "FINAL=1", False),
+        (GOOD, "FINAL=1", True),
         (f"{STEPS}The answer is 649.", "ANSWER=text", True),
         (f"{STEPS}The answer is 649.", "ANSWER=boxed", False),
     ],

@@ -92,7 +92,9 @@ def test_without_a_filter_a_wrong_sample_is_kept_and_one_without_form_is_not() -
         (f"{STEPS}Final: 42", "length", "cut off"),
         (f"{STEPS}Final: 41\nFinal: 42", "stop", "wrong"),
         (f"{STEPS}\\boxed{{42}}", "stop", "no final line"),
-        (f"{STEPS}Final Answer:\n\\boxed{{42}}", "stop", "text after it"),
+        (f"{STEPS}Final Answer:\n\\boxed{{42}}", "stop", "no final line"),
+        (f"{STEPS}**Final Answer**: \\boxed{{42}}", "stop", "no final line"),
+        (f"{STEPS}Final Answer: 42\nFinal: 42", "stop", "several finals"),
     ],
 )
 def test_a_solution_ends_with_the_final_line_that_the_prompt_asks_for(
@@ -103,12 +105,22 @@ def test_a_solution_ends_with_the_final_line_that_the_prompt_asks_for(
     assert sample(text, end="stop", FEWSHOT="none").completion.text == text
 
 
-def test_right_samples_that_are_malformed_are_counted_with_the_constant_that_keeps_them() -> None:
+def test_right_samples_that_are_malformed_are_counted_with_a_constant_that_keeps_them() -> None:
     texts = ["6*7 = 42\nFinal: 42", "6*7 = 42\nFinal: 41", f"{STEPS}\\boxed{{42}}", f"{STEPS}Final: 42", "42"]
+    texts.append(f"{STEPS}</s>\nFinal: 42")
     found = counted([sample(text, FEWSHOT="format") for text in texts])
-    assert found["malformed"] == {"too few steps": 1, "no final line": 1}
-    assert all(each in malformed(found) for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math"))
-    assert malformed({"dropped": {}}) == ""  # a record of an old release
+    assert found["malformed"] == {"too few steps": 1, "no final line": 1, "chat tags": 1}
+    note = malformed(found, vars(StarConstants(FEWSHOT="format")))
+    assert all(each in note for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none"))
+    assert malformed({"dropped": {}}, {}) == ""  # a record of an old release
+
+
+@pytest.mark.parametrize("fewshot", ["none", "format", "math"])
+def test_no_remedy_is_named_that_is_in_use_or_refused(fewshot: str) -> None:
+    config = StarConstants(MIN_STEPS=1, MAX_STEPS=1, FEWSHOT=fewshot)
+    assert sample("6*7 = 42\nFinal: 42", MIN_STEPS=1, FEWSHOT=fewshot).dropped == ""
+    found = malformed({"malformed": {"too few steps": 1, "no final line": 1, "text after it": 1}}, vars(config))
+    assert "MIN_STEPS" not in found and f"FEWSHOT={fewshot}" not in found
 
 
 @pytest.mark.parametrize("fewshot", ["none", "format", "math"])

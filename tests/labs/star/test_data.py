@@ -20,7 +20,7 @@ from core.problems.openr1 import OPENR1
 from core.problems.rows import read_rows
 from core.types import Problem
 from labs.star.constants import StarConstants
-from labs.star.data import REASONS, Split, drawn, split
+from labs.star.data import REASONS, UNFINISHED, Split, drawn, split
 from labs.star.statements import hash_of
 
 OWN = ("sums_star", "sums_star_eval")
@@ -289,7 +289,19 @@ hostile = st.fixed_dictionaries(
     optional={
         name: json_values
         | st.sampled_from(["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999])
-        for name in ("id", "problem", "answer", "answer_type", "uuid", "question_type", "grading_scheme", "prompt")
+        for name in (
+            "instruction",
+            "input",
+            "id",
+            "problem",
+            "answer",
+            "answer_type",
+            "uuid",
+            "question_type",
+            "grading_scheme",
+            "prompt",
+            "output",
+        )
     },
 )
 
@@ -302,6 +314,56 @@ def test_any_rows_are_split_or_left_out(tmp_path: Path, lines: list[Any]) -> Non
     assert len({each.id for each in problems}) == len(problems) == len(hashes(problems))
     assert len(problems) + sum(found.left_out.values()) == len(lines) + 20 and set(found.left_out) <= set(REASONS)
     assert all(can_be_sent(f"{each.id}{each.statement}{each.answer}") and each.answer for each in problems)
+
+
+# Alpaca's shape
+
+
+FORM = "Solve it in at most 8 lines and end with a single line starting 'Final:'."
+
+
+def taught(first: int, last: int) -> list[Row]:
+    """Rows as QT-R1 has them."""
+    return [
+        {"instruction": FORM, "input": f"What is {i} + {i}?", "output": f"{i} and {i}\nFinal: {2 * i}"}
+        for i in range(first, last)
+    ]
+
+
+def test_rows_of_alpaca_s_shape_are_read_as_problems_with_answers(tmp_path: Path) -> None:
+    plain = of(tmp_path, rows(20))
+    shaped = of(tmp_path, taught(1, 21))
+    told = [(each.statement, each.answer, each.answer_type) for each in plain.train]
+    assert [(each.statement, each.answer, each.answer_type) for each in shaped.train] == told
+    assert (
+        hashes(shaped.held_out.problems) == hashes(plain.held_out.problems) and not shaped.left_out and not shaped.near
+    )
+    (tmp_path / "eval.jsonl").write_text("\n".join(map(json.dumps, taught(30, 33))))
+    apart = of(tmp_path, taught(1, 21), EVAL=str(tmp_path / "eval.jsonl")).held_out
+    assert (apart.problems[0].statement, apart.problems[0].answer) == ("What is 30 + 30?", "60")
+
+
+@pytest.mark.parametrize(
+    ("row", "statement", "answer"),
+    [
+        ({"instruction": "Compute 7 * 6.", "output": "Final: \\boxed{42}"}, "Compute 7 * 6.", "42"),
+        ({"Instruction": "Compute this.", "input": "7 * 6", "output": "so\nFinal: 42"}, "Compute this.\n\n7 * 6", "42"),
+        ({"instruction": FORM, "input": None, "output": "<think>\nFinal: 1\n</think>\nFinal: 1/2"}, FORM, "1/2"),
+        ({"instruction": "Compute 6.\n\nReason step by step and so on.", "output": "Final: 6"}, "Compute 6.", "6"),
+    ],
+)
+def test_the_problem_is_in_the_input_or_the_instruction(tmp_path: Path, row: Row, statement: str, answer: str) -> None:
+    found = of(tmp_path, [*rows(20), row])
+    mine = [each for each in (*found.train, *found.held_out.problems) if not each.statement.startswith("What")]
+    assert [(each.statement, each.answer) for each in mine] == [(statement, answer)]
+
+
+@pytest.mark.parametrize("output", ["", "so it is 42", "Final:", "Final: <answer>", "\\boxed{42}"])
+def test_a_row_without_a_final_line_is_left_out_with_its_place(tmp_path: Path, output: str) -> None:
+    bad = {"instruction": FORM, "input": "How many?", "output": output}
+    found = of(tmp_path, [*taught(1, 21), bad, bad])
+    assert found.left_out == {UNFINISHED: 2} and found.unfinished.endswith("line 21") and len(found.train) == 15
+    assert "line 1)" in refusal(tmp_path, [bad])
 
 
 # Drawing

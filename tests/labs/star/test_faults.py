@@ -4,17 +4,14 @@ embedded model, the real training."""
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.base.files import ROOT
 from labs.star import record as rounds
-from tests.conftest import ended, environment, start
+from tests.conftest import ended, run, start
 from tests.helpers.disks import fill, mounted
 from tests.labs.star.helpers import SMALL, outcome, star
 
@@ -45,24 +42,18 @@ def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(whole: P
 
 @pytest.mark.faults
 def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -> None:
-    text = (ROOT / "experiments" / "22_star_controls.py").read_text(encoding="utf-8")
-    left_out = ("no_rationalisation", "no_filter", "sound_only", "from_base")
-    lines = [line for line in text.splitlines() if not any(f'arm("{name}"' in line for name in left_out)]
-    file = tmp_path / "22_two.py"
-    file.write_text("\n".join(lines).replace("seeds = (0, 1, 2)", "seeds = (0,)") + "\n", encoding="utf-8")
     results = tmp_path / "results"
 
-    def run(*overrides: str) -> str:
-        env = environment(RESULTS_DIR=str(results), PYTHONPATH=os.fspath(ROOT))
-        args = [sys.executable, str(file), "LIMIT=8", "TRIES=2", "SEEDS=63", "EPOCHS=1", *overrides]
-        done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=500, cwd=ROOT, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def out_of(*overrides: str) -> str:
+        small = ("ARMS=round_1_again", "RUNS=1", "LIMIT=8", "TRIES=2", "SEEDS=63", "EPOCHS=1")
+        status, out, err = run("22_star_controls", *small, *overrides, RESULTS_DIR=str(results))
+        assert status == 0, err
+        return out
 
-    run("ROUNDS=2")
-    out = run("ROUNDS=3")
+    out_of("ROUNDS=2")
+    out = out_of("ROUNDS=3")
     assert "belonged to" not in out and "round 2: training on" not in out and out.count("round 3: training on") == 2
-    arms = rounds.records(results / "22_two")
+    arms = rounds.records(results / "22_star_controls")
     asked = [[of["trained"]["tokens_asked"] for of in each.rounds[1:]] for each in arms if "again" in each.label]
     took = [[of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label]
     assert asked == took and len(asked[0]) == 3

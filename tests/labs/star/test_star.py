@@ -123,6 +123,18 @@ def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(who
     assert [untrained(own, rounds) for rounds in (1, 2, 3)] == [0, 0, 1] and untrained(whole, 100) == 100
 
 
+def test_a_finished_run_needs_no_packages_for_training(whole: Path, tmp_path: Path) -> None:
+    results = shutil.copytree(whole, tmp_path / "results")
+    status, _, err = star(results, *SMALL, TRAIN_PYTHON="nowhere/python")
+    assert status == 0 and outcome(results) == outcome(whole), err
+    status, out, err = star(results, *SMALL, "ROUNDS=3", TRAIN_PYTHON="nowhere/python")
+    assert status == 2 and "TRAIN_PYTHON=nowhere/python" in err and "samples, of which" not in out
+    found = record(whole)
+    assert not found.is_ended(3)
+    found.head["ended_by"] = "PATIENCE"
+    assert found.is_ended(3)
+
+
 # Refusals
 
 

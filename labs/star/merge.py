@@ -1,0 +1,145 @@
+"""Merge files of traces, from several rounds or people, and keep one trace of each problem: bash scripts/traces.sh."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base import terminal
+from core.base.arguments import Parser
+from core.base.errors import UserError, command
+from core.base.files import whole
+from core.constants import AUTO
+from core.generate.generator import split_thinking
+from core.grading.answers import judge
+from core.grading.boxed import canonical
+from core.grading.text import read
+from core.problems.columns import names_in
+from labs.star import check
+from labs.star.alpaca import shaped, statement_of
+from labs.star.cli import rows_of
+from labs.star.record import FIRST, RATIONALISED, WAYS
+from labs.star.statements import hash_of
+from labs.star.traces import Trace, merged
+
+ABOUT = (
+    "Merge files of traces, from several rounds or people. One trace of each problem is kept: without a hint rather "
+    "than rationalised, and then from the latest round. Problems are equal as in a run's DATA (docs/star.md#data)."
+)
+# Reasons to drop a trace, with explanations. The first reason that applies is reported.
+REASONS = {
+    "two answers": "traces of the problem state different answers, so that all of them are dropped",
+    "repeated": "the kept trace of the problem has the same solution",
+    "with a hint": "the trace is rationalised, but the kept trace of the problem is not",
+    "older round": "the kept trace of the problem is from a later round",
+    "another trace": "another trace of the problem is kept",
+}
+
+
+@dataclass(frozen=True)
+class Read:
+    """A row with its file, its text to write and its trace. `reason`: why it can't be written, or ""."""
+
+    path: Path
+    line: str
+    trace: Trace
+    reason: str = ""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = Parser(prog="traces.sh", description=ABOUT)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines with instruction and output")
+    parser.add_argument("--out", required=True, type=Path, metavar="OUT", help="the new file with the kept rows")
+    parser.add_argument(
+        "--alpaca",
+        action="store_true",
+        help="write the form in instruction, the problem in input, and Final: in output",
+    )
+    with command():
+        args = parser.parse_args(argv)
+        every = [_read(path, *each, args.alpaca) for path in args.files for each in rows_of(path)]
+        kept, dropped = chosen(every)
+        counts = ", ".join(f"{reason}: {count:,}" for reason, count in dropped.items())
+        if not kept:
+            raise UserError(f"no trace is left to write ({counts or 'the files have no rows'}). Give other files")
+        with whole(args.out, "the kept traces") as draft:
+            draft.write_text("".join(f"{each.line}\n" for each in kept), encoding="utf-8")
+        sources = Counter(str(each.path) for each in kept)
+        table = {"kept": len(kept)} | {f"  of {path}": sources[str(path)] for path in args.files} | dropped
+        shown = [[name, f"{count:,}"] for name, count in table.items()]
+        print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
+        print(terminal.aligned([["", "rows"], *shown]) + "\n")
+        for reason in dropped:
+            print(terminal.wrapped(f"{reason}: {(REASONS | check.REASONS)[reason]}", "  "))
+        print(f"written  {args.out}")
+
+
+def chosen(every: Sequence[Read]) -> tuple[list[Read], dict[str, int]]:
+    """Return the rows to keep, in their order, and the number of dropped rows by reason."""
+    usable = [each for each in every if not each.reason]
+    clashing = _clashing(each.trace for each in usable)
+    best = {each.problem: each for each in merged([[each.trace for each in usable]]) if each.problem not in clashing}
+    kept, counts = dict[str, Read](), Counter[str]()
+    for each in every:
+        trace = each.trace
+        if each.reason or trace.problem in clashing:
+            counts[each.reason or "two answers"] += 1
+        elif trace == best[trace.problem] and trace.problem not in kept:
+            kept[trace.problem] = each
+        else:
+            counts[_why_not(trace, best[trace.problem])] += 1
+    return list(kept.values()), {why: counts[why] for why in (*REASONS, *check.REASONS) if counts[why]}
+
+
+def _why_not(trace: Trace, best: Trace) -> str:
+    if trace.output.strip() == best.output.strip():
+        return "repeated"
+    if trace.way == RATIONALISED != best.way:
+        return "with a hint"
+    return "older round" if trace.round < best.round else "another trace"
+
+
+def _clashing(traces: Iterable[Trace]) -> set[str]:
+    """Return the problems whose traces state different answers. Equal values in other spellings do not differ."""
+    answers: dict[str, str] = {}
+    clashing = set()
+    for trace in traces:
+        answer = read(split_thinking(trace.output, None)[1], AUTO, "math").answer
+        if answer is None:
+            continue
+        first = answers.setdefault(trace.problem, answer)
+        if canonical(first, "math") != canonical(answer, "math") and not judge(answer, first, "math"):
+            clashing.add(trace.problem)
+    return clashing
+
+
+def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool) -> Read:
+    """Read a row as a trace whose problem is the hash of its statement. Raises UserError for a row without one."""
+    instruction, more, output = (row.get(name) for name in ("instruction", "input", "output"))
+    texts = [instruction, more or "", output]
+    if not all(isinstance(text, str) for text in texts) or not str(instruction).strip() or not str(output).strip():
+        raise UserError(
+            f"{path}, line {number} needs a text in instruction and in output, and a text or nothing in input. Its "
+            f"fields are {names_in(row)}"
+        )
+    statement, solution, line, reason = statement_of(*map(str, texts[:2])), str(output), line.strip(), ""
+    if alpaca:
+        new, reason = shaped(statement, solution)
+        line, solution = json.dumps(new, ensure_ascii=True), new.get("output", solution)
+    since: Any = row.get("round")
+    way: Any = row.get("way")
+    trace = Trace(
+        hash_of(statement),
+        since if type(since) is int else 1,
+        way if way in WAYS else FIRST,
+        str(row.get("key", "")),
+        "",
+        solution,
+    )
+    return Read(path, line, trace, reason)
+
+
+if __name__ == "__main__":
+    main()
