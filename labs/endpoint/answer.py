@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
+from weakref import WeakSet
 
 from core.base import seeds
 from core.constants import Constants
@@ -118,8 +119,10 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
+    tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # weak, because finished tasks hold texts
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))
         seed = seeds.derive(config.SEED, problem.id, *names)
         async with waiting:
             reply = await generator([*asked.before, *messages], seed, sampling.but(**changes))
@@ -128,17 +131,23 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
 
     of = f" of {config.T}" if hasattr(config, "T") else ""
     run = cast(AsyncGenerator[Population, None], asked.offer.scaffold.run(problem, ask, config))
-    async with aclosing(run) as populations:
-        async for population in populations:
-            members = [member.completion for member in population]
-            if all(each.error for each in members):
-                raise _all_failed(members[0].error or "")
-            found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
-            answers, votes = found.names, found.counts
-            failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
-            stage = getattr(population, "name", f"step {len(steps)}{of}")
-            steps.append(Step(len(steps), stage, votes, answers.count(None) - failed, failed, truncated))
-            tell(steps[-1].line())
+    try:
+        async with aclosing(run) as populations:
+            async for population in populations:
+                members = [member.completion for member in population]
+                if all(each.error for each in members):
+                    raise _all_failed(members[0].error or "")
+                found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
+                answers, votes = found.names, found.counts
+                failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
+                stage = getattr(population, "name", f"step {len(steps)}{of}")
+                steps.append(Step(len(steps), stage, votes, answers.count(None) - failed, failed, truncated))
+                tell(steps[-1].line())
+    finally:  # if one request of asyncio.gather raises, its other requests continue
+        left = [task for task in tasks if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
     both = zip(members, answers, strict=True)
     rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
     order = sorted(range(len(population)), key=rank.__getitem__)  # stable: equal members keep their order

@@ -282,6 +282,9 @@ def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_runn
     assert raised.value.status_code == 503 and raised.value.code == "upstream_unavailable"
     assert raised.value.response.headers["x-should-retry"] == "false"
     assert len(proxy.bodies) <= sent + retry.RETRIES + 2, "the others are not asked for once one is lost"
+    with pytest.raises(openai.InternalServerError):  # its gather would go on without the request
+        running.ask(seed=2, model=running.model.replace("rsa", "best_of", 1))
+    assert not running.work()
     with pytest.raises(openai.APIError) as raised_in_stream:
         running.ask(seed=2, stream=True)
     assert raised_in_stream.value.code == "upstream_unavailable" and not running.work()
