@@ -176,4 +176,5 @@ def planned(words: Sequence[str]) -> tuple[str, Scaffold[Any], list[str]]:
     arguments of plan.sh after serve_rsa. The scaffold is RSA unless SCAFFOLD=… names another."""
     scaffold = scaffold_named(named(words) or "rsa")
     of_card = environment.card().constants_of(scaffold.constants)
-    return "a request to serve_rsa", scaffold, [*(f"{name}={value}" for name, value in of_card.items()), *words]
+    given = [f"{name}={value}" for name, value in of_card.items() if name != "SCAFFOLD"]
+    return "a request to serve_rsa", scaffold, [*given, *words]

@@ -315,23 +315,29 @@ async def serve(
 
 def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
     """Return all scaffolds by name, RSA first, or only the scaffold that SCAFFOLD=… in `words` names. NAME=value in
-    `words` and the card's constants apply to the scaffolds with this constant. Raises UserError."""
+    `words` and the card's constants apply to the scaffolds with this constant. If they contradict a constant of
+    another scaffold than the first, a note says that it is not served. Raises UserError for other faults."""
     names = [named(words)] if named(words) else sorted(of_scaffolds(), key=lambda name: name != "rsa")
     scaffolds = {name: scaffold_named(name) for name in names}
     known = {each for scaffold in scaffolds.values() for each in rules(scaffold.constants)}
     if bad := next((word for word in words if word.partition("=")[0] in OF_RUNS), None):
         raise UserError(f"an endpoint has no constant {bad.partition('=')[0]!r}. All constants: --help")
-    found = {}
+    found: dict[str, Offer] = {}
     for name, scaffold in scaffolds.items():
-        others = known - rules(scaffold.constants).keys()
+        own_rules = rules(scaffold.constants)
         of_card = environment.card().constants_of(scaffold.constants)
         file = {each: value for each, value in of_card.items() if each not in (*OF_RUNS, "SCAFFOLD")}
-        given = [word for word in words if word.partition("=")[0] not in others]
+        given = [word for word in words if word.partition("=")[0] not in known - own_rules.keys()]
         try:
             defaults = constants.read(scaffold.constants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": "", **file}, given)
         except UserError as error:
-            raise UserError(f"{name}: {error}") from None
-        found[name] = Offer(name, scaffold, defaults)
+            if not found:
+                raise
+            for each, _, value in (word.partition("=") for word in given):
+                own_rules[each].read(each, value)
+            say(f"note: {name} is not served: {error}", sys.stderr)
+        else:
+            found[name] = Offer(name, scaffold, defaults)
     return found
 
 

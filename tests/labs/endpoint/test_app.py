@@ -116,6 +116,15 @@ def test_every_scaffold_is_a_model_with_its_own_constants(shared: Running, name:
     assert [line.partition(":")[0] for line in lines] == stages
 
 
+def test_the_command_lines_constants_apply_to_the_scaffolds_that_have_them() -> None:
+    offers = app.offered(["N=4", "ROUNDS=2"])
+    assert next(iter(offers)) == "rsa" and OFFERS.keys() - offers.keys() == {"nomos"}, "its K is larger than 4"
+    own = {name: chat.own(offer.defaults).split() for name, offer in offers.items()}
+    assert own["rsa"][:3] == ["N=4", "K=3", "T=5"] and own["refinement"] == ["N=4", "ROUNDS=2"]
+    assert own["majority"] == ["N=4", "STAGE=0"] and own["selfcheck"][1] == "ROUNDS=2"
+    assert [*app.offered(["SCAFFOLD=13_best_of", "N=2"])] == ["best_of"], "RSA's K does not count"
+
+
 def test_a_scaffold_that_selects_answers_with_its_choice_and_not_with_the_majority(
     engine: Server, proxy: Proxy, start: Start
 ) -> None:
@@ -355,7 +364,8 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
         (["K=9"], "K=9"),
         (["SEED=1"], "'SEED'"),
         (["SCAFFOLD=vote"], "vote"),
-        (["VERIFY_SAMPLES=1"], "deepseek_math"),
+        *(([word], word) for word in ("ROUNDS=-1", "ROUNDS")),
+        (["SCAFFOLD=nomos", "N=4"], "K=12"),
         *((["--port", port], port) for port in ("70000", "29871")),
         (["--host", "nowhere.invalid"], "nowhere.invalid"),
     ],
