@@ -25,13 +25,13 @@ BUDGETS = {
     "core/report": 2_510,
     "core/plan": 1_000,
     "core/session": 1_400,
-    "labs": 12_550,
+    "labs": 12_660,
     "labs/proofs": 2_770,
     "labs/star": 2_490,
     "labs/lean": 4_800,
-    "labs/endpoint": 660,
+    "labs/endpoint": 760,
     "labs/training": 1_850,
-    "tests": 30_370,
+    "tests": 30_620,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -1,19 +1,22 @@
-"""Answer a chat request by RSA. The response is from the last population: the first member with the most frequent
-answer, or else the first with a text. Members are exchangeable, so the choice is fair (as in arXiv 2509.26626)."""
+"""Answer a chat request by a scaffold. The response is from the last population: the first member with the most
+frequent answer, or else the first with a text. Members are exchangeable, so the choice is fair (arXiv 2509.26626).
+Scaffolds that select an answer end with a population of one member."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
+from weakref import WeakSet
 
 from core.base import seeds
+from core.constants import Constants
 from core.engines import environment
 from core.generate.generator import Generator
 from core.grading.answers import Groups, groups
-from core.grading.boxed import extract
-from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.grading.text import read
+from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
@@ -23,24 +26,27 @@ SHOWN_ANSWERS = 5  # answers in a progress line
 
 @dataclass(frozen=True)
 class Step:
-    """The outcome of one step. `answers` has the votes for each answer, most votes first. `failed`, `truncated` and
-    `unread` count the failed members, the truncated members, and the members that lack an answer but did not fail."""
+    """The outcome of one step, which progress calls `stage`. `answers` has the votes for each answer, most votes first.
+    `failed`, `truncated` and `unread` count the failed members, the truncated members, and the members that lack an
+    answer but did not fail."""
 
     step: int
+    stage: str
     answers: dict[str, int]
     unread: int
     failed: int
     truncated: int
 
-    def line(self, config: RsaConstants) -> str:
+    def line(self) -> str:
         """Describe the step in one line of progress."""
+        size = sum(self.answers.values()) + self.unread + self.failed
         votes = list(self.answers.items())
         shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
         if len(votes) > SHOWN_ANSWERS:
             shown.append(f"{len(votes) - SHOWN_ANSWERS} others")
         counts = ((self.unread, "without an answer"), (self.failed, "failed"), (self.truncated, "cut off"))
         parts = [f"answers {', '.join(shown)}"] * bool(shown) + [f"{count} {what}" for count, what in counts if count]
-        return f"step {self.step} of {config.T}: {config.N} solutions, {'; '.join(parts)}\n"
+        return f"{self.stage}: {size} candidate{'s' * (size != 1)}, {'; '.join(parts)}\n"
 
 
 @dataclass(frozen=True)
@@ -74,11 +80,11 @@ class Solved:
             "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in self.spent)},
         }
 
-    def details(self, config: RsaConstants) -> dict[str, Any]:
-        """Return the content of the additional field "rsa" in a response."""
+    def details(self, config: Constants) -> dict[str, Any]:
+        """Return the content of the additional field in a response, which has the scaffold's name."""
         votes, voted = self.steps[-1].answers, self.answers[self.order[0]]
         return {
-            "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
+            "config": {name: getattr(config, name) for name in chat.of_a_request(type(config))},
             "generations": len(self.spent),
             "reused": sum(each.reused for each in self.spent),
             "origins": dict(Counter(each.origin for each in self.spent)),
@@ -103,52 +109,72 @@ class Solved:
 
 
 async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
-    """Run RSA on a request. `tell` receives a line of progress after every step.
+    """Run the scaffold of a request. `tell` receives a line of progress after every step.
 
     At most `limit` completions of this request are in flight, so that a large population does not block other requests.
     Cancelling this task ends its completions. Raises UserError if the server is lost, and Refusal if every solution of
     a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling.of(config, answer_type=problem.answer_type)
+    sampling = Sampling.of(config, answer_type=problem.reading)
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
+    tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # weak, because finished tasks hold texts
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))
         seed = seeds.derive(config.SEED, problem.id, *names)
         async with waiting:
             reply = await generator([*asked.before, *messages], seed, sampling.but(**changes))
         spent.append(replace(reply, thinking="", answer="", forced=None, logprobs={}))
         return reply
 
-    async with aclosing(rsa(problem, ask, config)) as populations:
-        async for population in populations:
-            members = [member.completion for member in population]
-            if all(each.error for each in members):
-                raise _all_failed(members[0].error or "")
-            found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
-            answers, votes = found.names, found.counts
-            failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
-            steps.append(Step(len(steps), votes, answers.count(None) - failed, failed, truncated))
-            tell(steps[-1].line(config))
+    of = f" of {config.T}" if hasattr(config, "T") else ""
+    run = cast(AsyncGenerator[Population, None], asked.offer.scaffold.run(problem, ask, config))
+    try:
+        async with aclosing(run) as populations:
+            async for population in populations:
+                members = [member.completion for member in population]
+                if all(each.error for each in members):
+                    raise _all_failed(members[0].error or "")
+                found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
+                answers, votes = found.names, found.counts
+                failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
+                stage = getattr(population, "name", f"step {len(steps)}{of}")
+                steps.append(Step(len(steps), stage, votes, answers.count(None) - failed, failed, truncated))
+                tell(steps[-1].line())
+    finally:  # if one request of asyncio.gather raises, its other requests continue
+        left = [task for task in tasks if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
     both = zip(members, answers, strict=True)
     rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
-    order = sorted(range(config.N), key=rank.__getitem__)  # stable: equal members keep their order
+    order = sorted(range(len(population)), key=rank.__getitem__)  # stable: equal members keep their order
     return Solved(steps, population, answers, order, spent)
 
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
-    return groups([extract(c.text, problem.answer_type, c.truncated).answer for c in members], problem.answer_type)
+    found = [read(c.text, problem.way, problem.answer_type, c.truncated).answer for c in members]
+    return groups(found, problem.answer_type)
 
 
 def _all_failed(error: str) -> Refusal:
     if error.startswith("context overflow"):
-        return Refusal(f"the messages, or K candidates, are too long ({error})", "messages", "context_length_exceeded")
+        return Refusal(f"the messages or the candidates are too long ({error})", "messages", "context_length_exceeded")
     return Refusal(f"every solution of a step failed. The first error: {error}", code="upstream_failed", status=502)
 
 
-def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
+def named(words: Sequence[str]) -> str:
+    """Return the scaffold that the last SCAFFOLD=… in `words` names, by itself or by its experiment, or ""."""
+    given = next((word.partition("=")[2] for word in reversed(words) if word.startswith("SCAFFOLD=")), "")
+    return next((name for name, experiment in of_scaffolds().items() if experiment == given), given)
+
+
+def planned(words: Sequence[str]) -> tuple[str, Scaffold[Any], list[str]]:
     """Return the name, the scaffold and the constants of a request, so that plan.sh can plan it. `words` are the
-    arguments of plan.sh after serve_rsa."""
-    of_card = environment.card().constants_of(RsaConstants)
-    return "a request to serve_rsa", RSA, [*(f"{name}={value}" for name, value in of_card.items()), *words]
+    arguments of plan.sh after serve_rsa. The scaffold is RSA unless SCAFFOLD=… names another."""
+    scaffold = scaffold_named(named(words) or "rsa")
+    of_card = environment.card().constants_of(scaffold.constants)
+    given = [f"{name}={value}" for name, value in of_card.items() if name != "SCAFFOLD"]
+    return "a request to serve_rsa", scaffold, [*given, *words]

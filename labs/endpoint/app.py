@@ -1,4 +1,4 @@
-"""Serve RSA as a model: answer POST /v1/chat/completions. scripts/serve_rsa.sh starts the endpoint."""
+"""Serve scaffolds as models: answer POST /v1/chat/completions. scripts/serve_rsa.sh starts the endpoint."""
 
 import asyncio
 import hmac
@@ -7,8 +7,9 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -25,28 +26,26 @@ from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
 from core.base.terminal import say
-from core.constants import Answered, Framed, OnProblems, Paid, Repeated, Seeded, rules
+from core.constants import Answered, Carrying, Framed, OnProblems, Paid, Repeated, Seeded, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
 from core.engines.start import serving
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.judge import stopping_judge
-from core.scaffolds.rsa import RSA, RsaConstants
+from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.session import session
 from core.session.checks import check_context
 from core.session.session import need_of
 from labs.endpoint import chat
-from labs.endpoint.answer import Solved, solve
-from labs.endpoint.chat import ChatRequest, Refusal
+from labs.endpoint.answer import Solved, named, solve
+from labs.endpoint.chat import ChatRequest, Offer, Refusal, own
 
 # These constants are not on the command line.
 OF_RUNS = [name for part in (OnProblems, Answered, Framed, Seeded, Repeated, Paid) for name in rules(part)]
-# Defaults of a request's constants and of the server's, as in 02_rsa_basic. NAME=value on the command line changes one.
-DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
-MOST_COMPLETIONS = 4096  # limit of N·(T+1) and of N·K for a request, unless the endpoint's defaults need more
+MOST_COMPLETIONS = 4096  # limit for a request's completions and N times its candidates, unless the defaults need more
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
@@ -62,12 +61,13 @@ Job = asyncio.Task[Solved]
 
 
 class Endpoint:
-    """The routes of the endpoint. Requests share one generator. A request may replace most constants in `defaults`."""
+    """The routes of the endpoint. Requests share one generator. They choose one of `offers` by its name, and may
+    replace most of its constants."""
 
-    def __init__(self, generator: Generator, defaults: RsaConstants, names: Names) -> None:
-        self.generator, self.defaults, self.names = generator, defaults, names
-        self.server = generator.server
-        self.model, self.key = f"rsa/{self.server.model}", clients_key(self.server)
+    def __init__(self, generator: Generator, offers: Mapping[str, Offer], names: Names) -> None:
+        self.generator, self.offers, self.names = generator, offers, names
+        self.server, self.common = generator.server, next(iter(offers.values())).defaults
+        self.key = clients_key(self.server)
         self.created = int(time.time())
         self._jobs: set[asyncio.Task[Solved]] = set()
         self._requests = 0  # number of requests since the start
@@ -83,16 +83,18 @@ class Endpoint:
             job.cancel()
 
     async def models(self, request: Request) -> Response:
-        """Answer with the list of models, which has one entry."""
+        """Answer with the list of models, one for each offer."""
         self._authorize(request)
-        about = {"id": self.model, "object": "model", "created": self.created, "owned_by": "qed-rsa"}
-        return JSONResponse({"object": "list", "data": [about]})
+        about = {"object": "model", "created": self.created, "owned_by": "qed-rsa"}
+        listed = [{"id": f"{name}/{self.server.model}"} | about for name in self.offers]
+        return JSONResponse({"object": "list", "data": listed})
 
     async def completions(self, request: Request) -> Response:
         """Answer a chat request, as one response or as a stream. If the client disconnects, the work is cancelled."""
         self._authorize(request)
-        asked = chat.read(await _body(request), self.model, self.defaults)
-        self._check(asked.config)
+        way = self.server.card.way(self.common)
+        asked = chat.read(await _body(request), self.server.model, self.offers, way)
+        self._check(asked)
         if asked.stream:
             lines: asyncio.Queue[str | None] = asyncio.Queue()
             job = self._start(asked, lines.put_nowait)
@@ -108,24 +110,31 @@ class Endpoint:
             gone.cancel()
             await _end(job)
 
-    def _check(self, config: RsaConstants) -> None:
+    def _check(self, asked: ChatRequest) -> None:
         """Raise Refusal if the model's context is too short for the constants, or if they need too many completions."""
         try:
-            check_context(self.server, config)
+            check_context(self.server, asked.config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
-        count, own = (of.N * max(of.T + 1, of.K) for of in (config, self.defaults))
-        if count > (most := max(MOST_COMPLETIONS, own)):
-            raise Refusal(f"N·(T+1) or N·K is {count:,}, but the limit is {most:,}. Lower N, T or K", "rsa")
+        name, scaffold = asked.offer.name, asked.offer.scaffold
+        count, usual = (
+            max(scaffold.max_completions(config), getattr(config, "N", 1) * scaffold.texts_shown(config))
+            for config in (asked.config, asked.offer.defaults)
+        )
+        if count > (most := max(MOST_COMPLETIONS, usual)):
+            what = f"{count:,} completions, or candidates in a step ({own(asked.config)})"
+            raise Refusal(
+                f"{name} may need {what}, but the limit is {most:,}. Lower the object {name}'s constants", name
+            )
 
     def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> Job:
-        limit = self.defaults.CONCURRENCY or self.server.limit
+        limit = self.common.CONCURRENCY or self.server.limit
         job = asyncio.create_task(solve(asked, self.generator, limit, tell))
         self._requests += 1
         number, began = self._requests, time.monotonic()
-        n, k, t = asked.config.N, asked.config.K, asked.config.T
-        about = f"N={n} K={k} T={t}, {n * (t + 1)} completions{', streamed' * asked.stream}, {asked.size:,} characters"
-        print(f"request {number}: {about}", flush=True)
+        most = asked.offer.scaffold.max_completions(asked.config)
+        about = f"at most {most} completions{', streamed' * asked.stream}, {asked.size:,} characters"
+        print(f"request {number}: {asked.offer.name} {own(asked.config)}, {about}", flush=True)
         job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -135,12 +144,12 @@ class Endpoint:
         text, reason = solved.content(asked.stop)
         message = {"role": "assistant", "content": text, "reasoning_content": progress}
         choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-        body = self._head("chat.completion") | {"choices": [choice], "usage": solved.usage()}
-        return JSONResponse(body | {"rsa": solved.details(asked.config)})
+        body = self._head("chat.completion", asked) | {"choices": [choice], "usage": solved.usage()}
+        return JSONResponse(body | {asked.offer.name: solved.details(asked.config)})
 
     async def _stream(self, asked: ChatRequest, job: Job, lines: "asyncio.Queue[str | None]") -> AsyncIterator[str]:
         """Yield server-sent events: progress as reasoning, an error or the answer (and usage if asked), [DONE]."""
-        head = self._head("chat.completion.chunk") | ({"usage": None} if asked.include_usage else {})
+        head = self._head("chat.completion.chunk", asked) | ({"usage": None} if asked.include_usage else {})
 
         def chunk(delta: dict[str, str], reason: str | None = None, **more: Any) -> str:
             choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
@@ -164,13 +173,14 @@ class Endpoint:
             text, reason = solved.content(asked.stop)
             for start in range(0, len(text), PIECE):
                 yield chunk({"content": text[start : start + PIECE]})
-            yield chunk({}, reason, rsa=solved.details(asked.config))
+            yield chunk({}, reason, **{asked.offer.name: solved.details(asked.config)})
             if asked.include_usage:
                 yield _event(head | {"choices": [], "usage": solved.usage()})
         yield "data: [DONE]\n\n"
 
-    def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
+    def _head(self, kind: str, asked: ChatRequest) -> dict[str, Any]:
+        model = f"{asked.offer.name}/{self.server.model}"
+        return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}
 
     def _authorize(self, request: Request) -> None:
         """Raise Refusal if the request lacks the key. If no key is set, refuse unknown host names."""
@@ -282,13 +292,14 @@ class _Server(uvicorn.Server):
 
 
 async def serve(
-    place: socket.socket, server: Server, defaults: RsaConstants, journal: Journal, named: Sequence[str] = ()
+    place: socket.socket, server: Server, offers: Mapping[str, Offer], journal: Journal, hosts: Sequence[str] = ()
 ) -> None:
     """Serve on the socket `place` until cancelled. Requests in progress then end with an error. Without a key, clients
-    must use the socket's address or a host name in `named`. Raises UserError if too few open files are allowed."""
-    limit = defaults.CONCURRENCY or server.limit
-    async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
-        endpoint = Endpoint(generator, defaults, Names(place.getsockname()[0], named))
+    must use the socket's address or a host name in `hosts`. Raises UserError if too few open files are allowed."""
+    common = next(iter(offers.values())).defaults
+    limit = common.CONCURRENCY or server.limit
+    async with Generator(server, journal, limit, common.TIMEOUT, stall=common.STALL_SECONDS) as generator:
+        endpoint = Endpoint(generator, offers, Names(place.getsockname()[0], hosts))
         quiet: dict[str, Any] = {"ws": "none", "lifespan": "off", "log_level": "error", "access_log": False}
         limits: dict[str, Any] = {"limit_concurrency": MOST_CONNECTIONS, "timeout_graceful_shutdown": GRACE_SECONDS}
         web = _Server(uvicorn.Config(endpoint.app(), http="h11", **quiet, **limits))
@@ -302,40 +313,77 @@ async def serve(
             raise
 
 
+def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
+    """Return all scaffolds by name, RSA first, or only the scaffold that SCAFFOLD=… in `words` names. NAME=value in
+    `words` and the card's constants apply to the scaffolds with this constant. If they contradict a constant of
+    another scaffold than the first, a note says that it is not served. Raises UserError for other faults."""
+    names = [named(words)] if named(words) else sorted(of_scaffolds(), key=lambda name: name != "rsa")
+    scaffolds = {name: scaffold_named(name) for name in names}
+    known = {each for scaffold in scaffolds.values() for each in rules(scaffold.constants)}
+    if bad := next((word for word in words if word.partition("=")[0] in OF_RUNS), None):
+        raise UserError(f"an endpoint has no constant {bad.partition('=')[0]!r}. All constants: --help")
+    found: dict[str, Offer] = {}
+    for name, scaffold in scaffolds.items():
+        own_rules = rules(scaffold.constants)
+        of_card = environment.card().constants_of(scaffold.constants)
+        file = {each: value for each, value in of_card.items() if each not in (*OF_RUNS, "SCAFFOLD")}
+        given = [word for word in words if word.partition("=")[0] not in known - own_rules.keys()]
+        try:
+            defaults = constants.read(scaffold.constants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": "", **file}, given)
+        except UserError as error:
+            if not found:
+                raise
+            for each, _, value in (word.partition("=") for word in given):
+                own_rules[each].read(each, value)
+            say(f"note: {name} is not served: {error}", sys.stderr)
+        else:
+            found[name] = Offer(name, scaffold, defaults)
+    return found
+
+
+def _help() -> str:
+    """Return the help on constants, with the defaults of each scaffold and of all together."""
+    of_each = {name: own(scaffold_named(name).constants()) for name in of_scaffolds()}
+    of_all = " ".join(f"{name}={value}" for name, value in vars(Carrying()).items() if name not in OF_RUNS)
+    shown = "; ".join(f"{name}: {values}" for name, values in (of_each | {"all": of_all}).items())
+    return f"constants of requests, for the scaffolds that have them. SCAFFOLD=NAME offers only one. Defaults: {shown}"
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until stopped. The model server is the one that a run would use."""
-    shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
-    parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
+    parser = Parser(prog="serve_rsa.sh", description="Offer RSA and other scaffolds as models to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: BIND or 127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
-    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=f"defaults of requests: {shown}")
+    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=_help())
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="host name that clients may use (repeatable)"
     )
     with command():
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
-        for name in (given.partition("=")[0] for given in args.constants):
-            if name in OF_RUNS:
-                raise UserError(f"an endpoint has no constant {name!r}. Its constants are {', '.join(DEFAULTS)}")
-        of_card = environment.card().constants_of(RsaConstants)
-        file = {name: value for name, value in of_card.items() if name in DEFAULTS}
-        defaults = constants.read(RsaConstants, {"SHOTS": 0, "SYSTEM": "", "PROMPT": "", **file}, args.constants)
+        offers = offered(args.constants)
+        first = next(iter(offers.values()))
         if args.port == environment.port():
             raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or set another PORT")
         folder = results_dir()
         # Take the port first, because the engine may need minutes to start.
-        with bind(args.host, args.port) as place, serving(need_of(RSA, defaults)) as server:
-            check_context(server, defaults)
-            defaults = server.card.sampled(defaults)
-            with session.open("serve_rsa", defaults, stop, folder, server, is_private=True) as opened:
+        with bind(args.host, args.port) as place, serving(need_of(first.scaffold, first.defaults)) as server:
+            for name, offer in offers.items():
+                check_context(server, offer.defaults)
+                offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
+            with session.open("serve_rsa", first.defaults, stop, folder, server, is_private=True) as opened:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
+                others = ", ".join(f"{name}/…" for name in offers if name != first.name)
+                also = f" Other models: {others}." if others else ""
                 say(
-                    f"rsa/{server.model} on {url}: N={defaults.N} K={defaults.K} T={defaults.T}. Model server: "
+                    f"{first.name}/{server.model} on {url}: {own(first.defaults)}.{also} Model server: "
                     f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Press Ctrl-C to stop."
                 )
+                for offer in offers.values():
+                    if (roles := offer.scaffold.roles) in server.card.not_learnt:
+                        say(f"note: the {server.card.name} model has not learnt to {roles}, as {offer.name} needs")
                 if not is_local(url) and not clients_key(server):
                     say(
                         "note: everyone who can reach this address can use the model. Set API_KEY=… to require a key",
@@ -345,7 +393,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 async def until_stopped() -> None:
                     with stop.cancelling():
                         async with stopping_judge():
-                            await serve(place, server, defaults, opened.journal, (args.host, *args.allow_host))
+                            await serve(place, server, offers, opened.journal, (args.host, *args.allow_host))
 
                 try:
                     asyncio.run(until_stopped())

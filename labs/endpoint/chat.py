@@ -1,29 +1,28 @@
 """Read and check a chat completion request in OpenAI's format. The last message is the problem. The messages before it
-are sent as plain text before every prompt of RSA, and developer messages as system messages."""
+are sent as plain text before every prompt of the scaffold, and developer messages as system messages."""
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from core.base.errors import UserError
-from core.constants import Framed, Repeated, rules
+from core.constants import BOXED, Carrying, Constants, Framed, Repeated, rules
 from core.generate.journal import content_key
-from core.scaffolds.rsa import RsaConstants
-from core.types import Message, Problem
+from core.scaffolds.experiment_file import of_scaffolds
+from core.types import Message, Problem, Scaffold
 
 # OpenAI's fields (and two that servers add), and the constants that they set. max_completion_tokens has precedence.
 FIELDS = {name: name.upper() for name in ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed")}
 FIELDS["max_completion_tokens"] = "MAX_TOKENS"
-RULES = rules(RsaConstants)
 # A request may not change the free constants. They belong to the server, except the problem, which is in the messages.
 # SAMPLING only selects the server's defaults, and a request is a single run.
-NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING"}
-OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free and name not in NOT_OF_A_REQUEST)
+NOT_OF_A_REQUEST = {*rules(Framed), *rules(Repeated), "ANSWER", "SAMPLING", "SCAFFOLD"}
 
-# Fields that RSA does not support. A request may contain them only with null or one of these neutral values.
+# Fields that the endpoint does not support. A request may contain them only with null or one of these neutral values.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     **dict.fromkeys(("tools", "functions"), ([],)),
@@ -75,16 +74,25 @@ class Body(msgspec.Struct):
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
     stop: str | list[str] | None = None
-    rsa: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A scaffold that clients can choose as the model `name`/NAME, and the default constants of its requests."""
+
+    name: str
+    scaffold: Scaffold[Any]
+    defaults: Constants
 
 
 @dataclass(frozen=True)
 class ChatRequest:
     """A parsed request. `before` has the messages to send before every prompt. A text in `stop` ends the answer."""
 
+    offer: Offer
     problem: Problem
     before: list[Message]
-    config: RsaConstants
+    config: Constants
     stop: list[str]
     stream: bool
     include_usage: bool
@@ -95,11 +103,23 @@ class ChatRequest:
         return sum(len(message["content"]) for message in self.before) + len(self.problem.statement)
 
 
-def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
-    """Read a JSON request to `model`. Raises Refusal if it is invalid. Its constants replace those in `defaults`.
+def of_a_request(kind: type[Constants]) -> tuple[str, ...]:
+    """Return the names of the constants that a request to a scaffold with constants of this `kind` may set."""
+    return tuple(name for name, rule in rules(kind).items() if not rule.free and name not in NOT_OF_A_REQUEST)
 
-    OpenAI's fields set constants, and the object "rsa" ({"n": 4} or {"N": 4}) overrides them. A missing seed is drawn
-    at random. The problem's id is a hash of the conversation. So equal requests with equal seeds reuse completions."""
+
+def own(config: Constants) -> str:
+    """Return the constants that belong to the scaffold itself as text, such as "N=8 K=3 T=5"."""
+    shared = rules(Carrying)
+    return " ".join(f"{name}={getattr(config, name)}" for name in of_a_request(type(config)) if name not in shared)
+
+
+def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED) -> ChatRequest:
+    """Read a JSON request to one of `offers`, which use the model `served`. Raises Refusal if it is invalid.
+
+    OpenAI's fields set constants. The object with the scaffold's name ({"rsa": {"n": 4}} or {"rsa": {"N": 4}})
+    overrides them. A missing seed is drawn at random. The problem's id is a hash of the conversation. So equal requests
+    with equal seeds reuse completions. `way` is the way to read answers (Problem.way)."""
     try:
         fields = msgspec.json.decode(body)
         asked = msgspec.convert(fields, Body)
@@ -108,35 +128,44 @@ def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
         raise Refusal(str(error), found[1] if found else None) from None
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the body is not valid JSON: {error}") from None
-    if asked.model not in (model, model.partition("@")[0]):  # the hash of the weights is optional
-        raise Refusal(f"unknown model {asked.model!r:.80}. The only model is {model}", "model", "model_not_found", 404)
+    chosen, _, rest = asked.model.partition("/")
+    if chosen not in offers or rest not in (served, served.partition("@")[0]):  # the hash of the weights is optional
+        known = ", ".join(f"{each}/{served}" for each in offers)
+        raise Refusal(f"unknown model {asked.model!r:.80}. The models are {known}", "model", "model_not_found", 404)
+    for other in of_scaffolds().keys() - {chosen}:
+        if fields.get(other) is not None:
+            raise Refusal(f"{other} is another scaffold. Name the object with the constants {chosen}", other)
     for name, neutral in UNSUPPORTED.items():
         if fields.get(name) is not None and fields[name] not in neutral:
-            raise Refusal(f"RSA does not support this value of {name}. Leave the field out", name, "unsupported")
+            raise Refusal(f"this value of {name} is not supported. Leave the field out", name, "unsupported")
     *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
         raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")
-    config = _constants(fields, asked.rsa or {}, defaults)
-    problem = Problem(content_key([*before, last]), last["content"].strip(), answer="", answer_type="math")
+    config = _constants(fields, offers[chosen])
+    problem = Problem(content_key([*before, last]), last["content"].strip(), "", answer_type="math", way=way)
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     include_usage = bool((asked.stream_options or {}).get("include_usage"))
-    return ChatRequest(problem, before, config, [*filter(None, stops)], bool(asked.stream), include_usage)
+    stops = [stop for stop in stops if stop]
+    return ChatRequest(offers[chosen], problem, before, config, stops, bool(asked.stream), include_usage)
 
 
-def _constants(fields: dict[str, Any], extras: dict[str, Any], defaults: RsaConstants) -> RsaConstants:
+def _constants(fields: dict[str, Any], offer: Offer) -> Constants:
+    known, extras = rules(type(offer.defaults)), fields.get(offer.name)
+    if not isinstance(extras, dict | None):
+        raise Refusal(f"{offer.name} must be an object with constants", offer.name)
     stated = [(field, name, fields[field]) for field, name in FIELDS.items() if field in fields]
-    stated += [(f"rsa.{field}", field.upper(), value) for field, value in extras.items()]
+    stated += [(f"{offer.name}.{field}", field.upper(), value) for field, value in (extras or {}).items()]
     values: dict[str, Any] = {"SEED": secrets.randbelow(2**31)}
     for field, name, value in stated:
         if value is None:
             continue
-        if name not in OF_A_REQUEST:
-            raise Refusal(f"a request can't set {field:.40}. It can set {', '.join(OF_A_REQUEST)}", field)
+        if name not in (may := of_a_request(type(offer.defaults))):
+            raise Refusal(f"a request can't set {field:.40}. It can set {', '.join(may)}", field)
         try:  # other servers accept -1 for off
-            values[name] = RULES[name].read(field, 0 if name == "TOP_K" and value == -1 else value)
+            values[name] = known[name].read(field, 0 if name == "TOP_K" and value == -1 else value)
         except UserError as error:
             raise Refusal(str(error), field) from None
     try:
-        return replace(defaults, **values)
+        return replace(offer.defaults, **values)
     except UserError as error:
-        raise Refusal(str(error), "rsa") from None
+        raise Refusal(str(error), offer.name) from None

@@ -13,7 +13,8 @@ from core import constants
 from core.base.files import ROOT
 from core.constants import identity
 from core.generate.journal import content_key
-from labs.endpoint import app, chat
+from core.scaffolds.rsa import RsaConstants
+from labs.endpoint import chat
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
 from labs.star.constants import StarConstants
 
@@ -36,11 +37,7 @@ def test_identities_are_those_of_earlier_versions(place: str) -> None:
 
 
 def test_a_request_to_the_endpoint_may_set_the_constants_that_change_it() -> None:
-    assert " ".join(chat.OF_A_REQUEST) == (
+    assert " ".join(chat.of_a_request(RsaConstants)) == (
         "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P ANSWER_TOKENS ELICIT WAITS WAIT_WORD "
         "SEED"
-    )
-    assert " ".join(app.DEFAULTS) == (
-        "MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS ELICIT WAITS WAIT_WORD CONCURRENCY "
-        "TIMEOUT STALL_SECONDS CARRY CARRY_TOKENS N K T ORDER"
     )

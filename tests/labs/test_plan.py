@@ -100,6 +100,8 @@ def test_graders_and_the_endpoint_are_planned(
     assert "3 at most: 3 gradings" in capsys.readouterr().out
     main(["serve_rsa", "N=8", "K=3", "T=5", "--gpu", "H100"])
     assert "48 (48 for each of 1 problem)" in capsys.readouterr().out
+    main(["serve_rsa", "SCAFFOLD=13_best_of", "N=3", "VERIFY_SAMPLES=2", "--gpu", "H100"])
+    assert "9 (9 for each of 1 problem)" in capsys.readouterr().out
 
 
 def test_a_grader_plan_says_that_limit_takes_fewer_proofs_of_a_published_set() -> None:

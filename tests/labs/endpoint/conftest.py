@@ -15,21 +15,25 @@ import pytest
 
 from core.engines.server import Server
 from core.generate.journal import Journal
-from core.scaffolds.rsa import RsaConstants
+from core.scaffolds.rsa import RSA, RsaConstants
 from labs.endpoint import app
+from labs.endpoint.chat import Offer
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
 DEFAULTS = RsaConstants(N=4, K=2, T=1, MAX_TOKENS=300, ANSWER_TOKENS=0)
+OFFERS = app.offered(["MAX_TOKENS=300", "ANSWER_TOKENS=0"]) | {"rsa": Offer("rsa", RSA, DEFAULTS)}
 Start = Callable[..., "Running"]
 
 
 class Running:
-    """The endpoint in its own thread, in front of `server`, with its journal in `folder`."""
+    """The endpoint in its own thread, in front of `server`, with its journal in `folder`. It offers all scaffolds, and
+    `changes` are constants of RSA."""
 
     def __init__(self, server: Server, folder: Path, **changes: Any) -> None:
         self.model, self.journal = f"rsa/{server.model}", folder / "serve_rsa.jsonl"
-        self._server, self._defaults = server, replace(DEFAULTS, **changes)
+        rsa = Offer("rsa", RSA, replace(DEFAULTS, **changes))
+        self._server, self._offers = server, OFFERS | {"rsa": rsa}
         self._place = app.bind("127.0.0.1", 0)
         self._place.listen()
         self.address = self._place.getsockname()
@@ -45,7 +49,7 @@ class Running:
         self._task = task
         self._ready.set()
         with self._place, Journal(self.journal) as journal, suppress(asyncio.CancelledError):
-            await app.serve(self._place, self._server, self._defaults, journal)
+            await app.serve(self._place, self._server, self._offers, journal)
 
     def close(self) -> None:
         if self._thread.is_alive():
@@ -59,7 +63,7 @@ class Running:
             return {getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
 
         names = asyncio.run_coroutine_threadsafe(look(), self._loop).result(60)
-        return names & {"solve", "_member", "Generator.__call__"}
+        return names & {"solve", "solve.<locals>.ask", "rsa.<locals>.member", "Generator.__call__"}
 
     def client(self, api_key: str = "none") -> Any:
         return openai.OpenAI(base_url=self.url, api_key=api_key, max_retries=0)

@@ -16,6 +16,7 @@ import openai
 import pytest
 
 from core.base import seeds
+from core.constants import rules
 from core.engines.server import Server
 from core.generate import retry
 from core.generate.generator import Generator
@@ -27,12 +28,12 @@ from labs.endpoint import answer as answering
 from labs.endpoint import app, chat
 from tests.conftest import ended, python
 from tests.fakes.http import Proxy, answer, reset
-from tests.labs.endpoint.conftest import ASKED, DEFAULTS, STATEMENT, Running, Start, reply
+from tests.labs.endpoint.conftest import ASKED, OFFERS, STATEMENT, Running, Start, reply
 
 
 def directly(server: Server, folder: Path, body: dict[str, Any]) -> list[Population]:
     """Run core.scaffolds.rsa itself on the request `body`."""
-    asked = chat.read(json.dumps(body).encode(), body["model"], DEFAULTS)
+    asked: Any = chat.read(json.dumps(body).encode(), server.model, OFFERS)
     sampling = Sampling(max_tokens=asked.config.MAX_TOKENS)
 
     async def run() -> list[Population]:
@@ -97,6 +98,57 @@ def test_the_majority_is_answered_with_or_a_member_if_nobody_votes(
     assert details["members"] == order and made.usage is None, "these replies have no usage"
 
 
+@pytest.mark.parametrize("name", OFFERS)
+def test_every_scaffold_is_a_model_with_its_own_constants(shared: Running, name: str) -> None:
+    server_model = shared.model.removeprefix("rsa/")
+    with shared.client() as client:
+        assert f"{name}/{server_model}" in [model.id for model in client.models.list()]
+    offer, small = OFFERS[name], {"N": 2, "K": 2, "T": 1, "ROUNDS": 1, "CALLS": 2, "VERIFY_SAMPLES": 2, "STAGE": 1}
+    constants = {each: value for each, value in small.items() if each in rules(offer.scaffold.constants)}
+    asked = chat.read(json.dumps({"model": f"{name}/m", "messages": ASKED, name: constants}).encode(), "m", OFFERS)
+    made = shared.ask(model=f"{name}/{server_model}", extra_body={name: constants})
+    details = made.model_extra[name]
+    assert made.model == f"{name}/{server_model}" and details["config"] | constants == details["config"]
+    assert 0 < details["generations"] <= offer.scaffold.max_completions(asked.config)
+    assert made.choices[0].message.content and len(details["population"]) <= 2
+    stages = [step["stage"] for step in details["steps"]]
+    lines = made.choices[0].message.reasoning_content.splitlines()
+    assert [line.partition(":")[0] for line in lines] == stages
+
+
+def test_the_command_lines_constants_apply_to_the_scaffolds_that_have_them() -> None:
+    offers = app.offered(["N=4", "ROUNDS=2"])
+    assert next(iter(offers)) == "rsa" and OFFERS.keys() - offers.keys() == {"nomos"}, "its K is larger than 4"
+    own = {name: chat.own(offer.defaults).split() for name, offer in offers.items()}
+    assert own["rsa"][:3] == ["N=4", "K=3", "T=5"] and own["refinement"] == ["N=4", "ROUNDS=2"]
+    assert own["majority"] == ["N=4", "STAGE=0"] and own["selfcheck"][1] == "ROUNDS=2"
+    assert [*app.offered(["SCAFFOLD=13_best_of", "N=2"])] == ["best_of"], "RSA's K does not count"
+
+
+def test_a_scaffold_that_selects_answers_with_its_choice_and_not_with_the_majority(
+    engine: Server, proxy: Proxy, start: Start
+) -> None:
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1)
+    texts = ["\\boxed{1}", "so \\boxed{1}", "\\boxed{2}", *(f"Verdict: {each}" for each in (False, False, True))]
+    proxy.script = [answer(200, reply(text)) for text in texts]
+    name = running.model.replace("rsa", "best_of", 1)
+    made = running.ask(model=name, extra_body={"best_of": {"N": 3, "VERIFY_SAMPLES": 1}})
+    [choice] = made.choices
+    assert choice.message.content == "\\boxed{2}" and made.model_extra["best_of"]["generations"] == 6
+    assert choice.message.reasoning_content.splitlines()[-1] == "best score: 1 candidate, answers 2 ×1"
+
+
+def test_answers_are_read_in_the_way_of_the_models_card(engine: Server, proxy: Proxy, start: Start) -> None:
+    card = replace(engine.card, answer="text")
+    running = start(replace(engine, base_url=proxy.url, card=card), CONCURRENCY=1, T=0, ELICIT=1)
+    texts = ["She has 4 cats. The answer is 5.", "The answer is 6.", "The answer is 6.", "The answer is 7."]
+    proxy.script = [answer(200, reply(text)) for text in texts]
+    made = running.ask()
+    assert made.model_extra["rsa"]["vote"] == {"answer": "6", "votes": 2, "tied": False}
+    assert len(proxy.bodies) == 4, "none lacks an answer, so none is continued"
+    assert "boxed" not in proxy.bodies[0]["messages"][-1]["content"]
+
+
 def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
     engine: Server, proxy: Proxy, start: Start
 ) -> None:
@@ -106,7 +158,7 @@ def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
     proxy.script = [refused, *(answer(200, each) for each in replies), refused]
     [choice] = running.ask().choices
     assert (choice.message.content, choice.finish_reason) == ("\\boxed{4}", "stop")
-    line = "step 0 of 0: 4 solutions, answers 4 ×1; 1 without an answer; 2 failed; 1 cut off\n"
+    line = "step 0 of 0: 4 candidates, answers 4 ×1; 1 without an answer; 2 failed; 1 cut off\n"
     assert choice.message.reasoning_content == line
 
 
@@ -141,7 +193,7 @@ def test_a_large_population_leaves_room_for_others_and_keeps_no_texts() -> None:
         return Completion("0" * 32, 1, answer="\\boxed{1}", finish_reason="stop")
 
     fake: Any = server
-    solved = asyncio.run(answering.solve(chat.read(body.encode(), "rsa/m", DEFAULTS), fake, 5, lambda line: None))
+    solved = asyncio.run(answering.solve(chat.read(body.encode(), "m", OFFERS), fake, 5, lambda line: None))
     assert most == 5 and len(solved.spent) == 64 * 3 and not any(completion.text for completion in solved.spent)
 
 
@@ -239,6 +291,9 @@ def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_runn
     assert raised.value.status_code == 503 and raised.value.code == "upstream_unavailable"
     assert raised.value.response.headers["x-should-retry"] == "false"
     assert len(proxy.bodies) <= sent + retry.RETRIES + 2, "the others are not asked for once one is lost"
+    with pytest.raises(openai.InternalServerError):  # its gather would go on without the request
+        running.ask(seed=2, model=running.model.replace("rsa", "best_of", 1))
+    assert not running.work()
     with pytest.raises(openai.APIError) as raised_in_stream:
         running.ask(seed=2, stream=True)
     assert raised_in_stream.value.code == "upstream_unavailable" and not running.work()
@@ -266,7 +321,7 @@ def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest
         shared.ask(messages=[*secret, {"role": "assistant", "content": "x"}])
     out = capsys.readouterr().out
     first, last, refused = out.splitlines()
-    assert re.fullmatch(r"request \d+: N=2 K=1 T=1, 4 completions, 31 characters", first)
+    assert re.fullmatch(r"request \d+: rsa N=2 K=1 T=1 ORDER=random, at most 4 completions, 31 characters", first)
     assert re.fullmatch(r"request \d+: answered after [\d.]+ s, [\d,]+ completion tokens", last)
     assert refused.startswith("refused: 400 ") and "secret" not in out
 
@@ -308,6 +363,9 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
     [
         (["K=9"], "K=9"),
         (["SEED=1"], "'SEED'"),
+        (["SCAFFOLD=vote"], "vote"),
+        *(([word], word) for word in ("ROUNDS=-1", "ROUNDS")),
+        (["SCAFFOLD=nomos", "N=4"], "K=12"),
         *((["--port", port], port) for port in ("70000", "29871")),
         (["--host", "nowhere.invalid"], "nowhere.invalid"),
     ],

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.scaffolds.rsa import RsaConstants
 from labs.endpoint import chat
 from labs.endpoint.chat import Refusal
-from tests.labs.endpoint.conftest import ASKED, DEFAULTS, STATEMENT
+from tests.labs.endpoint.conftest import ASKED, DEFAULTS, OFFERS, STATEMENT
 
 
 def read(body: Any) -> chat.ChatRequest:
     if isinstance(body, dict):
         body = {"model": "rsa/m@1", "messages": ASKED} | body
-    return chat.read(body if isinstance(body, bytes) else json.dumps(body).encode(), "rsa/m@1", DEFAULTS)
+    return chat.read(body if isinstance(body, bytes) else json.dumps(body).encode(), "m@1", OFFERS)
 
 
 def test_a_chat_uis_request_is_read() -> None:
@@ -55,11 +56,19 @@ def test_a_chat_uis_request_is_read() -> None:
 
 
 def test_constants_come_from_the_request_and_without_a_seed_one_is_drawn() -> None:
-    first, second = (read({"rsa": {"n": 5, "T": 2}, "max_completion_tokens": 9}).config for _ in "ab")
+    first, second = (rsa({"rsa": {"n": 5, "T": 2}, "max_completion_tokens": 9}) for _ in "ab")
     assert (first.N, first.K, first.T, first.MAX_TOKENS) == (5, DEFAULTS.K, 2, 9)
     assert first.SEED != second.SEED
     assert read({"seed": 3, "rsa": {"SEED": 4}}).config.SEED == 4
+    best: Any = read({"model": "best_of/m", "best_of": {"VERIFY_SAMPLES": 2}}).config
+    assert (best.N, best.VERIFY_SAMPLES, best.MAX_TOKENS) == (8, 2, 300)
     assert read({"seed": 3}).problem.id == read({"stream": True}).problem.id != read({"messages": ASKED * 2}).problem.id
+
+
+def rsa(body: Any) -> RsaConstants:
+    config = read(body).config
+    assert isinstance(config, RsaConstants)
+    return config
 
 
 NO_JSON: list[Any] = [b"{", b"[" * 100_000, b"\xff\xfe{", b'{"temperature": NaN}', b'{"model": "\\ud800"}', []]
@@ -67,7 +76,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "x"}}
 ERRORS: list[tuple[Any, str | None]] = [  # bodies, and the fields that are refused
     *((body, None) for body in NO_JSON),
     *(({name: value}, name) for name, value in (
-        ("model", "gpt-5"), ("messages", []), ("messages", [{"role": "user", "content": " \n"}]),
+        *(("model", model) for model in ("gpt-5", "rsa", "vote/m", "rsa/n")), ("best_of", {"N": 1}), ("rsa", 5),
+        ("messages", []), ("messages", [{"role": "user", "content": " \n"}]),
         ("messages", [*ASKED, {"role": "assistant", "content": "The"}]), ("max_tokens", 0), ("max_tokens", 1.5),
         ("temperature", True), ("temperature", -1), ("seed", -1), ("n", 2), ("logprobs", True),
         ("tools", [{"type": "function"}]), ("response_format", {"type": "json_object"}), ("presence_penalty", 0.5),
@@ -100,7 +110,9 @@ json_values = st.recursive(
     max_leaves=8,
 )
 some_fields = st.dictionaries(
-    st.sampled_from([*chat.FIELDS, *chat.UNSUPPORTED, "stop", "stream", "stream_options", "rsa", "messages"]),
+    st.sampled_from(
+        [*chat.FIELDS, *chat.UNSUPPORTED, "stop", "stream", "stream_options", "rsa", "majority", "messages"]
+    ),
     json_values,
 )
 
