@@ -1,8 +1,9 @@
 r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number" or "auto".
 
-"boxed" reads a text as boxed.py does. "text" reads the last statement of an answer: a sentence such as "The answer is
-42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence such as "So she has 42 apples", with a
-doubt. "number" reads the last number. "auto" reads a box, or else as "text" does."""
+"boxed" reads a text as boxed.py does, or else its last statement, with a doubt. "text" reads the last statement of an
+answer: a sentence such as "The answer is 42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence
+such as "So she has 42 apples", with a doubt. "number" reads the last number. "auto" reads a box, or else as "text"
+does."""
 
 import re
 from itertools import pairwise
@@ -15,9 +16,11 @@ from core.types import MAX_ANSWER_CHARS
 
 MOST = 20  # most statements that are read, from the end of a part
 
+# Numbers, times and ratios, and mathematics that _hidden has hidden.
 _NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.,/^:])(?<![*×÷+^/] )(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
-    r"(?:\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
+    r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
+    r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -27,13 +30,49 @@ _WORDS = {word: value for value, word in enumerate(_SMALL)} | _TENS | {"one hund
 _WORDS |= {f"{ten} {_SMALL[one]}": _TENS[ten] + one for ten in _TENS for one in range(1, 10)}
 _ANY = rf"(?:{'|'.join([*_SMALL[::-1], *_TENS])}|hundred|thousand|million)"
 _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
+# Mathematics whose value is neither a number nor a calculation, and relations that state no value.
+_SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
+_CALCULATED = re.compile(r"(?![(\[])(?:[\d\s,.()/*×÷+-]|\\(?:times|cdot|div))+")
+_RELATION = re.compile(
+    r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
+)
+_HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
+_SHOWN = {hidden: code for code, hidden in _HIDDEN.items()} | {0xE000: None}
+
+
+def _hidden(span: "re.Match[str]") -> str:
+    """Return the mathematics of a `span`. A value that is an expression, a point or an interval is put into private
+    characters. So it is one word, which no other pattern matches."""
+    text = next(group for group in span.groups() if group is not None)
+    left, equals, value = text.rpartition("=")
+    value = value.strip(" .,\n")
+    is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not equals
+    is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or _RELATION.search(value)
+    if is_plain or not _SYMBOLIC.search(value) or len(value) > 80 or not value.isascii():
+        return text
+    return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
+
+
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN = [
     (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)"), ""),
+    (re.compile(r"(\d*)√\(?(\d+)\)?"), r"\\(\1\\sqrt{\2}\\)"),
+    (re.compile(r"(?<=[is=:] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)"), r"\\(\1\\)"),
+    (
+        re.compile(
+            r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
+            r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
+        ),
+        _hidden,
+    ),
     (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
-    (re.compile(r"(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"), r"\1"),
     (re.compile(r"\\\$"), "$"),
     (re.compile(r"(?<=\d) per ?cent\b"), "%"),
+    (re.compile(r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))"), ""),
+    (re.compile(r"(?<=\d),? or (?:about |approximately |roughly )?\d[\d.]*\\?%"), ""),  # in another form
+    (re.compile(r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])"), ""),  # the number of a list's item
+    (re.compile(r"\*\*([^*\n]{0,40}\d[^*\n]{0,40}(?<![.:!]))\*\*"), "\\1\ue000"),  # a mark for bold type
     (re.compile(r" ?(?:°|\\degree) ?[CF]?\b|°"), " degrees"),
     (re.compile(r"\$?\b(\d+) dollars? and (\d\d) cents?\b"), r"$\1.\2"),
     (re.compile(r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b"), ""),
@@ -44,7 +83,9 @@ _NEXT = re.compile(  # the model begins another problem or turn
     rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
     r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
-_CHECK = re.compile(r"(?i)\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b")
+_CHECK = re.compile(
+    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b"
+)
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
     rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
@@ -58,7 +99,7 @@ _ANSWER = re.compile(
 _BEHIND = re.compile(r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b")
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 _SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
-_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)]) ?(?=\S)")  # (B) 42
+_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)])\\? ?(?=\S)")  # (B) 42
 _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
@@ -66,10 +107,11 @@ _REFUSED = (
     r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake"
     r"|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
+_TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|or"
-    r"|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
-    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could|maybe|perhaps|possibl[ey]"
+    r"|or|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
+    rf"{_TASK})\b"
 )
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
 _CONCLUDES = re.compile(r"(?i)\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|means)\b")
@@ -77,11 +119,23 @@ _MAIN = re.compile(  # all that precedes the main clause
     r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
     r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
+_CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
+    r"(?i)\A\W*(?:since|because|as|if(?!.*\b(?:but|would|had|answer)\b)(?=.*\d ?[-+*/×÷x].*= ))\b[^,]*, (?:then )?"
+)
+_TAIL = re.compile(  # what follows the main clause
+    r"(?i),? (?:which (?!is\b|gives|leaves|means|makes|equals)|when|where|after|before|attained|achieved|occurring"
+    r"|because|since|so that|even though|although)\b.*|: (?=\().*"
+)
+_PLURAL = re.compile(r"(?i)\b(?:solution|root|zero|value|number|answer|integer|factor|prime|length|divisor)s\b")
+_LIST = re.compile(
+    rf"(?:\b(?:are|is|be)|:|\b[a-z] ?=) ?((?:(?:[a-z] ?= ?)?(?:{_NUMBER.pattern})(?:, (?:and |or )?| and | or ))+"
+    rf"(?:[a-z] ?= ?)?(?:{_NUMBER.pattern}))[ .\ue000]*\Z"
+)
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
-    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain|find)"
+    r"|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -102,6 +156,15 @@ _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^
 _ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 _HARMLESS = "to in over by is are was were has have for and that which it should can this so"
+# Sentences at the end that are not about the answer, and sentences after which nothing is implied.
+_CLOSING = re.compile(
+    r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
+    r"|shall (?:I|we)\b|can I\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
+)
+_GIVEN_UP = re.compile(
+    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin|answer"
+    r"|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
+)
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
 _SPOILED = CHANGING - {*_HARMLESS.split()}
 
@@ -109,8 +172,10 @@ _SPOILED = CHANGING - {*_HARMLESS.split()}
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
     spans, unclosed = box_spans(text)
-    if way == BOXED or (way == AUTO and (spans or unclosed)):
-        return extract(text, answer_type, truncated)
+    boxed = extract(text, answer_type, truncated) if way in (BOXED, AUTO) else None
+    if boxed and (spans or unclosed or (way == BOXED and (boxed.answer or boxed.doubt == "unreadable"))):
+        return boxed
+    text = text.rpartition("</think>")[2].partition("<think>")[0]
     for start, end in reversed(spans[-MOST:]):
         content = re.sub(r"\s+", " ", text[start:end])
         text = f"{text[: text.rindex(chr(92), 0, start)]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
@@ -119,17 +184,19 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
     if way == LAST_NUMBER:
         answers, doubt = _last_number(text, answer_type)
     else:
-        answers, doubt = _stated(text, answer_type, truncated)
+        answers, doubt = _stated(text, answer_type, truncated, way != BOXED)
     answer = answers[-1] if answers else ""
-    others = others_of(reversed(answers), answer, answer_type) if answer else []
+    others = others_of(reversed(answers), answer, answer_type) if answer and way != BOXED else []
     if truncated:
         doubt = "truncated"
     elif not answer:
-        doubt = "no answer"
+        doubt = boxed.doubt if boxed and way == BOXED else "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others:
         doubt = "several"
+    elif way == BOXED:
+        doubt = "unboxed"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
 
@@ -137,12 +204,12 @@ def _last_number(text: str, answer_type: str) -> tuple[list[str], str | None]:
     """Return the last number of `text` in a list, with a doubt if its sentence has several."""
     for sentence in reversed(_SENTENCES.split(text)):
         if numbers := _NUMBER.findall(sentence):
-            answer = read_value(numbers[-1], answer_type)
+            answer = _read(numbers[-1], answer_type)
             return ([answer] if answer else []), ("several numbers" if len(numbers) > 1 else None)
     return [], None
 
 
-def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
+def _stated(text: str, answer_type: str, truncated: bool, may_imply: bool) -> tuple[list[str], str | None]:
     """Return the answers of the first part of `text` that has one, the last answer last. A doubt means that a sentence
     only implies the answer. A part ends if the model begins another problem or turn."""
     parts = [part for part in _NEXT.split(text) if part.strip()]
@@ -152,7 +219,7 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
         if answers:
             return answers, None
         is_ended = not truncated if is_last else _CONCLUDES.search(rest) or "=" in rest
-        if is_ended and (implied := _implied(rest, answer_type)):
+        if may_imply and is_ended and (implied := _implied(rest, answer_type)):
             return [implied], "implied"
     return [], None
 
@@ -164,15 +231,16 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
         end = _END.search(text, start)
-        value = text[start : end.start() if end else len(text)].strip(" \t*_`")
+        value = text[start : end.start() if end else len(text)].replace("\ue000", "").strip(" \t*_`")
+        value = value[: value.rindex("}")] if value.count("}") > value.count("{") else value
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
         if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
         answer = _value(value, answer_type, is_strict)
-        if answer:
-            answers.append(answer)
+        if answer or (re.fullmatch("[A-Z][a-z]+", value) and not _HEDGED.search(value)):
+            answers.append(answer or value)
         elif re.search(r"\d", value) or _HEDGED.search(value):
             answers.clear()
         else:
@@ -184,6 +252,8 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
 def _value(value: str, answer_type: str, is_strict: bool) -> str:
     """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for `is_strict`."""
     value = _in_digits(_OPTION.sub("", value))
+    if re.search(r"[-+*/=×÷^(]\s*\Z", value):
+        return ""
     reason = _REASON.search(value)
     head = value[: reason.start()] if reason and not _LISTED.match(value, reason.start()) else value
     for each in (value, head):
@@ -191,7 +261,7 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
         if number and (quantity := _quantity(number[0], each[number.end() :], answer_type)):
             return quantity
     for each in (value, head):
-        answer = read_value(each, answer_type) or ""
+        answer = _read(each, answer_type)
         if answer and "=" not in each and not is_prose(answer):
             return answer
     picked = _picked(f"is {value}" if is_strict else value, "", answer_type, is_strict)
@@ -200,9 +270,13 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
 
 def _implied(text: str, answer_type: str) -> str:
     """Return the answer that the last sentence with a number implies. Later sentences must not withdraw it."""
-    sentences = [each for each in _SENTENCES.split(text) if each.strip()]
+    sentences = [each for each in _SENTENCES.split(text) if re.search(r"\w|[\ue020-\ue07e]", each)]
+    while len(sentences) > 1 and _CLOSING.match(sentences[-1]):
+        sentences.pop()
+    if any(map(_GIVEN_UP.search, [*sentences[:1], *sentences[-2:]])):
+        return ""
     for i, sentence in enumerate(sentences):
-        if i and _CHECK.match(sentence) and (i == 1 or _CONCLUDES.search(sentences[i - 1])):
+        if i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or _CONCLUDES.search(sentences[i - 1])):
             sentences = sentences[:i]
             break
     entries = [_ENTRY.fullmatch(sentence.rstrip(" .")) for sentence in sentences[-2:]]
@@ -212,9 +286,11 @@ def _implied(text: str, answer_type: str) -> str:
     for i, sentence in reversed(list(enumerate(sentences))):
         if _CONCLUDES.search(sentence) or len(sentences) == 1:
             sentence = _in_digits(sentence)
-        if re.search(r"\d", sentence):
+        if "?" in sentence or (sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])):
+            return ""
+        if _NUMBER.search(sentence) or re.search(r"\d", sentence):
             return _picked(sentence, "\n".join(sentences[:i]), answer_type)
-        if re.search(_REFUSED, sentence, re.I):
+        if re.search(rf"{_REFUSED}|^\W*{_TASK}\b", sentence, re.I):
             return ""
     return ""
 
@@ -223,29 +299,38 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
     is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
-    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)):
+    listed = _LIST.search(sentence) if _PLURAL.search(sentence) or sentence.count("= ") > 1 else None
+    names = set(re.findall(r"\b([a-z]) ?=", listed[0])) if listed else ()
+    if listed and len(names) < 2 and len(sentence) <= MAX_ANSWER_CHARS:
+        return ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
+    main = _without(sentence, _CONDITION, _TAIL)
+    earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
+    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)) or sentence.endswith("="):
         return ""
     before, equals, after = sentence.rpartition("=")
     if equals and (
-        _EQUATION.search(before.rpartition("=")[2]) or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
+        _EQUATION.search(re.sub(r"\b(?:m ?\+ ?n|p ?\+ ?q)\b", "", before.rpartition("=")[2]))
+        or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
     ):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
-    for pattern in (_BRACKETS, _MAIN, _MAIN):
-        shorter = pattern.sub("", sentence, count=1)
-        sentence = shorter if _NUMBER.search(shorter) else sentence
+    sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
         return ""
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
-    numbers = [one for one in before_of if not _KNOWN.search(before_of[one])]
-    free = [one for one in numbers if not (_OPERAND.search(before_of[one]) or _COMPARED.match(sentence, one.end()))]
+    free = [one for one in before_of if not _KNOWN.search(before_of[one])]
+    numbers = [one for one in free if not re.search(r"(?<![\\a-z])[a-z]", one[0].translate(_SHOWN))]
+    free = [one for one in free if not _OPERAND.search(before_of[one]) or (one[0][-1] == "%" and len(before_of) == 1)]
+    free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
     results = [one for one in free if _RESULT.search(before_of[one])]
     totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
-    chosen = (None if is_strict else _one(numbers)) or _one(results)
+    bold = [one for one in numbers if re.match(r"[^\d\ue000]{0,40}\ue000", sentence[one.end() :])]
+    has_math = any(one not in numbers for one in results)
+    chosen = (None if is_strict or has_math else _one(numbers)) or _one(results) or _one(bold)
     pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
     chosen = None if any(" and " in pair for pair in pairs) else chosen
     chosen = chosen or _one(totals)
-    if not (chosen or is_strict) and free == numbers:
+    if not (chosen or is_strict) and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _digits_of(one) == _digits_of(computed)])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
@@ -254,7 +339,20 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
-    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or read_value(chosen[0], answer_type) or ""
+    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or _read(chosen[0], answer_type)
+
+
+def _read(value: str, answer_type: str) -> str:
+    """Return the cleaned answer of `value`, in which mathematics may be hidden, or "" if it is unreadable."""
+    return read_value(value.translate(_SHOWN), answer_type) or ""
+
+
+def _without(sentence: str, *patterns: "re.Pattern[str]") -> str:
+    """Return the sentence without the text of each pattern, if numbers remain."""
+    for pattern in patterns:
+        shorter = pattern.sub("", sentence, count=1)
+        sentence = shorter if _NUMBER.search(shorter) else sentence
+    return sentence
 
 
 def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
@@ -270,7 +368,7 @@ def _quantity(number: str, unit: str, answer_type: str) -> str:
     """Return the `number` with its `unit`, or "" if the words do not name one."""
     name = re.fullmatch(r" ?([A-Za-z ./-]*?)(\^\{?[23]\}?|[²³])? ?", unit.rstrip(" .!,;:)"))
     if not name or not re.fullmatch(r"-?[\d,.]+", number):
-        return (read_value(number, answer_type) or "") if not unit.strip(" .!,;:)") else ""
+        return _read(number, answer_type) if not unit.strip(" .!,;:)") else ""
     power = (name[2] or "").translate({ord("²"): "^2", ord("³"): "^3"})
     if unit_of(name[1].strip(), power, number == "1") is None:
         return ""
