@@ -94,12 +94,6 @@ def _fits(value: str) -> bool:
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
 
 
-def is_prose(answer: str) -> bool:
-    """Return whether `answer` contains words other than functions, units and the phrases in NOTHING."""
-    words = _NO_WORDS.sub(" ", answer)
-    return _WORD.search(words) is not None and answer.lower() not in NOTHING
-
-
 def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
     """List the `answers` that differ from `answer` and from each other in canonical form, at most MAX_OTHERS + 1."""
     seen: set[str | None] = {"", answer}
@@ -251,12 +245,6 @@ _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
 NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # two different canonical forms are two different numbers
-# For sentences about an answer: mathematics that is not a word, and words.
-_NO_WORDS = re.compile(
-    r"\\(?:text|mathrm|operatorname|mathbb|begin|end) ?\{[^{}]*\}|\\[A-Za-z]+"
-    r"|(?<![A-Za-z])(?:sin|cos|tan|log|exp|sqrt|gcd|lcm|mod|max|min)(?![A-Za-z])"
-)
-_WORD = re.compile(r"[A-Za-z]{3,}|(?<![A-Za-z])(?:is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
 NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}

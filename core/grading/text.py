@@ -9,7 +9,7 @@ import re
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
-from core.grading.boxed import Extraction, box_spans, extract, is_aime, is_prose, others_of, read_value
+from core.grading.boxed import NOTHING, Extraction, box_spans, extract, is_aime, others_of, read_value
 from core.grading.final import LINE_ENDS, says_nothing
 from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS
@@ -23,12 +23,12 @@ _NUMBER = re.compile(
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+_SPELLED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
-_SMALL, _TENS = _NAMES.split()[:20], dict(zip(_NAMES.split()[20:], range(20, 100, 10), strict=True))
-_WORDS = {word: value for value, word in enumerate(_SMALL)} | _TENS | {"one hundred": 100}
-_WORDS |= {f"{ten} {_SMALL[one]}": _TENS[ten] + one for ten in _TENS for one in range(1, 10)}
-_ANY = rf"(?:{'|'.join([*_SMALL[::-1], *_TENS])}|hundred|thousand|million)"
+_NAMES = _SPELLED.split()
+_WORDS = {name: i if i < 20 else 10 * (i - 18) for i, name in enumerate(_NAMES)} | {"one hundred": 100}
+_WORDS |= {f"{ten} {one}": _WORDS[ten] + _WORDS[one] for ten in _NAMES[20:] for one in _NAMES[1:10]}
+_ANY = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))}|hundred|thousand|million)"
 _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
 # Mathematics whose value is neither a number nor a calculation, and relations that state no value.
 _SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
@@ -53,30 +53,31 @@ def _hidden(span: "re.Match[str]") -> str:
     return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
 
 
+_MATH = (
+    r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
+    r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
+)
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN = [
-    (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)"), ""),
-    (re.compile(r"(\d*)√\(?(\d+)\)?"), r"\\(\1\\sqrt{\2}\\)"),
-    (re.compile(r"(?<=[is=:] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)"), r"\\(\1\\)"),
-    (
-        re.compile(
-            r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
-            r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
-        ),
-        _hidden,
-    ),
-    (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
-    (re.compile(r"\\\$"), "$"),
-    (re.compile(r"(?<=\d) per ?cent\b"), "%"),
-    (re.compile(r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))"), ""),
-    (re.compile(r"(?<=\d),? or (?:about |approximately |roughly )?\d[\d.]*\\?%"), ""),  # in another form
-    (re.compile(r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])"), ""),  # the number of a list's item
-    (re.compile(r"\*\*([^*\n]{0,40}\d[^*\n]{0,40}(?<![.:!]))\*\*"), "\\1\ue000"),  # a mark for bold type
-    (re.compile(r" ?(?:°|\\degree) ?[CF]?\b|°"), " degrees"),
-    (re.compile(r"\$?\b(\d+) dollars? and (\d\d) cents?\b"), r"$\1.\2"),
-    (re.compile(r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b"), ""),
-    (re.compile(r"</?answer>"), "\nAnswer: "),
+    (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
+    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)", ""),
+    (r"(\d*)√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
+    (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
+    (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
+    (_MATH, _hidden),
+    (r"\b(?:m ?\+ ?n|p ?\+ ?q)(?= ?=)", "sum"),  # asked for, and no equation
+    (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
+    (r"\\\$", "$"),
+    (r"(?<=\d) per ?cent\b", "%"),
+    (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
+    (r"(?<=\d),? or (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
+    (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
+    (r"\*\*(?! )([^*\n]{0,40}\d[^*\n]{0,40}(?<![.:! ]))\*\*", "\\1\ue000"),  # a mark for bold type
+    (r" ?(?:°|\\degree) ?[CF]?\b|°", " degrees"),
+    (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
+    (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
+    (r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", r"the answer is \1"),
+    (r"</?answer>", "\nAnswer: "),
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
 _NEXT = re.compile(  # the model begins another problem or turn
@@ -96,7 +97,7 @@ _ANSWER = re.compile(
     r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
     r"|roughly|approximately|≈|the number|a total of)(?!\w),?)*[ :]*"
 )
-_BEHIND = re.compile(r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b")
+_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{3,}|is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 _SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
 _OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)])\\? ?(?=\S)")  # (B) 42
@@ -109,33 +110,36 @@ _REFUSED = (
 )
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could|maybe|perhaps|possibl[ey]"
-    r"|or|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
-    rf"{_TASK})\b"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could|maybe|perhaps|possibly"
+    r"|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
+    rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
 )
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
-_CONCLUDES = re.compile(r"(?i)\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|means)\b")
+_CONCLUDES = re.compile(
+    r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*|means)\b"
+)
+_SO = re.compile(r"(?i)\W*(?:so|thus|therefore|hence)\b")
 _MAIN = re.compile(  # all that precedes the main clause
     r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
     r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
-    r"(?i)\A\W*(?:since|because|as|if(?!.*\b(?:but|would|had|answer)\b)(?=.*\d ?[-+*/×÷x].*= ))\b[^,]*, (?:then )?"
+    r"(?i)\A\W*(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*, (?:then )?"
 )
 _TAIL = re.compile(  # what follows the main clause
     r"(?i),? (?:which (?!is\b|gives|leaves|means|makes|equals)|when|where|after|before|attained|achieved|occurring"
     r"|because|since|so that|even though|although)\b.*|: (?=\().*"
 )
-_PLURAL = re.compile(r"(?i)\b(?:solution|root|zero|value|number|answer|integer|factor|prime|length|divisor)s\b")
-_LIST = re.compile(
-    rf"(?:\b(?:are|is|be)|:|\b[a-z] ?=) ?((?:(?:[a-z] ?= ?)?(?:{_NUMBER.pattern})(?:, (?:and |or )?| and | or ))+"
-    rf"(?:[a-z] ?= ?)?(?:{_NUMBER.pattern}))[ .\ue000]*\Z"
+_VALUE = f"(?:{_NUMBER.pattern})"
+_LIST = re.compile(  # x = 2 or x = 3
+    rf"(?:\bare|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
+    rf"(?:(?:, (?:and |or )?| and | or )(?(name)(?P=name) ?= ?){_VALUE})+)[ .\ue000]*\Z"
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain|find)"
-    r"|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain"
+    r"|find)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -145,7 +149,8 @@ _KNOWN = re.compile(
 )
 _OPERAND = re.compile(
     r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
-    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z"
+    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*|check|try|test|consider)"
+    r"(?: it| them| this| that)?(?: by)? ?\Z"
 )
 _COMPARED = re.compile(
     r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
@@ -155,47 +160,48 @@ _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
 _ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
-_HARMLESS = "to in over by is are was were has have for and that which it should can this so"
-# Sentences at the end that are not about the answer, and sentences after which nothing is implied.
 _CLOSING = re.compile(
     r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
-    r"|shall (?:I|we)\b|can I\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
+    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
 )
 _GIVEN_UP = re.compile(
-    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin|answer"
-    r"|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
+    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin"
+    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
 )
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
-_SPOILED = CHANGING - {*_HARMLESS.split()}
+_SPOILED = CHANGING - {
+    *re.findall(r"\w+", "to in over by is are was were has have for and that which it should can this so")
+}
 
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
     spans, unclosed = box_spans(text)
-    boxed = extract(text, answer_type, truncated) if way in (BOXED, AUTO) else None
-    if boxed and (spans or unclosed or (way == BOXED and (boxed.answer or boxed.doubt == "unreadable"))):
-        return boxed
+    is_boxed = way == BOXED or (way == AUTO and bool(spans or unclosed))
+    found = extract(text, answer_type, truncated) if is_boxed else Extraction(None, "no answer")
+    if found.answer or found.doubt == "unreadable" or (is_boxed and (spans or unclosed)):
+        return found
     text = text.rpartition("</think>")[2].partition("<think>")[0]
     for start, end in reversed(spans[-MOST:]):
         content = re.sub(r"\s+", " ", text[start:end])
         text = f"{text[: text.rindex(chr(92), 0, start)]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
     for pattern, instead in _PLAIN:
-        text = pattern.sub(instead, text)
+        text = re.sub(pattern, instead, text)
     if way == LAST_NUMBER:
         answers, doubt = _last_number(text, answer_type)
     else:
-        answers, doubt = _stated(text, answer_type, truncated, way != BOXED)
+        answers, doubt = _stated(text, answer_type, truncated, not is_boxed)
     answer = answers[-1] if answers else ""
-    others = others_of(reversed(answers), answer, answer_type) if answer and way != BOXED else []
+    others = others_of(reversed(answers), answer, answer_type) if answer and not is_boxed else []
     if truncated:
         doubt = "truncated"
     elif not answer:
-        doubt = boxed.doubt if boxed and way == BOXED else "no answer"
+        doubt = found.doubt
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others:
         doubt = "several"
-    elif way == BOXED:
+    elif is_boxed:
         doubt = "unboxed"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
@@ -226,7 +232,6 @@ def _stated(text: str, answer_type: str, truncated: bool, may_imply: bool) -> tu
 
 def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str]:
     """Return the answers that sentences of `text` announce, and the text that may imply one if the list is empty."""
-    text = _BEHIND.sub(r"the answer is \1", text)
     answers, rest = list[str](), text
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
@@ -246,7 +251,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         else:
             continue
         rest = text[end.end() :] if end else ""
-    return ([], rest) if _WITHDRAWN.search(rest) else (answers, rest)
+    return ([], rest) if _WITHDRAWN.search(re.sub(r"[^.!?\n]*\bother\b[^.!?\n]*", "", rest)) else (answers, rest)
 
 
 def _value(value: str, answer_type: str, is_strict: bool) -> str:
@@ -262,10 +267,10 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
             return quantity
     for each in (value, head):
         answer = _read(each, answer_type)
-        if answer and "=" not in each and not is_prose(answer):
+        if answer and "=" not in each and not _is_prose(answer):
             return answer
     picked = _picked(f"is {value}" if is_strict else value, "", answer_type, is_strict)
-    return picked or ("" if is_prose(answer) or _HEDGED.search(value) else answer)
+    return picked or ("" if _is_prose(answer) or _HEDGED.search(value) else answer)
 
 
 def _implied(text: str, answer_type: str) -> str:
@@ -289,8 +294,10 @@ def _implied(text: str, answer_type: str) -> str:
         if "?" in sentence or (sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])):
             return ""
         if _NUMBER.search(sentence) or re.search(r"\d", sentence):
-            return _picked(sentence, "\n".join(sentences[:i]), answer_type)
-        if re.search(rf"{_REFUSED}|^\W*{_TASK}\b", sentence, re.I):
+            picked = _picked(sentence, "\n".join(sentences[:i]), answer_type)
+            if picked or "=" in sentence or _CONCLUDES.search(sentence) or not _SO.match(sentences[i - 1]):
+                return picked
+        if _HEDGED.search(sentence) or re.match(rf"(?i)\W*{_TASK}\b", sentence):
             return ""
     return ""
 
@@ -299,30 +306,26 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
     is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
-    listed = _LIST.search(sentence) if _PLURAL.search(sentence) or sentence.count("= ") > 1 else None
-    names = set(re.findall(r"\b([a-z]) ?=", listed[0])) if listed else ()
-    if listed and len(names) < 2 and len(sentence) <= MAX_ANSWER_CHARS:
+    if listed := _LIST.search(sentence[-MAX_ANSWER_CHARS:]):
         return ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
     main = _without(sentence, _CONDITION, _TAIL)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
-    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)) or sentence.endswith("="):
+    if len(sentence) > MAX_ANSWER_CHARS or sentence.endswith("=") or _HEDGED.search(_BRACKETS.sub("", sentence)):
         return ""
     before, equals, after = sentence.rpartition("=")
-    if equals and (
-        _EQUATION.search(re.sub(r"\b(?:m ?\+ ?n|p ?\+ ?q)\b", "", before.rpartition("=")[2]))
-        or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
-    ):
+    names = set(re.findall(r"\b[a-z](?= ?=)", sentence))
+    if len(names) > 1 or (_EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
     sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
-    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
-        return ""
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
     free = [one for one in before_of if not _KNOWN.search(before_of[one])]
-    numbers = [one for one in free if not re.search(r"(?<![\\a-z])[a-z]", one[0].translate(_SHOWN))]
+    numbers = [one for one in free if not _is_open(one[0])]
     free = [one for one in free if not _OPERAND.search(before_of[one]) or (one[0][-1] == "%" and len(before_of) == 1)]
     free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
     results = [one for one in free if _RESULT.search(before_of[one])]
+    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
+        return ""
     totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
     bold = [one for one in numbers if re.match(r"[^\d\ue000]{0,40}\ue000", sentence[one.end() :])]
     has_math = any(one not in numbers for one in results)
@@ -332,7 +335,7 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     chosen = chosen or _one(totals)
     if not (chosen or is_strict) and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
-        chosen = _one([one for one in free if computed and _digits_of(one) == _digits_of(computed)])
+        chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     behind = sentence[chosen.end() :] if chosen else ""
     word = re.match(r"\W*(\w*)", behind)
@@ -347,6 +350,16 @@ def _read(value: str, answer_type: str) -> str:
     return read_value(value.translate(_SHOWN), answer_type) or ""
 
 
+def _is_open(value: str) -> bool:
+    """Return whether hidden mathematics begins `value` and has a variable."""
+    return value.strip()[:1] > "\ue000" and bool(re.search(r"(?<![\\a-z])[a-z]", value.translate(_SHOWN)))
+
+
+def _is_prose(answer: str) -> bool:
+    words = re.sub(r"\\[A-Za-z]+ ?(?:\{[^{}\\]*\})?|\b(?:sin|cos|tan|log|sqrt|gcd|lcm|mod)\b", " ", answer)
+    return bool(_PROSE.search(words)) and answer.lower() not in NOTHING
+
+
 def _without(sentence: str, *patterns: "re.Pattern[str]") -> str:
     """Return the sentence without the text of each pattern, if numbers remain."""
     for pattern in patterns:
@@ -357,11 +370,7 @@ def _without(sentence: str, *patterns: "re.Pattern[str]") -> str:
 
 def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
     """Return the last of `numbers` if they are all equal, else None."""
-    return numbers[-1] if len(set(map(_digits_of, numbers))) == 1 else None
-
-
-def _digits_of(number: "re.Match[str]") -> str:
-    return number[0].strip("$ ").replace(",", "")
+    return numbers[-1] if len({number[0].strip("$ ").replace(",", "") for number in numbers}) == 1 else None
 
 
 def _quantity(number: str, unit: str, answer_type: str) -> str:

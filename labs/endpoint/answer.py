@@ -12,7 +12,7 @@ from core.base import seeds
 from core.engines import environment
 from core.generate.generator import Generator
 from core.grading.answers import Groups, groups
-from core.grading.boxed import extract
+from core.grading.text import read
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
 from labs.endpoint import chat
@@ -138,7 +138,9 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
 
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:
-    return groups([extract(c.text, problem.answer_type, c.truncated).answer for c in members], problem.answer_type)
+    return groups(
+        [read(c.text, problem.way, problem.answer_type, c.truncated).answer for c in members], problem.answer_type
+    )
 
 
 def _all_failed(error: str) -> Refusal:
