@@ -17,7 +17,7 @@ BUDGETS = {
     "core": 19_330,
     "core/base": 960,
     "core/problems": 1_050,
-    "core/grading": 1_950,
+    "core/grading": 1_980,
     "core/engines": 3_520,
     "core/generate": 1_890,
     "core/scaffolds": 2_540,

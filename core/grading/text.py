@@ -37,7 +37,7 @@ _RELATION = re.compile(
     r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
 )
 _HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
-_SHOWN = {hidden: code for code, hidden in _HIDDEN.items()} | {0xE000: None}
+_SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
 
 
 def _hidden(span: "re.Match[str]") -> str:
@@ -70,9 +70,8 @@ _PLAIN = [
     (r"\\\$", "$"),
     (r"(?<=\d) per ?cent\b", "%"),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
-    (r"(?<=\d),? or (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
+    (r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
     (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
-    (r"\*\*(?! )([^*\n]{0,40}\d[^*\n]{0,40}(?<![.:! ]))\*\*", "\\1\ue000"),  # a mark for bold type
     (r" ?(?:°|\\degree) ?[CF]?\b|°", " degrees"),
     (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
     (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
@@ -85,7 +84,7 @@ _NEXT = re.compile(  # the model begins another problem or turn
     r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
 _CHECK = re.compile(
-    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b"
+    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step|why|how)\b"
 )
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
@@ -133,7 +132,7 @@ _TAIL = re.compile(  # what follows the main clause
 _VALUE = f"(?:{_NUMBER.pattern})"
 _LIST = re.compile(  # x = 2 or x = 3
     rf"(?:\bare|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
-    rf"(?:(?:, (?:and |or )?| and | or )(?(name)(?P=name) ?= ?){_VALUE})+)[ .\ue000]*\Z"
+    rf"(?:(?:, (?:and |or )?| and | or )(?(name)(?P=name) ?= ?){_VALUE})+)[ .]*\Z"
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
@@ -158,6 +157,7 @@ _COMPARED = re.compile(
 )
 _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
+_TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
 _ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 _CLOSING = re.compile(
@@ -236,7 +236,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
         end = _END.search(text, start)
-        value = text[start : end.start() if end else len(text)].replace("\ue000", "").strip(" \t*_`")
+        value = text[start : end.start() if end else len(text)].strip(" \t*_`")
         value = value[: value.rindex("}")] if value.count("}") > value.count("{") else value
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
@@ -306,15 +306,15 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
     is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
-    if listed := _LIST.search(sentence[-MAX_ANSWER_CHARS:]):
+    if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
+        return ""
+    if listed := _LIST.search(sentence):
         return ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
     main = _without(sentence, _CONDITION, _TAIL)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
-    if len(sentence) > MAX_ANSWER_CHARS or sentence.endswith("=") or _HEDGED.search(_BRACKETS.sub("", sentence)):
-        return ""
     before, equals, after = sentence.rpartition("=")
-    names = set(re.findall(r"\b[a-z](?= ?=)", sentence))
-    if len(names) > 1 or (_EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)):
+    is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
+    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(_BRACKETS.sub("", sentence)):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
     sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
@@ -326,14 +326,11 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     results = [one for one in free if _RESULT.search(before_of[one])]
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
         return ""
-    totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
-    bold = [one for one in numbers if re.match(r"[^\d\ue000]{0,40}\ue000", sentence[one.end() :])]
-    has_math = any(one not in numbers for one in results)
-    chosen = (None if is_strict or has_math else _one(numbers)) or _one(results) or _one(bold)
+    chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
     pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
     chosen = None if any(" and " in pair for pair in pairs) else chosen
-    chosen = chosen or _one(totals)
-    if not (chosen or is_strict) and set(numbers) <= set(free):
+    chosen = chosen or _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
+    if not chosen and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
