@@ -61,7 +61,7 @@ _MATH = (
 _PLAIN = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
     (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)", ""),
-    (r"(\d*)√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
+    (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
     (_MATH, _hidden),
@@ -251,7 +251,8 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         else:
             continue
         rest = text[end.end() :] if end else ""
-    return ([], rest) if _WITHDRAWN.search(re.sub(r"[^.!?\n]*\bother\b[^.!?\n]*", "", rest)) else (answers, rest)
+    is_withdrawn = any(_WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest))
+    return ([], rest) if is_withdrawn else (answers, rest)
 
 
 def _value(value: str, answer_type: str, is_strict: bool) -> str:
