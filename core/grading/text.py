@@ -6,6 +6,7 @@ such as "So she has 42 apples", with a doubt. "number" reads the last number. "a
 does."""
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
@@ -58,7 +59,7 @@ _MATH = (
     r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
 )
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
-_PLAIN = [
+_PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
     (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)", ""),
     (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
