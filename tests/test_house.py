@@ -14,10 +14,10 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_330,
+    "core": 19_360,
     "core/base": 960,
     "core/problems": 1_050,
-    "core/grading": 1_950,
+    "core/grading": 1_980,
     "core/engines": 3_520,
     "core/generate": 1_890,
     "core/scaffolds": 2_540,
@@ -31,7 +31,7 @@ BUDGETS = {
     "labs/lean": 4_800,
     "labs/endpoint": 760,
     "labs/training": 1_850,
-    "tests": 30_620,
+    "tests": 30_440,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -1,4 +1,4 @@
-r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line or sentence (final.py).
+r"""Read the answer in the last complete \boxed{} of a text, or else in its last `Final:` line (final.py).
 Cleaning never changes a number: 1,024 does not become 1. Answers of type "integer" are whole numbers from 0 to 999, as
 in AIME. They lose units and are compared as text. "math" answers are compared by meaning (answers.py)."""
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
 
-from core.grading.final import final_lines, says_nothing, statements
+from core.grading.final import final_lines, says_nothing
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
@@ -48,8 +48,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     r"""Read the answer of `text`, a completion without its thinking, in linear time. Never raises.
 
     The last complete \boxed{} or \fbox{} that is not empty counts, with any box inside it. Without a box, the last
-    `Final:` line that is not empty counts. Without such a line, the last sentence such as "The answer is 42." or line
-    "#### 42" counts, with the doubt "unboxed". "042" becomes "42", and "1{,}024" becomes "1024"."""
+    `Final:` line that is not empty counts. "042" becomes "42", and "1{,}024" becomes "1024"."""
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
@@ -57,8 +56,6 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     second = lines if has_box else []
     answers = (read_value(each, answer_type) for each in reversed(first))  # lazily, because few are needed
     answer = next((a for a in answers if a != ""), "")
-    unboxed = "" if has_box or any(line != "" for line in lines) else _unboxed(text, answer_type, truncated)
-    answer = answer if answer != "" else unboxed
     doubt = None
     others: list[str | None] = []
     if truncated:
@@ -73,8 +70,6 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
         chain(answers, (read_value(each, answer_type) for each in reversed(second))), answer, answer_type
     ):
         doubt = "several"
-    elif unboxed:
-        doubt = "unboxed"
     readable = tuple(other for other in others if other is not None)
     return Extraction(answer or None, doubt, readable if len(readable) == len(others) <= MAX_OTHERS else ())
 
@@ -97,25 +92,6 @@ def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None
 def _fits(value: str) -> bool:
     """Return whether `value` can be put into a box: its braces balance, and it is at most MAX_ANSWER_CHARS long."""
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
-
-
-def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
-    """Return the answer in the last sentence that states one, or "" if there is none or a later sentence is unclear."""
-    for one in reversed(statements(text)):
-        if (truncated and one.end == len(text)) or says_nothing(one.value):
-            continue
-        is_fit = _fits(one.value) and (answer := read_value(one.value, answer_type))
-        if is_fit and answer and not is_prose(answer):
-            return answer
-        if not one.is_heading and _DECIDING.search(one.value):
-            return ""
-    return ""
-
-
-def is_prose(answer: str) -> bool:
-    """Return whether `answer` contains words other than functions, units and the phrases in NOTHING."""
-    words = _NO_WORDS.sub(" ", answer)
-    return _WORD.search(words) is not None and answer.lower() not in NOTHING
 
 
 def others_of(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
@@ -269,13 +245,6 @@ _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
 NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # two different canonical forms are two different numbers
-# For sentences about an answer: signs of a new or withdrawn answer, mathematics that is not a word, and words.
-_DECIDING = re.compile(r"[0-9\\$]|\b(?:not|wrong|incorrect|no)\b")
-_NO_WORDS = re.compile(
-    r"\\(?:text|mathrm|operatorname|mathbb|begin|end) ?\{[^{}]*\}|\\[A-Za-z]+"
-    r"|(?<![A-Za-z])(?:sin|cos|tan|log|exp|sqrt|gcd|lcm|mod|max|min)(?![A-Za-z])"
-)
-_WORD = re.compile(r"[A-Za-z]{3,}|(?<![A-Za-z])(?:is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
 NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}

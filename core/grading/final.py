@@ -1,12 +1,9 @@
-r"""Find lines such as `Final: 42`, which some models write instead of a box, and sentences that state an answer.
-A `Final:` line begins with "Final:" or "Final answer:", in capitals or not. Markdown and quotation marks may precede
-these words. Lines end as in str.splitlines, so that an unusual line end does not hide a line."""
+r"""Find lines such as `Final: 42`, which some models write instead of a box. Such a line begins with "Final:" or
+"Final answer:", in capitals or not. Markdown and quotation marks may precede these words. Lines end as in
+str.splitlines, so that an unusual line end does not hide a line."""
 
 import re
-from collections import deque
 from dataclasses import dataclass
-
-from core.types import MAX_ANSWER_CHARS
 
 LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # for a character class
 
@@ -28,49 +25,6 @@ _SLOT = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
-
-# The forms "#### 42" (from GSM8K), a line "Answer: 42", and "the answer is 42" in a sentence. In the last two forms,
-# and after a heading "Answer", the answer may be on the next line that is not blank.
-_STATEMENT = re.compile(
-    rf"(?:(?P<spoken>(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
-    rf"(?ai:(?:final |correct )?+answer)[*_]*+[ \t]*+(?:[:：=]|(?=[{LINE_ENDS}]))"
-    r"|\b(?ai:(?:the|my|our) (?:final |correct )?+answer(?: to (?:the|this) (?:question|problem))?+)[*_]*+ ?"
-    rf"(?:is ?+:?+|equals|[:：=]))(?P<below>(?:[ \t*_:$]*+(?:\\\[)?+[ \t]*+[{LINE_ENDS}]){{0,4}}+))"
-    rf"|(?:\A|(?<=[{LINE_ENDS}]))[ \t]*+####)"
-    rf"(?=(?P<value>[^{LINE_ENDS}]{{0,{MAX_ANSWER_CHARS + 1}}}+))"
-)
-_SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”’)]|\Z)|,? (?:because|since)\b")
-_SUPPOSED = re.compile(
-    r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
-    re.I,
-)
-_BEFORE = 200  # most characters before a statement that are searched for a supposition
-_LAST = 20  # most statements that are read, from the end of the text
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A sentence that may state an answer. `end` is the end of the answer's line in the text, and `value` the answer
-    without reasons. `is_heading` is set if the line begins with ####, like a Markdown heading."""
-
-    end: int
-    value: str
-    is_heading: bool
-
-
-def statements(text: str) -> list[Statement]:
-    """Find the last sentences and lines that may state an answer, but no suppositions or questions, in linear time."""
-    found = []
-    for one in deque(_STATEMENT.finditer(text), _LAST):
-        is_heading = one["spoken"] is None
-        value = one["value"].strip()
-        end = None if is_heading or one["below"] else _SENTENCE_END.search(value)
-        value = value[: end.start()] if end else value
-        before = re.split(rf"[.!?;{LINE_ENDS}]", text[max(0, one.start() - _BEFORE) : one.start()])[-1]
-        if not _SUPPOSED.search(before) and not (end and end[0] == "?"):
-            value = value.replace("}", "", 1) if value.count("}") > value.count("{") else value
-            found.append(Statement(one.end("value"), value.lstrip(" \t*_`").rstrip(" \t*_`."), is_heading))
-    return found
 
 
 @dataclass(frozen=True)

@@ -1,50 +1,92 @@
 r"""Read answers in the way that the constant ANSWER selects: "boxed", "text", "number" or "auto".
 
-"boxed" reads a text as boxed.py does. "text" reads the last statement of an answer: a sentence such as "The answer is
-42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence such as "So she has 42 apples", with a
-doubt. "number" reads the last number. "auto" reads a box, or else as "text" does."""
+"boxed" reads a text as boxed.py does, or else its last statement, with a doubt. "text" reads the last statement of an
+answer: a sentence such as "The answer is 42.", a line such as "#### 42", or a box. Otherwise it reads a last sentence
+such as "So she has 42 apples", with a doubt. "number" reads the last number. "auto" reads a box, or else as "text"
+does."""
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
-from core.grading.boxed import Extraction, box_spans, extract, is_aime, is_prose, others_of, read_value
+from core.grading.boxed import NOTHING, Extraction, box_spans, extract, is_aime, others_of, read_value
 from core.grading.final import LINE_ENDS, says_nothing
 from core.grading.units import CHANGING, unit_of
 from core.types import MAX_ANSWER_CHARS
 
 MOST = 20  # most statements that are read, from the end of a part
 
+# Numbers, times and ratios, and mathematics that _hidden has hidden.
 _NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.,/^:])(?<![*×÷+^/] )(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
-    r"(?:\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
+    r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
+    r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
-_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+_SPELLED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
-_SMALL, _TENS = _NAMES.split()[:20], dict(zip(_NAMES.split()[20:], range(20, 100, 10), strict=True))
-_WORDS = {word: value for value, word in enumerate(_SMALL)} | _TENS | {"one hundred": 100}
-_WORDS |= {f"{ten} {_SMALL[one]}": _TENS[ten] + one for ten in _TENS for one in range(1, 10)}
-_ANY = rf"(?:{'|'.join([*_SMALL[::-1], *_TENS])}|hundred|thousand|million)"
+_NAMES = _SPELLED.split()
+_WORDS = {name: i if i < 20 else 10 * (i - 18) for i, name in enumerate(_NAMES)} | {"one hundred": 100}
+_WORDS |= {f"{ten} {one}": _WORDS[ten] + _WORDS[one] for ten in _NAMES[20:] for one in _NAMES[1:10]}
+_ANY = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))}|hundred|thousand|million)"
 _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
+# Mathematics whose value is neither a number nor a calculation, and relations that state no value.
+_SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
+_CALCULATED = re.compile(r"(?![(\[])(?:[\d\s,.()/*×÷+-]|\\(?:times|cdot|div))+")
+_RELATION = re.compile(
+    r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
+)
+_HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
+_SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
+
+
+def _hidden(span: "re.Match[str]") -> str:
+    """Return the mathematics of a `span`. A value that is an expression, a point or an interval is put into private
+    characters. So it is one word, which no other pattern matches."""
+    text = next(group for group in span.groups() if group is not None)
+    left, equals, value = text.rpartition("=")
+    value = value.strip(" .,\n")
+    is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not equals
+    is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or _RELATION.search(value)
+    if is_plain or not _SYMBOLIC.search(value) or len(value) > 80 or not value.isascii():
+        return text
+    return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
+
+
+_MATH = (
+    r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
+    r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
+)
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
-_PLAIN = [
-    (re.compile(r"\\(?:text|math)\w* ?\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>"), ""),
-    (re.compile(r"(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"), r"\1"),
-    (re.compile(r"\\\$"), "$"),
-    (re.compile(r"(?<=\d) per ?cent\b"), "%"),
-    (re.compile(r" ?(?:°|\\degree) ?[CF]?\b|°"), " degrees"),
-    (re.compile(r"\$?\b(\d+) dollars? and (\d\d) cents?\b"), r"$\1.\2"),
-    (re.compile(r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b"), ""),
-    (re.compile(r"</?answer>"), "\nAnswer: "),
+_PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
+    (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
+    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)", ""),
+    (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
+    (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
+    (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
+    (_MATH, _hidden),
+    (r"\b(?:m ?\+ ?n|p ?\+ ?q)(?= ?=)", "sum"),  # asked for, and no equation
+    (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
+    (r"\\\$", "$"),
+    (r"(?<=\d) per ?cent\b", "%"),
+    (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
+    (r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
+    (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
+    (r" ?(?:°|\\degree) ?[CF]?\b|°", " degrees"),
+    (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
+    (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
+    (r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", r"the answer is \1"),
+    (r"</?answer>", "\nAnswer: "),
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
 _NEXT = re.compile(  # the model begins another problem or turn
     rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
     r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
 )
-_CHECK = re.compile(r"(?i)\W*(?:let['’]s |let us |to |we can )?(?:check|verif\w+|explanation|note|step-by-step)\b")
+_CHECK = re.compile(
+    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step|why|how)\b"
+)
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
     rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
@@ -55,10 +97,10 @@ _ANSWER = re.compile(
     r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
     r"|roughly|approximately|≈|the number|a total of)(?!\w),?)*[ :]*"
 )
-_BEHIND = re.compile(r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b")
+_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{3,}|is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
 _END = re.compile(rf"[.!?](?=\s|\Z)(?!(?<=[: ][A-E]\.) \$?\d)|[{LINE_ENDS}。]")
 _SENTENCES = re.compile(rf"(?<=[.!?])[_’)]*\s+|[{LINE_ENDS}]+|(?<=。)")
-_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)]) ?(?=\S)")  # (B) 42
+_OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)])\\? ?(?=\S)")  # (B) 42
 _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
@@ -66,22 +108,38 @@ _REFUSED = (
     r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake"
     r"|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
+_TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|may|could|maybe|perhaps|possibl[ey]|or"
-    r"|either|until|anything but|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? "
-    r"(?:find|add|subtract|multiply|divide|calculate|determine|compute))\b"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could|maybe|perhaps|possibly"
+    r"|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
+    rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
 )
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
-_CONCLUDES = re.compile(r"(?i)\b(?:so|thus|therefore|hence|finally|total|left|altogether|in all|remain\w*|means)\b")
+_CONCLUDES = re.compile(
+    r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*|means)\b"
+)
+_SO = re.compile(r"(?i)\W*(?:so|thus|therefore|hence)\b")
 _MAIN = re.compile(  # all that precedes the main clause
     r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
     r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
+_CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
+    r"(?i)\A\W*(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*, (?:then )?"
+)
+_TAIL = re.compile(  # what follows the main clause
+    r"(?i),? (?:which (?!is\b|gives|leaves|means|makes|equals)|when|where|after|before|attained|achieved|occurring"
+    r"|because|since|so that|even though|although)\b.*|: (?=\().*"
+)
+_VALUE = f"(?:{_NUMBER.pattern})"
+_LIST = re.compile(  # x = 2 or x = 3
+    rf"(?:\bare|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
+    rf"(?:(?:, (?:and |or )?| and | or )(?(name)(?P=name) ?= ?){_VALUE})+)[ .]*\Z"
+)
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes)|[=:≈])"
-    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain"
+    r"|find)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -91,7 +149,8 @@ _KNOWN = re.compile(
 )
 _OPERAND = re.compile(
     r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
-    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*)(?: it| them| this| that)?(?: by)? ?\Z"
+    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*|check|try|test|consider)"
+    r"(?: it| them| this| that)?(?: by)? ?\Z"
 )
 _COMPARED = re.compile(
     r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
@@ -99,37 +158,52 @@ _COMPARED = re.compile(
 )
 _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
 _EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
+_TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
 _ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
-_HARMLESS = "to in over by is are was were has have for and that which it should can this so"
+_CLOSING = re.compile(
+    r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
+    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
+)
+_GIVEN_UP = re.compile(
+    r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin"
+    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
+)
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
-_SPOILED = CHANGING - {*_HARMLESS.split()}
+_SPOILED = CHANGING - {
+    *re.findall(r"\w+", "to in over by is are was were has have for and that which it should can this so")
+}
 
 
 def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     """Read the answer of `text` in one of WAYS. The other arguments are the arguments of boxed.extract."""
     spans, unclosed = box_spans(text)
-    if way == BOXED or (way == AUTO and (spans or unclosed)):
-        return extract(text, answer_type, truncated)
+    is_boxed = way == BOXED or (way == AUTO and bool(spans or unclosed))
+    found = extract(text, answer_type, truncated) if is_boxed else Extraction(None, "no answer")
+    if found.answer or found.doubt == "unreadable" or (is_boxed and (spans or unclosed)):
+        return found
+    text = text.rpartition("</think>")[2].partition("<think>")[0]
     for start, end in reversed(spans[-MOST:]):
         content = re.sub(r"\s+", " ", text[start:end])
         text = f"{text[: text.rindex(chr(92), 0, start)]}\n#### {content}\n{text[end + (text[end : end + 1] == '}') :]}"
     for pattern, instead in _PLAIN:
-        text = pattern.sub(instead, text)
+        text = re.sub(pattern, instead, text)
     if way == LAST_NUMBER:
         answers, doubt = _last_number(text, answer_type)
     else:
-        answers, doubt = _stated(text, answer_type, truncated)
+        answers, doubt = _stated(text, answer_type, truncated, not is_boxed)
     answer = answers[-1] if answers else ""
-    others = others_of(reversed(answers), answer, answer_type) if answer else []
+    others = others_of(reversed(answers), answer, answer_type) if answer and not is_boxed else []
     if truncated:
         doubt = "truncated"
     elif not answer:
-        doubt = "no answer"
+        doubt = found.doubt
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others:
         doubt = "several"
+    elif is_boxed:
+        doubt = "unboxed"
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
 
@@ -137,12 +211,12 @@ def _last_number(text: str, answer_type: str) -> tuple[list[str], str | None]:
     """Return the last number of `text` in a list, with a doubt if its sentence has several."""
     for sentence in reversed(_SENTENCES.split(text)):
         if numbers := _NUMBER.findall(sentence):
-            answer = read_value(numbers[-1], answer_type)
+            answer = _read(numbers[-1], answer_type)
             return ([answer] if answer else []), ("several numbers" if len(numbers) > 1 else None)
     return [], None
 
 
-def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
+def _stated(text: str, answer_type: str, truncated: bool, may_imply: bool) -> tuple[list[str], str | None]:
     """Return the answers of the first part of `text` that has one, the last answer last. A doubt means that a sentence
     only implies the answer. A part ends if the model begins another problem or turn."""
     parts = [part for part in _NEXT.split(text) if part.strip()]
@@ -152,38 +226,41 @@ def _stated(text: str, answer_type: str, truncated: bool) -> tuple[list[str], st
         if answers:
             return answers, None
         is_ended = not truncated if is_last else _CONCLUDES.search(rest) or "=" in rest
-        if is_ended and (implied := _implied(rest, answer_type)):
+        if may_imply and is_ended and (implied := _implied(rest, answer_type)):
             return [implied], "implied"
     return [], None
 
 
 def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str]:
     """Return the answers that sentences of `text` announce, and the text that may imply one if the list is empty."""
-    text = _BEHIND.sub(r"the answer is \1", text)
     answers, rest = list[str](), text
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
         end = _END.search(text, start)
         value = text[start : end.start() if end else len(text)].strip(" \t*_`")
+        value = value[: value.rindex("}")] if value.count("}") > value.count("{") else value
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
         if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
         answer = _value(value, answer_type, is_strict)
-        if answer:
-            answers.append(answer)
+        if answer or (re.fullmatch("[A-Z][a-z]+", value) and not _HEDGED.search(value)):
+            answers.append(answer or value)
         elif re.search(r"\d", value) or _HEDGED.search(value):
             answers.clear()
         else:
             continue
         rest = text[end.end() :] if end else ""
-    return ([], rest) if _WITHDRAWN.search(rest) else (answers, rest)
+    is_withdrawn = any(_WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest))
+    return ([], rest) if is_withdrawn else (answers, rest)
 
 
 def _value(value: str, answer_type: str, is_strict: bool) -> str:
     """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for `is_strict`."""
     value = _in_digits(_OPTION.sub("", value))
+    if re.search(r"[-+*/=×÷^(]\s*\Z", value):
+        return ""
     reason = _REASON.search(value)
     head = value[: reason.start()] if reason and not _LISTED.match(value, reason.start()) else value
     for each in (value, head):
@@ -191,18 +268,22 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
         if number and (quantity := _quantity(number[0], each[number.end() :], answer_type)):
             return quantity
     for each in (value, head):
-        answer = read_value(each, answer_type) or ""
-        if answer and "=" not in each and not is_prose(answer):
+        answer = _read(each, answer_type)
+        if answer and "=" not in each and not _is_prose(answer):
             return answer
     picked = _picked(f"is {value}" if is_strict else value, "", answer_type, is_strict)
-    return picked or ("" if is_prose(answer) or _HEDGED.search(value) else answer)
+    return picked or ("" if _is_prose(answer) or _HEDGED.search(value) else answer)
 
 
 def _implied(text: str, answer_type: str) -> str:
     """Return the answer that the last sentence with a number implies. Later sentences must not withdraw it."""
-    sentences = [each for each in _SENTENCES.split(text) if each.strip()]
+    sentences = [each for each in _SENTENCES.split(text) if re.search(r"\w|[\ue020-\ue07e]", each)]
+    while len(sentences) > 1 and _CLOSING.match(sentences[-1]):
+        sentences.pop()
+    if any(map(_GIVEN_UP.search, [*sentences[:1], *sentences[-2:]])):
+        return ""
     for i, sentence in enumerate(sentences):
-        if i and _CHECK.match(sentence) and (i == 1 or _CONCLUDES.search(sentences[i - 1])):
+        if i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or _CONCLUDES.search(sentences[i - 1])):
             sentences = sentences[:i]
             break
     entries = [_ENTRY.fullmatch(sentence.rstrip(" .")) for sentence in sentences[-2:]]
@@ -212,9 +293,13 @@ def _implied(text: str, answer_type: str) -> str:
     for i, sentence in reversed(list(enumerate(sentences))):
         if _CONCLUDES.search(sentence) or len(sentences) == 1:
             sentence = _in_digits(sentence)
-        if re.search(r"\d", sentence):
-            return _picked(sentence, "\n".join(sentences[:i]), answer_type)
-        if re.search(_REFUSED, sentence, re.I):
+        if "?" in sentence or (sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])):
+            return ""
+        if _NUMBER.search(sentence) or re.search(r"\d", sentence):
+            picked = _picked(sentence, "\n".join(sentences[:i]), answer_type)
+            if picked or "=" in sentence or _CONCLUDES.search(sentence) or not _SO.match(sentences[i - 1]):
+                return picked
+        if _HEDGED.search(sentence) or re.match(rf"(?i)\W*{_TASK}\b", sentence):
             return ""
     return ""
 
@@ -223,54 +308,75 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
     is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
-    if len(sentence) > MAX_ANSWER_CHARS or _HEDGED.search(_BRACKETS.sub("", sentence)):
+    if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
         return ""
+    if listed := _LIST.search(sentence):
+        return ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
+    main = _without(sentence, _CONDITION, _TAIL)
+    earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
-    if equals and (
-        _EQUATION.search(before.rpartition("=")[2]) or len(set(re.findall(r"\b[a-z](?= ?=)", sentence))) > 1
-    ):
+    is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
+    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(_BRACKETS.sub("", sentence)):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
-    for pattern in (_BRACKETS, _MAIN, _MAIN):
-        shorter = pattern.sub("", sentence, count=1)
-        sentence = shorter if _NUMBER.search(shorter) else sentence
-    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence)):
-        return ""
+    sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
-    numbers = [one for one in before_of if not _KNOWN.search(before_of[one])]
-    free = [one for one in numbers if not (_OPERAND.search(before_of[one]) or _COMPARED.match(sentence, one.end()))]
+    free = [one for one in before_of if not _KNOWN.search(before_of[one])]
+    numbers = [one for one in free if not _is_open(one[0])]
+    free = [one for one in free if not _OPERAND.search(before_of[one]) or (one[0][-1] == "%" and len(before_of) == 1)]
+    free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
     results = [one for one in free if _RESULT.search(before_of[one])]
-    totals = [one for one in free if _TOTAL.search(before_of[one]) or _LEFT.match(sentence, one.end())]
-    chosen = (None if is_strict else _one(numbers)) or _one(results)
+    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
+        return ""
+    chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
     pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
     chosen = None if any(" and " in pair for pair in pairs) else chosen
-    chosen = chosen or _one(totals)
-    if not (chosen or is_strict) and free == numbers:
+    chosen = chosen or _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
+    if not chosen and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
-        chosen = _one([one for one in free if computed and _digits_of(one) == _digits_of(computed)])
+        chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     behind = sentence[chosen.end() :] if chosen else ""
     word = re.match(r"\W*(\w*)", behind)
     if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
-    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or read_value(chosen[0], answer_type) or ""
+    return _quantity(chosen[0], unit[0] if unit else "", answer_type) or _read(chosen[0], answer_type)
+
+
+def _read(value: str, answer_type: str) -> str:
+    """Return the cleaned answer of `value`, in which mathematics may be hidden, or "" if it is unreadable."""
+    return read_value(value.translate(_SHOWN), answer_type) or ""
+
+
+def _is_open(value: str) -> bool:
+    """Return whether hidden mathematics begins `value` and has a variable."""
+    return value.strip()[:1] > "\ue000" and bool(re.search(r"(?<![\\a-z])[a-z]", value.translate(_SHOWN)))
+
+
+def _is_prose(answer: str) -> bool:
+    words = re.sub(r"\\[A-Za-z]+ ?(?:\{[^{}\\]*\})?|\b(?:sin|cos|tan|log|sqrt|gcd|lcm|mod)\b", " ", answer)
+    return bool(_PROSE.search(words)) and answer.lower() not in NOTHING
+
+
+def _without(sentence: str, *patterns: "re.Pattern[str]") -> str:
+    """Return the sentence without the text of each pattern, if numbers remain."""
+    for pattern in patterns:
+        shorter = pattern.sub("", sentence, count=1)
+        sentence = shorter if _NUMBER.search(shorter) else sentence
+    return sentence
 
 
 def _one(numbers: list["re.Match[str]"]) -> "re.Match[str] | None":
     """Return the last of `numbers` if they are all equal, else None."""
-    return numbers[-1] if len(set(map(_digits_of, numbers))) == 1 else None
-
-
-def _digits_of(number: "re.Match[str]") -> str:
-    return number[0].strip("$ ").replace(",", "")
+    return numbers[-1] if len({number[0].strip("$ ").replace(",", "") for number in numbers}) == 1 else None
 
 
 def _quantity(number: str, unit: str, answer_type: str) -> str:
     """Return the `number` with its `unit`, or "" if the words do not name one."""
     name = re.fullmatch(r" ?([A-Za-z ./-]*?)(\^\{?[23]\}?|[²³])? ?", unit.rstrip(" .!,;:)"))
     if not name or not re.fullmatch(r"-?[\d,.]+", number):
-        return (read_value(number, answer_type) or "") if not unit.strip(" .!,;:)") else ""
+        return _read(number, answer_type) if not unit.strip(" .!,;:)") else ""
     power = (name[2] or "").translate({ord("²"): "^2", ord("³"): "^3"})
     if unit_of(name[1].strip(), power, number == "1") is None:
         return ""

@@ -10,9 +10,9 @@ UNITS = {
     for names in (
         "mm millimeter millimetre|cm centimeter centimetre|dm decimeter decimetre|m meter metre|km kilometer"
         " kilometre|in inch inches|ft foot feet|yd yard|mi mile|mg milligram|g gram|kg kilogram|pound lb|"
-        " oz ounce|t ton tonne|ms millisecond|s sec second|minute min|h hr hour|d day|week|month|yr year|"
-        " mL ml milliliter millilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen|rupee|mi/h mph|"
-        " km/h kph kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
+        " oz ounce|t ton tonne|ms millisecond|s sec second|minute min|h hr hour|d day|week|month|yr year"
+        "|mL ml milliliter millilitre|cL cl centiliter centilitre|L l liter litre|gal gallon|dollar USD|cent|euro|yen"
+        "|rupee|mi/h mph|km/h kph kmph|N newton|J joule|W watt|V volt|Hz hertz|K kelvin|rad radian|deg degree"
     ).split("|")
     for word in names.split()
 }

@@ -20,11 +20,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.base.stats import pass_at_k
+from core.constants import BOXED
 from core.grading import boxed
 from core.grading import judge as judge_module
 from core.grading.answers import MAX_COMPARISONS, NEUTRAL, grade_answers, groups, is_correct, is_reference, judge
 from core.grading.boxed import DOUBTS, Extraction, canonical, clean, extract, stated
 from core.grading.final import final_lines, says_nothing
+from core.grading.text import read
 from core.types import Completion, Member, Problem
 
 OF_TEXT = {"implied", "several numbers"}  # tests/grading/test_text.py
@@ -43,7 +45,7 @@ TYPES = st.sampled_from(["integer", "math"])
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i:03d} {case['note']}" for i, case in enumerate(CASES)])
 def test_case(case: dict[str, Any]) -> None:
-    found = extract(case["text"], case["type"], case.get("truncated", False))
+    found = read(case["text"], BOXED, case["type"], case.get("truncated", False))
     assert (found.answer, found.doubt) == (case["answer"], case["doubt"])
     if "truth" in case:
         assert is_correct(found.answer, case["truth"], case["type"]) is case["correct"]
@@ -129,16 +131,14 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
     lines = final_lines(text)
     assert found.doubt is None or found.doubt in DOUBTS
     assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
-    # A sentence or a heading states what no line does. Other doubts come before "unboxed".
-    is_sentence = found.doubt == "unboxed" or (found.doubt is not None and not lines and "box" not in text)
-    if "box" not in text and not is_sentence:
+    if "box" not in text:
         stating = [
             line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
         ]
         is_balanced = bool(stating) and boxed.box_spans(rf"\boxed{{{stating[-1]}}}")[0] == [(7, 7 + len(stating[-1]))]
         expected = extract(rf"\boxed{{{stating[-1]}}}", kind) if is_balanced else Extraction(None, None)
         assert found.answer == expected.answer
-    assert found.answer is None or is_sentence or found.answer in stated(text, kind)
+    assert found.answer is None or found.answer in stated(text, kind)
 
 
 @given(
