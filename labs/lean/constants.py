@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
-from labs.lean import guard
+from labs.lean import guard, guide
 
 # Tactics that proofs of data/lean's lemmas need, but that are rare or missing in the tiny policy's training data.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
@@ -44,6 +44,10 @@ class LeanConstants(Asking):
     MAX_TOKENS: int = constant(256, "token cap of one tactic", 1, 1_000_000)
     ENDS: str = constant("line", "end of a tactic: line break (line) or reply's end (model)", choices=("line", "model"))
     OPENING: str = constant("", 'text with which each reply starts, for example to prevent thinking ("": none)')
+
+    @classmethod
+    def words(cls) -> list[str]:
+        return guide.words(cls)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -139,6 +143,12 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         16, "LoRA rank for a Hugging Face folder (0: train all weights, as for a GGUF file)", 0, 9999
     )
     ENERGY: int = constant(1, "1: train an energy model. Training searches use it if it is shown to help", 0, 1)
+    ENERGY_START: str = constant(
+        "none",
+        "weights from which the energy's training starts: the previous iteration's (auto) or random ones (none)",
+        choices=("none", "auto"),
+        free=True,
+    )
     SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy, so that iteration 0 reports no gain", 0, 1)
     GO: int = constant(0, "1: continue after a no go (the policy proves or gains too little)", 0, 1, free=True)
 

@@ -14,7 +14,7 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, minif2f, outcome, served, theorems, toolchain
+from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
@@ -36,7 +36,10 @@ TACTIC_TOKENS = 16  # assumed median length of a tactic
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
     Ends the process if the run fails or is stopped (core.session.run.run)."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -47,6 +50,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
             check_context(server, config)
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
             rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
+            rows += guide.rows(config)
             with session.open(name, config, stop, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
@@ -92,7 +96,10 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Base
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
@@ -113,6 +120,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
+            *guide.rows(config),
         ]
         with session.open(name, config, stop, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
@@ -123,7 +131,10 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -133,6 +144,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         chosen = checked(lean, chosen, where, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
+        rows += guide.rows(config)
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=rows) as opened:

@@ -105,7 +105,7 @@ class Iterations:
 
     def _record(self, number: int, before: Weights) -> Record:
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
-        own = identity(self.config)
+        own = identity(self.config) | ({"ENERGY_START": "auto"} if self.config.ENERGY_START == "auto" else {})
         run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
@@ -268,4 +268,8 @@ class Iterations:
         args = ["--trajectories", *map(str, searches), "--embeddings", str(home / "embeddings")]
         args += ["--steps", str(self.config.STEPS), "--seed", str(seed)]
         args.append(f"--probe-logprob={self.config.PROBE_LOGPROB!r}")
+        last = self.own(number - 1) if number else self.own(0) / "before"
+        if self.config.ENERGY_START == "auto" and home != last and (last / "energy").is_dir():
+            args += ["--begin", str(last / "energy")]
+            self.say(f"the energy's training begins with the weights in {last / 'energy'}")
         return process.supervised("energy.py", args, folder, energy.RECORD, self.say)
