@@ -122,8 +122,17 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         **{"MAX_THEOREMS": 6, "TRAIN_NODES": 4, "EXPLORE": "none", "HARVEST": 4, "STEPS": 20, "GO": 1},
     }
 
+    RESET: int = constant(
+        0,
+        "1: begin again from the first policy, and train it on the searches of all iterations (2: once more)",
+        0,
+        1000,
+        free=True,
+    )
     ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
-    MAX_ITERATION: int = constant(2, "number of the last iteration (the first is 0)", 0, 100, free=True)
+    MAX_ITERATION: int = constant(
+        2, "number of the last iteration (the first is 0), or -1 to evaluate only the first policy", -1, 100, free=True
+    )
     TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, "minif2f:valid" or "auto" (lemmas of data/lean)')
     MAX_THEOREMS: int = constant(2000, "most training theorems, from the start of TRAIN_THEOREMS", 1, 1_000_000)
     TRAIN_NODES: int = constant(60, "most tactics that one search of a training theorem sends to Lean", 1, 1_000_000)
@@ -158,6 +167,8 @@ class IterationConstants(BaselineConstants, EnergyConstants):
             raise UserError(
                 f"ITERATION={self.ITERATION} exceeds MAX_ITERATION={self.MAX_ITERATION}. Set a higher MAX_ITERATION"
             )
+        if self.RESET and self.ITERATION > 0:
+            raise UserError(f"RESET={self.RESET} begins with iteration 0. Set ITERATION=0, or remove RESET")
         _ = self.learning
 
     @property
@@ -170,6 +181,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 class AblationConstants(BaselineConstants, EnergyConstants):
     """The constants of an experiment that compares search orders, with one policy and equal nodes."""
 
+    trial: ClassVar[Mapping[str, Any]] = {**BaselineConstants.trial, "EXPLORE": "none", "SEEDS": 1}
     closed = MappingProxyType(
         {**IterationConstants.closed, "LIMIT": 0, "MAX_DOLLARS": 0.0, "PROBLEMS": "auto", "RUNS": 1}
     )

@@ -16,7 +16,7 @@ from core.session import session
 from core.session.checks import check_context
 from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
-from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrained
+from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
@@ -45,7 +45,8 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         results = results_dir()
         chosen = checked(lean, chosen, where, config)
         known = control.given(config, chosen, lean)
-        out = place(results, config) / "baseline"
+        kind = f"_{config.THEOREMS.replace(':', '_')}" if minif2f.is_named(config.THEOREMS) else ""
+        out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
@@ -168,17 +169,6 @@ def iteration_of(folder: Path) -> Weights:
     return policy
 
 
-def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:
-    """Raise UserError if a held-out theorem has the same statement as a training theorem."""
-    known = {" ".join(theorem.statement.split()): theorem.name for theorem in learned}
-    for theorem in held_out:
-        if found := known.get(" ".join(theorem.statement.split())):
-            raise UserError(
-                f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
-                "Use TRAIN_THEOREMS and THEOREMS without common statements"
-            )
-
-
 # Plans
 
 
@@ -213,19 +203,16 @@ def _orders_work(config: AblationConstants, card: Card) -> Work:
     count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     searches = count * len(ablation.ORDERS) * config.SEEDS
     of = f"{count:,} theorems in {len(ablation.ORDERS)} orders with {config.SEEDS} seeds"
-    # Do not suggest SMOKE=1: with EXPLORE there are more probes than its four nodes, so the run would fail.
-    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES, "SEEDS=1")
+    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES)
 
 
-def _work(
-    config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
-) -> Work:
-    """Return the work of `searches` (for each: name, number, nodes). `smaller`: a setting that shortens a run."""
+def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
+    """Return the work of `searches` (for each: name, number, nodes)."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: {smaller}"
+    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
     return Work(of, requests, rows=(("Lean", lean),))
 
 

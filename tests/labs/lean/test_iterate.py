@@ -9,8 +9,7 @@ import pytest
 
 from core.base.errors import UserError
 from labs.lean.constants import IterationConstants
-from labs.lean.experiments import check_apart
-from labs.lean.iterate import Iterations
+from labs.lean.iterate import Iterations, check_apart
 from labs.lean.outcome import Record
 from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
