@@ -185,11 +185,12 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     learned = _count(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
     held_out = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     chosen = numbers(config)
-    noisy = round(config.NOISE * learned) if 0 in chosen else 0
-    before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in chosen)
+    begun = chosen or [0]  # the first policy alone is evaluated on the searches of iteration 0
+    noisy = round(config.NOISE * learned) if 0 in begun else 0
+    before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in begun)
     evaluations = before + len(chosen) * (1 + config.ENERGY)
     searches = [
-        ("tactics of training theorems", learned * len(chosen), config.TRAIN_NODES),
+        ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
         ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
     ]

@@ -101,6 +101,8 @@ class Iterations:
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
+            if self.config.MAX_ITERATION < 0 and not self.config.ENERGY:
+                return
             if not record.stage("searched"):
                 self._search(number, before, record)
             if number == 0 and outcomes and self.config.ENERGY and not record.stage("guided_before"):
