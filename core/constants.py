@@ -92,6 +92,11 @@ class Part:
     def check(self) -> None:
         """Raise UserError if constants contradict each other."""
 
+    @classmethod
+    def words(cls) -> list[str]:
+        """Return the NAME=value words that a lab puts before the words of the command line."""
+        return []
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Part):
@@ -243,6 +248,7 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16" replace values.
     The environment may also set PROBLEMS. Raises UserError for an unknown name or an invalid value."""
     known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
+    overrides = [*kind.words(), *overrides]
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
     if unknown := values.keys() - known.keys():
@@ -274,7 +280,7 @@ def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems:
         raise SystemExit(0)
     if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
         raise UserError(f"PROBLEMS has no effect here: {instead_of_problems}")
-    given = {"PROBLEMS", *(override.partition("=")[0] for override in overrides)}
+    given = {"PROBLEMS", *(override.partition("=")[0] for override in (*kind.words(), *overrides))}
     if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
         which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
         say(f"note: {which} in the environment has no effect. Put constants after the experiment's name", sys.stderr)

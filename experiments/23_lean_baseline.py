@@ -12,7 +12,7 @@ from labs.lean.experiments import BASELINE, baseline
 
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out lemmas)
 EVAL_THEOREMS = 500  # largest number of theorems, from the start of the file
-MAX_NODES = 30  # largest number of tactics sent to Lean in one search (100 for a large policy)
+MAX_NODES = 30  # largest number of tactics sent to Lean in one search (with a named MODEL: 100)
 CANDIDATES = 8  # number of tactics requested from the model for each state
 BATCH = 1  # largest number of states expanded together (1: exact best-first search)
 TEMPERATURE = 1.0  # sampling temperature of tactics

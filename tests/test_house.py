@@ -14,7 +14,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_360,
+    "core": 19_370,
     "core/base": 960,
     "core/problems": 1_050,
     "core/grading": 1_980,
@@ -25,13 +25,13 @@ BUDGETS = {
     "core/report": 2_510,
     "core/plan": 1_000,
     "core/session": 1_400,
-    "labs": 12_660,
+    "labs": 12_870,
     "labs/proofs": 2_770,
     "labs/star": 2_490,
-    "labs/lean": 4_800,
+    "labs/lean": 5_010,
     "labs/endpoint": 760,
     "labs/training": 1_850,
-    "tests": 30_440,
+    "tests": 30_770,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
-from labs.lean import guard
+from labs.lean import guard, guide
 
 # Tactics that proofs of data/lean's lemmas need, but that are rare or missing in the tiny policy's training data.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
@@ -44,6 +44,10 @@ class LeanConstants(Asking):
     MAX_TOKENS: int = constant(256, "token cap of one tactic", 1, 1_000_000)
     ENDS: str = constant("line", "end of a tactic: line break (line) or reply's end (model)", choices=("line", "model"))
     OPENING: str = constant("", 'text with which each reply starts, for example to prevent thinking ("": none)')
+
+    @classmethod
+    def words(cls) -> list[str]:
+        return guide.words(cls)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -118,8 +122,17 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         **{"MAX_THEOREMS": 6, "TRAIN_NODES": 4, "EXPLORE": "none", "HARVEST": 4, "STEPS": 20, "GO": 1},
     }
 
+    RESET: int = constant(
+        0,
+        "1: begin again from the first policy, and train it on the searches of all iterations (2: once more)",
+        0,
+        1000,
+        free=True,
+    )
     ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
-    MAX_ITERATION: int = constant(2, "number of the last iteration (the first is 0)", 0, 100, free=True)
+    MAX_ITERATION: int = constant(
+        2, "number of the last iteration (the first is 0), or -1 to evaluate only the first policy", -1, 100, free=True
+    )
     TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, "minif2f:valid" or "auto" (lemmas of data/lean)')
     MAX_THEOREMS: int = constant(2000, "most training theorems, from the start of TRAIN_THEOREMS", 1, 1_000_000)
     TRAIN_NODES: int = constant(60, "most tactics that one search of a training theorem sends to Lean", 1, 1_000_000)
@@ -139,6 +152,12 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         16, "LoRA rank for a Hugging Face folder (0: train all weights, as for a GGUF file)", 0, 9999
     )
     ENERGY: int = constant(1, "1: train an energy model. Training searches use it if it is shown to help", 0, 1)
+    ENERGY_START: str = constant(
+        "none",
+        "weights from which the energy's training starts: the previous iteration's (auto) or random ones (none)",
+        choices=("none", "auto"),
+        free=True,
+    )
     SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy, so that iteration 0 reports no gain", 0, 1)
     GO: int = constant(0, "1: continue after a no go (the policy proves or gains too little)", 0, 1, free=True)
 
@@ -148,6 +167,8 @@ class IterationConstants(BaselineConstants, EnergyConstants):
             raise UserError(
                 f"ITERATION={self.ITERATION} exceeds MAX_ITERATION={self.MAX_ITERATION}. Set a higher MAX_ITERATION"
             )
+        if self.RESET and self.ITERATION > 0:
+            raise UserError(f"RESET={self.RESET} begins with iteration 0. Set ITERATION=0, or remove RESET")
         _ = self.learning
 
     @property
@@ -160,6 +181,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 class AblationConstants(BaselineConstants, EnergyConstants):
     """The constants of an experiment that compares search orders, with one policy and equal nodes."""
 
+    trial: ClassVar[Mapping[str, Any]] = {**BaselineConstants.trial, "EXPLORE": "none", "SEEDS": 1}
     closed = MappingProxyType(
         {**IterationConstants.closed, "LIMIT": 0, "MAX_DOLLARS": 0.0, "PROBLEMS": "auto", "RUNS": 1}
     )

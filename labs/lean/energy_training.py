@@ -11,20 +11,20 @@ import json
 import math
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
-from core.base.files import whole
+from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import embeddings, trees
 from labs.lean.constants import EnergyConstants, LeanConstants
@@ -44,8 +44,11 @@ DEPTH_WEIGHT = 0.3
 TEMPERATURE = 1.0  # initial temperature of the loss
 
 
-def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float, list[float]]:
-    """Train an energy. Return its tensors, the temperature and the losses. Raises UserError if a loss is not finite."""
+def fit(
+    forest: Forest, steps: int, seed: int, begin: Mapping[str, Tensor] | None = None
+) -> tuple[dict[str, Tensor], float, list[float]]:
+    """Train an energy, from the layers in `begin` or from random ones. Return its tensors, the temperature and the
+    losses. Raises UserError if a loss is not finite."""
     torch.set_num_threads(THREADS)
     draws = Draws(forest.trees)
     learned = (tree for tree in forest.trees if not tree.is_held_out)
@@ -54,6 +57,10 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
     states = torch.from_numpy((forest.vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
     head = head_of(forest.vectors.shape[1])
+    if begin:
+        linear = [module for module in head if isinstance(module, nn.Linear)]
+        for layer, module in enumerate(linear):
+            module.load_state_dict(dict(zip(("weight", "bias"), (begin[name] for name in names(layer)), strict=True)))
     temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
@@ -112,6 +119,7 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="training steps")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--begin", type=Path, help="folder of an earlier energy, whose layers the training begins with")
     about = "log probability that marks a tactic as a probe"
     parser.add_argument("--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about)
     options = parser.parse_args(argv)
@@ -127,7 +135,8 @@ def train(options: Namespace) -> None:
         stored = embeddings.load(options.embeddings)
         forest = trees.forest(options.trajectories, stored, options.probe_logprob)
         folder.mkdir()
-        tensors, temperature, losses = fit(forest, options.steps, options.seed)
+        begin = load_file(options.begin / WEIGHTS) if options.begin else None
+        tensors, temperature, losses = fit(forest, options.steps, options.seed, begin)
         energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
         held_out = [tree for tree in forest.trees if tree.is_held_out]
         learned = [tree for tree in forest.trees if not tree.is_held_out]
@@ -141,6 +150,7 @@ def train(options: Namespace) -> None:
             "temperature": round(temperature, 6),
             "steps": options.steps,
             "seed": options.seed,
+            **({"begin": sha256(options.begin / WEIGHTS)} if options.begin else {}),
             "loss": [round(float(part.mean()), 4) for part in np.array_split(losses, min(100, options.steps))],
             "auc": {name: auc.to_json() for name, auc in aucs.items()},
             "theorems": len(forest.trees),

@@ -14,9 +14,9 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, minif2f, outcome, served, theorems, toolchain
+from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
-from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrained
+from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
@@ -36,17 +36,22 @@ TACTIC_TOKENS = 16  # assumed median length of a tactic
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
     Ends the process if the run fails or is stopped (core.session.run.run)."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
         chosen = checked(lean, chosen, where, config)
         known = control.given(config, chosen, lean)
-        out = place(results, config) / "baseline"
+        kind = f"_{config.THEOREMS.replace(':', '_')}" if minif2f.is_named(config.THEOREMS) else ""
+        out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
             rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
+            rows += guide.rows(config)
             with session.open(name, config, stop, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
@@ -92,7 +97,10 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Base
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
@@ -113,6 +121,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
+            *guide.rows(config),
         ]
         with session.open(name, config, stop, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
@@ -123,7 +132,10 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with (
+        guide.settings(experiment.constants),
+        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
+    ):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -133,6 +145,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         chosen = checked(lean, chosen, where, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
+        rows += guide.rows(config)
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=rows) as opened:
@@ -156,17 +169,6 @@ def iteration_of(folder: Path) -> Weights:
     return policy
 
 
-def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:
-    """Raise UserError if a held-out theorem has the same statement as a training theorem."""
-    known = {" ".join(theorem.statement.split()): theorem.name for theorem in learned}
-    for theorem in held_out:
-        if found := known.get(" ".join(theorem.statement.split())):
-            raise UserError(
-                f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
-                "Use TRAIN_THEOREMS and THEOREMS without common statements"
-            )
-
-
 # Plans
 
 
@@ -183,11 +185,12 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     learned = _count(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
     held_out = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     chosen = numbers(config)
-    noisy = round(config.NOISE * learned) if 0 in chosen else 0
-    before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in chosen)
+    begun = chosen or [0]  # the first policy alone is evaluated on the searches of iteration 0
+    noisy = round(config.NOISE * learned) if 0 in begun else 0
+    before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in begun)
     evaluations = before + len(chosen) * (1 + config.ENERGY)
     searches = [
-        ("tactics of training theorems", learned * len(chosen), config.TRAIN_NODES),
+        ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
         ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
     ]
@@ -201,19 +204,16 @@ def _orders_work(config: AblationConstants, card: Card) -> Work:
     count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     searches = count * len(ablation.ORDERS) * config.SEEDS
     of = f"{count:,} theorems in {len(ablation.ORDERS)} orders with {config.SEEDS} seeds"
-    # Do not suggest SMOKE=1: with EXPLORE there are more probes than its four nodes, so the run would fail.
-    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES, "SEEDS=1")
+    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES)
 
 
-def _work(
-    config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
-) -> Work:
-    """Return the work of `searches` (for each: name, number, nodes). `smaller`: a setting that shortens a run."""
+def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
+    """Return the work of `searches` (for each: name, number, nodes)."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: {smaller}"
+    lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
     return Work(of, requests, rows=(("Lean", lean),))
 
 

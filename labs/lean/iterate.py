@@ -7,8 +7,9 @@ requests are in the journal. So the same command resumes a killed run. With GO=0
 """
 
 import asyncio
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,9 +18,11 @@ from typing import Any
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
+from core.base.files import make_folder
 from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import content_key
+from core.results import stages
 from core.session.session import Session
 from labs.lean import embeddings, energy, outcome, pairs, trees
 from labs.lean.constants import IterationConstants
@@ -34,10 +37,25 @@ from labs.training import process
 from labs.training.outcome import Options
 from labs.training.served import Weights, served
 
+LOG = "log.txt"  # in an iteration's folder: its lines on the screen
+KEPT = "kept"  # in iteration 0 after RESET: the iterations before
+PARTS = ("trajectories", "noisy")  # in an iteration's folder: searches of training theorems
+
 
 def numbers(config: IterationConstants) -> Sequence[int]:
     """Return the numbers of the iterations to run."""
     return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
+
+
+def check_apart(learned: Sequence[Theorem | Outcome], held_out: Sequence[Theorem]) -> None:
+    """Raise UserError if a held-out theorem has the same statement as a training theorem."""
+    known = {" ".join(theorem.statement.split()): theorem.name for theorem in learned}
+    for theorem in held_out:
+        if found := known.get(" ".join(theorem.statement.split())):
+            raise UserError(
+                f"the held-out theorem {theorem.name} has the same statement as the training theorem {found}. "
+                "Use TRAIN_THEOREMS and THEOREMS without common statements"
+            )
 
 
 def folder_of(folder: Path, number: int) -> Path:
@@ -67,7 +85,7 @@ class Iterations:
     where: tuple[str, str]
     lean: Toolchain
     folder: Path
-    say: Callable[[str], None] = terminal.say
+    number: int = 0  # the iteration that runs
 
     @property
     def config(self) -> IterationConstants:
@@ -75,11 +93,15 @@ class Iterations:
 
     def run(self) -> None:
         """Run or resume the iterations. Raises UserError. Ends the process if the user stops the run."""
-        for number in numbers(self.config):
+        self._reset()
+        for number in numbers(self.config) or [0]:
+            self.number = number
             before = self.policy(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
+                return
+            if self.config.MAX_ITERATION < 0 and not self.config.ENERGY:
                 return
             if not record.stage("searched"):
                 self._search(number, before, record)
@@ -87,9 +109,17 @@ class Iterations:
                 home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
                 found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
                 record.done("guided_before", found)
+            if self.config.MAX_ITERATION < 0:
+                return
             policy = self.train(number, before, record)
             if not self._evaluate(number, policy, record, outcomes):
                 return
+
+    def say(self, text: str) -> None:
+        """Print a line, and add it to the iteration's log."""
+        terminal.say(text)
+        with open(self.own(self.number) / LOG, "a", encoding="utf-8") as log:
+            log.write(f"{text}\n")
 
     def own(self, number: int) -> Path:
         return folder_of(self.folder, number)
@@ -103,10 +133,30 @@ class Iterations:
             raise UserError(f"iteration {number} has not trained a policy yet. Run it first: ITERATION={number}")
         return policy
 
-    def _record(self, number: int, before: Weights) -> Record:
+    def _reset(self) -> None:
+        """Move all iterations into a new iteration 0, if RESET asks for it and its record does not have it yet."""
+        own = self.own(0)
+        old = read_record(own) if (own / stages.NAME).exists() else {}
+        is_done = old.get("run") == self._run(0, self.start) and old["config"].get("RESET") == self.config.RESET
+        if is_done or not self.config.RESET:
+            return
+        earlier = [path for path in self.folder.glob("iteration_*") if re.fullmatch(r"iteration_\d+", path.name)]
+        if not (moving := self.folder / KEPT).exists() and not earlier:
+            raise UserError(f"{self.folder} contains no iteration to train on. Remove RESET={self.config.RESET}")
+        make_folder(moving)
+        for path in earlier:
+            path.rename(moving / path.name)
+        make_folder(own)
+        moving.rename(own / KEPT)
+
+    def _run(self, number: int, before: Weights) -> str:
+        """Return a hash of all inputs of an iteration."""
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
-        own = identity(self.config)
-        run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
+        own = identity(self.config) | ({"ENERGY_START": "auto"} if self.config.ENERGY_START == "auto" else {})
+        return content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
+
+    def _record(self, number: int, before: Weights) -> Record:
+        run = self._run(number, before)
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
     def _goes(self, judged: tuple[bool, str]) -> bool:
@@ -135,10 +185,44 @@ class Iterations:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
         with self._served(before) as session:
+            for other in [] if number else self.folder.glob("baseline*/trajectories"):
+                Searching(session, self.lean, folder).adopt(other, self.held_out)
             return self._evaluation("before" if number else "baseline", session, folder)
 
+    def _searches(self, number: int) -> list[Path]:
+        """Return the folders with an iteration's searches of training theorems, and with the searches that it keeps."""
+        own = self.own(number)
+        kept = [part for name in PARTS for part in sorted(own.glob(f"{KEPT}/**/{name}")) if any(part.glob("*.parquet"))]
+        return [*(own / name for name in PARTS if (own / name).is_dir()), *kept]
+
     def _search(self, number: int, before: Weights, record: Record) -> None:
-        """Search the training theorems, and write the pairs of all iterations so far, and the pairs to train on."""
+        """Search the training theorems, unless the iteration keeps earlier searches. Write the pairs of all iterations
+        so far, and the pairs to train on."""
+        own, noisy = self.own(number), list[Outcome]()
+        if is_kept := (own / KEPT).is_dir():
+            outcomes = [each for part in self._searches(number) for each in outcome.all_in(part)]
+            check_apart(outcomes, self.held_out)
+        else:
+            outcomes, noisy = self._searched(number, before)
+        found = [each.pairs for each in (*outcomes, *noisy)]
+        earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
+        merged = pairs.merged([*earlier, *found])
+        if not merged:
+            raise UserError(
+                f"iteration {number} proved none of its {len(outcomes)} training theorems, so it cannot train. "
+                "Use easier TRAIN_THEOREMS. Without SMOKE=1, you can also raise TRAIN_NODES"
+            )
+        pairs.write(own / "pairs.jsonl", merged)
+        copies = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        pairs.write(own / "taught.jsonl", copies if self.config.GUISES else merged)
+        result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
+        record.done("searched", result)
+        count = f"{sum(each.is_proved for each in outcomes)} of {len(outcomes)}"
+        proved = f"keeps {count} earlier searches" if is_kept else f"proved {count} training theorems"
+        self.say(f"iteration {number} {proved} ({len(merged)} training pairs so far)")
+
+    def _searched(self, number: int, before: Weights) -> tuple[list[Outcome], list[Outcome]]:
+        """Search the training theorems. Return the outcomes, and the outcomes at NOISE_TEMPERATURE."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
         helps = bool(number) and self._helps(number - 1)
         noisy: list[Outcome] = []
@@ -153,21 +237,7 @@ class Iterations:
             if not number and (drawn := self._noisy()):
                 noise = session.but(name="noise", config=replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE))
                 noisy = Searching(noise, self.lean, own / "noisy", harvests=harvests).of(drawn)
-        found = [each.pairs for each in (*outcomes, *noisy)]
-        earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
-        merged = pairs.merged([*earlier, *found])
-        if not merged:
-            raise UserError(
-                f"iteration {number} proved none of its {len(outcomes)} training theorems, so it cannot train. "
-                "Use easier TRAIN_THEOREMS. Without SMOKE=1, you can also raise TRAIN_NODES"
-            )
-        pairs.write(own / "pairs.jsonl", merged)
-        copies = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
-        pairs.write(own / "taught.jsonl", copies if self.config.GUISES else merged)
-        result = outcome.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
-        record.done("searched", result)
-        proved = f"{sum(each.is_proved for each in outcomes)} of {len(outcomes)} training theorems"
-        self.say(f"iteration {number} proved {proved} ({len(merged)} training pairs so far)")
+        return outcomes, noisy
 
     def _noisy(self) -> list[Theorem]:
         """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""
@@ -253,8 +323,7 @@ class Iterations:
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
         """Embed the states of all training searches so far, train an energy on them, and return its energy.json."""
-        parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
-        searches = [part for part in parts if part.is_dir()]
+        searches = [part for each in range(number + 1) for part in self._searches(each)]
 
         async def embedded() -> int:
             async with Embedder(embeds) as embedder:
@@ -268,4 +337,8 @@ class Iterations:
         args = ["--trajectories", *map(str, searches), "--embeddings", str(home / "embeddings")]
         args += ["--steps", str(self.config.STEPS), "--seed", str(seed)]
         args.append(f"--probe-logprob={self.config.PROBE_LOGPROB!r}")
+        last = self.own(number - 1) if number else self.own(0) / "before"
+        if self.config.ENERGY_START == "auto" and home != last and (last / "energy").is_dir():
+            args += ["--begin", str(last / "energy")]
+            self.say(f"the energy's training begins with the weights in {last / 'energy'}")
         return process.supervised("energy.py", args, folder, energy.RECORD, self.say)

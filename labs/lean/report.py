@@ -161,11 +161,13 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of a results folder. `first`: searches of held-out theorems by the policy before iteration 0."""
+    """The contents of a results folder. `first`, `first_guided`: searches of held-out theorems by the policy before
+    iteration 0, without and with its energy."""
 
     folder: Path
-    baseline: Searches | None = None
+    baselines: list[Searches] = field(default_factory=list)
     first: Searches | None = None
+    first_guided: Searches | None = None
     iterations: list[Iteration] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -178,15 +180,19 @@ class Report:
     def searches(self) -> list[Searches]:
         """All searches, in the order in which they ran."""
         of_iterations = [each for of in self.iterations for each in (of.learned, of.noisy, of.alone, of.guided)]
-        return [each for each in (self.baseline, self.first, *of_iterations) if each]
+        return [each for each in (*self.baselines, self.first, self.first_guided, *of_iterations) if each]
 
 
 def read(folder: Path) -> Report:
     """Read the results in `folder`. Raises UserError if it contains no searches or can't be read."""
     notes: list[str] = []
-    baseline = first = None
-    if record := _record(folder / "baseline", notes):
-        baseline = _searches("baseline", folder / "baseline" / "trajectories", record.config.MAX_NODES, notes)
+    first = first_guided = None
+    baselines: list[Searches | None] = []
+    for own in sorted(path for path in folder.glob("baseline*") if path.name.replace("_", "").isalnum()):
+        if record := _record(own, notes):
+            label, nodes = own.name.replace("_", ", ", 1), record.config.MAX_NODES
+            baselines.append(_searches(label, own / "trajectories", nodes, notes))
+            baselines.append(_searches(f"{label}, index", own / "index" / "trajectories", nodes, notes))
     iterations: list[Iteration] = []
     before: dict[int, Searches | None] = {}  # by iteration: the searches of its starting policy
     # Iterations that were put aside have longer names, which do not match.
@@ -198,6 +204,7 @@ def read(folder: Path) -> Report:
         name = f"iteration {number}"
         if not number:
             first = _searches("first policy", own / "eval_before", nodes, notes)
+            first_guided = _searches("first policy, energy", own / "eval_before_energy", nodes, notes)
             before[0] = first
         alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
         guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
@@ -206,7 +213,7 @@ def read(folder: Path) -> Report:
         pairs = ((before.get(number), alone), (first, alone), (alone, guided))
         gain, since_first, by_energy = (_compared(*pair, notes) for pair in pairs)
         iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
-    report = Report(folder, baseline, first, iterations, notes)
+    report = Report(folder, list(filter(None, baselines)), first, first_guided, iterations, notes)
     if not report.searches:
         raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
     return report
@@ -387,7 +394,8 @@ def show(found: Report) -> str:
 def overview(folder: Path) -> str:
     """Format the gains of the iterations in `folder` as tables for the terminal. Raises UserError."""
     found = read(folder)
-    return _text(over_iterations(found) or by_nodes(found), found.notes, columns())
+    shown = over_iterations(found) if any(each.alone for each in found.iterations) else by_nodes(found)
+    return _text(shown, found.notes, columns())
 
 
 def _text(shown: Sequence[Table], notes: Sequence[str], width: int) -> str:

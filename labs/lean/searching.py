@@ -4,6 +4,7 @@ A resumed run reads tactics from the journal, and finished searches from their f
 """
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -62,6 +63,14 @@ class Searching:
 
         with stopped(kept):
             return asyncio.run(self._all(theorems))
+
+    def adopt(self, other: Path, theorems: Sequence[Theorem]) -> None:
+        """Copy the files of finished searches with the same inputs from the folder `other`."""
+        for theorem in theorems:
+            if not self._known(theorem) and outcome.read(other, theorem, self.run):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                for path in (outcome.path_of(other, theorem.name), trajectories.part(other, theorem.name)):
+                    shutil.copy(path, self.folder)
 
     def _known(self, theorem: Theorem) -> Outcome | None:
         """Return a theorem's outcome, or None if this run has not finished its search or repeats it after an ERROR."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ended, run, start
-from tests.labs.lean.small import BASELINE, THEOREMS, figures, written
+from tests.labs.lean.small import BASELINE, LEARNED, THEOREMS, figures, written
 
 
 def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_path: Path) -> None:
@@ -35,6 +35,18 @@ def test_a_baseline_that_moved_to_another_machine_is_not_searched_again(baseline
     assert status == 0 and "belonged to another run" not in out + err, (out, err)
     assert before and {path: path.stat().st_mtime_ns for path in before} == before
     assert figures(there) == figures(baseline)
+
+
+def test_iteration_0_takes_the_searches_of_the_baseline(baseline: Path, tmp_path: Path) -> None:
+    there = tmp_path / "results"
+    shutil.copytree(baseline, there)
+    theorems = written(there, *THEOREMS), f"TRAIN_{written(tmp_path, *LEARNED[3:])}"
+    status, _, err = run("25_lean_all", *BASELINE, *theorems, "MAX_ITERATION=-1", "ENERGY=0", RESULTS_DIR=str(there))
+    assert status == 0, err
+    before, after = (there / "lean" / name for name in ("baseline/trajectories", "iteration_0/eval_before"))
+    assert len(list(after.iterdir())) == 2 * len(THEOREMS)
+    assert all((before / path.name).read_bytes() == path.read_bytes() for path in after.iterdir())
+    assert not (there / "lean" / "iteration_0" / "model").exists()
 
 
 @pytest.mark.usefixtures("lean")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from labs.lean.constants import IterationConstants, LeanConstants
+from labs.lean.constants import AblationConstants, IterationConstants, LeanConstants
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(probes: 
         ({"PROBES": "rfl; exact?"}, "exact?"),
         ({"EXPLORE": "native_decide"}, "native_decide"),
         ({"ITERATION": 3}, "MAX_ITERATION"),
+        ({"ITERATION": 1, "RESET": 1}, "RESET"),
         ({"TRAIN_NODES": 2, "EXPLORE": "lemmas"}, "MAX_NODES"),
     ],
 )
@@ -39,3 +40,8 @@ def test_constants_that_make_no_search_are_refused(changes: dict[str, Any], name
     assert LeanConstants(TEMPERATURE=0, CANDIDATES=1).CANDIDATES == 1
     with pytest.raises(UserError, match=name):
         IterationConstants(**changes)
+
+
+def test_a_trial_of_the_orders_leaves_nodes_to_the_policy() -> None:
+    found = AblationConstants(EXPLORE="lemmas", MAX_NODES=60, SMOKE=1).tried()
+    assert len(found.probes) < found.MAX_NODES and found.EXPLORE == "none" and found.SEEDS == 1

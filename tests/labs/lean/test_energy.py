@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import save
 
 from core.base.errors import UserError
+from core.base.files import sha256
 from labs.lean import embeddings, trajectories, trees
 from labs.lean.energy import Energy, Guide
 from labs.lean.search import search
@@ -69,7 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written(folder / "signal")
         written(folder / "noise", signal=0.0)
         given = ("once", "signal"), ("blind", "noise"), ("again", "signal"), ("once", "signal")
-        done = training.run(COMMANDS, *(line(folder, *each) for each in given))
+        onward = f"{line(folder, 'onward')} --begin {folder / 'once'}"
+        done = training.run(COMMANDS, *(line(folder, *each) for each in given), onward)
         (folder / "log").write_text(done.stdout + done.stderr.replace("\n  ", " "))
 
     return once(tmp_path_factory, "energy", make)
@@ -133,6 +135,13 @@ def test_numpy_says_what_torch_says(log: str) -> None:
 def test_equal_searches_and_seeds_give_equal_bits(folder: Path, log: str) -> None:
     weights = [(folder / name / "energy.safetensors").read_bytes() for name in ("once", "again")]
     assert weights[0] == weights[1], log
+
+
+@training.needed
+def test_a_training_that_begins_with_an_energy_goes_on_from_its_loss(folder: Path, log: str) -> None:
+    once, onward = (record(folder / name) for name in ("once", "onward"))
+    assert sum(onward["loss"][:5]) < sum(once["loss"][:5]) / 2, log
+    assert onward["begin"] == sha256(folder / "once" / "energy.safetensors") and "begin" not in once
 
 
 @training.needed

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from labs.lean import pairs
 from labs.lean.constants import IterationConstants
-from labs.lean.experiments import check_apart
-from labs.lean.iterate import Iterations
+from labs.lean.iterate import Iterations, check_apart
 from labs.lean.outcome import Record
 from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
@@ -18,6 +18,7 @@ from labs.lean.toolchain import Toolchain
 from labs.training import process, to_hf
 from labs.training.outcome import Options
 from labs.training.served import Weights
+from tests.labs.lean import searches
 from tests.labs.lean.small import HELD_OUT, LEARNED
 
 
@@ -44,6 +45,38 @@ def test_a_folder_is_trained_by_lora_and_a_gguf_file_in_full_and_neither_twice(
         assert iterations.train(0, start, record) == trained == iterations.policy(0)
         assert ranks.pop() == rank and not ranks
         assert record.stage("trained")["digest"] == trained.digest == start.digest
+
+
+class Trained(Exception):
+    """Raised instead of a training."""
+
+
+def test_a_reset_trains_the_first_policy_on_all_earlier_searches_once(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(options: Options, say: Any) -> dict[str, Any]:
+        assert options.model == POLICY
+        raise Trained
+
+    def run(reset: int, *held_out: Theorem) -> None:
+        session: Any = SimpleNamespace(config=IterationConstants(RESET=reset, SKIP_BASELINE=1, ITERATION=0))
+        with pytest.raises(Trained):
+            Iterations(session, Weights(POLICY), [], held_out, ("", ""), lean, tmp_path).run()
+
+    monkeypatch.setattr(process, "train", train)
+    own, once = tmp_path / "iteration_0", tmp_path / "iteration_0" / "kept" / "iteration_0"
+    with pytest.raises(UserError, match="RESET=1"):
+        run(1)  # there is no iteration yet
+    searches.search(own / "trajectories", "a", 1)
+    searches.search(tmp_path / "iteration_1" / "noisy", "b", 1, states=["⊢ q"])
+    for reset, is_twice in ((1, False), (1, False), (2, True)):
+        run(reset)
+        assert {path.name for path in tmp_path.iterdir()} == {"iteration_0"}
+        assert {pair.theorem for pair in pairs.read(own / "taught.jsonl")} == {"a", "b"}
+        assert (once / "kept").exists() == is_twice
+    assert "2 training pairs" in (own / "log.txt").read_text()
+    with pytest.raises(UserError, match="training theorem a"):
+        run(2, Theorem("held out", "(p : Prop) : a → p"))
 
 
 def test_an_iteration_without_the_one_before_is_refused(lean: Toolchain, tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     assert [time[part][at] for part in ("Lean", "policy", "energy", "acceptance")] == ["25", "50", "0", "25"]
 
 
+def test_the_parts_of_a_baseline_are_rows_of_one_table(results: Path) -> None:
+    for name in ("baseline", "baseline.20261126-1200", "baseline/index", "baseline_minif2f"):
+        searches.searched(searches.record(results / "lean" / name) / "trajectories", *searches.FIRST)
+    for name in ("eval_before", "eval_before_energy"):
+        searches.searched(searches.record(results / "lean" / "iteration_0") / name, *searches.FIRST)
+    labels = columns(lean.read(results / "lean"))[0]["searches"]
+    first = ["first policy", "first policy, energy"]
+    assert labels == ["baseline", "baseline, index", "baseline, minif2f", *first]
+
+
 def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results: Path) -> None:
     searches.iteration(results, 0)
     searches.searched(searches.record(results / "lean" / "iteration_1") / "eval", *searches.GUIDED)

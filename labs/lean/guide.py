@@ -1,0 +1,93 @@
+"""Read BurnQED's environment variables as constants and settings, and give a named policy BurnQED's defaults.
+
+docs/lean.md#from-burnqed tells which variables have no counterpart, and why.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from core.base.files import DATA
+from core.constants import Part, rules
+from core.engines import environment
+
+POLICY = DATA / "lean" / "policy.gguf"
+# The constants that a variable may set. It sets the first of them that the experiment has.
+CONSTANTS = {
+    "NUM_WORKERS": ("NUM_WORKERS",),
+    "MAX_ITER": ("MAX_ITERATION",),
+    "MAX_THEOREMS": ("MAX_THEOREMS",),
+    "EVAL_MAX_THEOREMS": ("EVAL_THEOREMS",),
+    "EVAL_THEOREMS": ("EVAL_THEOREMS",),
+    "THEOREM_INDEX": ("TRAIN_THEOREMS", "THEOREMS"),
+    "EBM_STEPS": ("STEPS",),
+    "EBM_RESUME": ("ENERGY_START",),
+    "SKIP_BASELINE": ("SKIP_BASELINE",),
+}
+SETTINGS = {"LLM_BASE": "MODEL", "SGLANG_URL": "BASE_URL"}  # a variable, and the setting that it replaces
+UNUSED = ("ENCODE_BATCH_SIZE", "ENCODE_CONCURRENCY", "MODEL_PATH")
+# The constants of a policy that the user names. The experiments' files are for the tiny policy and its lemmas.
+NAMED = {"CANDIDATES": 4, "MAX_NODES": 100, "TRAIN_NODES": 100, "BATCH": 32, "NUM_WORKERS": 6, "MAX_TOKENS": 128,
+         "EXPLORE": "none", "GUISES": 0, "RATE": 2e-4}  # fmt: skip
+
+
+def is_named() -> bool:
+    """Return whether BASE_URL, ENGINE or MODEL selects another policy than the tiny one."""
+    model = environment.model()
+    is_tiny = bool(model) and Path(model).resolve() == POLICY
+    return bool(environment.base_url() or environment.engine() or model) and not is_tiny
+
+
+def settings(kind: type[Part]) -> AbstractContextManager[None]:
+    """Set MODEL and BASE_URL from the variables that replace them, for the block of a command. An iteration changes the
+    policy's weights, so it starts its own servers and does not use SGLANG_URL."""
+    given = {ours: _value(theirs) for theirs, ours in SETTINGS.items() if not _value(ours)}
+    if "ITERATION" in rules(kind):
+        given.pop("BASE_URL", None)
+    return environment.setting(**{name: value or None for name, value in given.items()})
+
+
+def _value(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
+def _named(kind: type[Part]) -> Mapping[str, Any]:
+    """Return the constants of a named policy. The constants of its model card replace them."""
+    of_card = environment.card().constants_of(kind)
+    return {name: value for name, value in NAMED.items() if name in rules(kind) and name not in of_card}
+
+
+def _given(kind: type[Part]) -> dict[str, str]:
+    """Return the variables that set constants, and for each the constant's name."""
+    names = {theirs: next((name for name in ours if name in rules(kind)), "") for theirs, ours in CONSTANTS.items()}
+    return {theirs: name for theirs, name in names.items() if name and _value(theirs)}
+
+
+def words(kind: type[Part]) -> list[str]:
+    """Return a command's NAME=value words that come from a named policy and the environment."""
+    defaults = [f"{name}={value}" for name, value in _named(kind).items()] if is_named() else []
+    return [*defaults, *(f"{name}={_value(theirs)}" for theirs, name in _given(kind).items())]
+
+
+def rows(config: Part) -> list[tuple[str, str]]:
+    """Return rows of a run's opening: the constants in `config` that come from the environment or a named policy."""
+    known, own = rules(type(config)), _given(type(config))
+    shown = [
+        f"{theirs}={_value(theirs)}" + (f" sets {name}" if name != theirs else "")
+        for theirs, name in own.items()
+        if getattr(config, name) == known[name].read(name, _value(theirs))
+    ]
+    for theirs, name in SETTINGS.items():
+        if (value := _value(theirs)) and value == _value(name):
+            shown.append(f"{theirs}={value} sets {name}")
+        elif value and name == "BASE_URL" and "ITERATION" in known:
+            shown.append(f"{theirs} has no effect (an iteration changes the weights, so it starts its own servers)")
+    shown += [f"{name} has no effect (docs/lean.md)" for name in UNUSED if _value(name)]
+    found = [("environment", ", ".join(shown))] if shown else []
+    if is_named():
+        chosen = _named(type(config)).items()
+        defaults = [f"{name}={value}" for name, value in chosen if getattr(config, name) == value]
+        found += [("constants", f"{' '.join(defaults)}, for a named policy")] if defaults else []
+    return found
