@@ -14,7 +14,8 @@ from labs.training.value import FOLDS, Group
 
 
 def group(number: int, right: list[float], verdicts: list[float | None] | None = None) -> Group:
-    texts, votes = [""] * len(right), [0 if each == right[0] else 1 for each in right]
+    votes: list[int | None] = [0 if each == right[0] else 1 for each in right]
+    texts = [""] * len(right)
     return Group(f"problem {number}", texts, right, votes, verdicts or [None] * len(right), 10, 10, right[0])
 
 
