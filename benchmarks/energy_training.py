@@ -24,10 +24,11 @@ from core.base.errors import UserError, command
 from core.base.seeds import rng
 from core.engines.shape import QED_NANO
 from labs.lean import embeddings, trajectories
-from labs.lean.embeddings import Embedded, text_of
+from labs.lean.embeddings import text_of
 from labs.lean.energy import RECORD
 from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 from labs.lean.trees import NEGATIVES
+from labs.training.embeddings import Embedded
 
 SIGNAL = 2.0
 OFF = 2  # states off the path for each unfinished state on it

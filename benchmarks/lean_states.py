@@ -15,8 +15,9 @@ from statistics import median
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.server import Server
-from labs.lean.embeddings import BATCH, CONCURRENCY, Embedder
-from labs.lean.served import POLICY, on_llamacpp
+from labs.lean.served import POLICY
+from labs.training.embeddings import BATCH, CONCURRENCY, Embedder
+from labs.training.served import on_llamacpp
 
 
 def states(count: int) -> list[str]:

@@ -245,11 +245,12 @@ Population = list[Member]
 
 
 class Stage(Population):
-    """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a number."""
+    """A population with a `name` of a word or two ("reviews"). Reports show the name instead of a number.
+    If `is_partial`, its solutions are unfinished, so missing answers cause no warning and scores enter no AUC."""
 
-    def __init__(self, name: str, members: Iterable[Member]) -> None:
+    def __init__(self, name: str, members: Iterable[Member], is_partial: bool = False) -> None:
         super().__init__(members)
-        self.name = name
+        self.name, self.is_partial = name, is_partial
 
 
 def carried(completion: Completion, config: Carrying) -> str:

@@ -46,6 +46,7 @@ entries = [
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
     entry("14_refinement", N=1, ROUNDS=49),
+    entry("28_stepwise"),
     entry("02_rsa_basic", stepwise),
     entry("02_rsa_basic", stepwise, name="02_rsa_basic_4", N=4, K=2, T=11),
     entry("03_rsa_verify"),

@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_370,
+    "core": 19_500,
     "core/base": 960,
     "core/problems": 1_050,
     "core/grading": 1_980,
     "core/engines": 3_520,
     "core/generate": 1_890,
-    "core/scaffolds": 2_540,
+    "core/scaffolds": 2_660,
     "core/results": 1_890,
     "core/report": 2_510,
     "core/plan": 1_000,
     "core/session": 1_400,
-    "labs": 12_870,
+    "labs": 13_160,
     "labs/proofs": 2_770,
     "labs/star": 2_490,
-    "labs/lean": 5_010,
+    "labs/lean": 4_880,
     "labs/endpoint": 760,
-    "labs/training": 1_850,
-    "tests": 30_770,
+    "labs/training": 2_270,
+    "tests": 30_730,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

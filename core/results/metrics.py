@@ -158,16 +158,16 @@ class RunMetrics:
             failed=sum("error" in call for call in side_calls),
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
-        self._add_scores(problem, [m for m in members if "verdicts" in m])
+        self._add_scores(problem, [m for m in members if "verdicts" in m], "partial" in record)
         return self.unstated.add(record)
 
-    def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]]) -> None:
+    def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
         if not scored:
             return
         verdicts = [verdict for m in scored for verdict in m["verdicts"]]
         readable = [m for m in scored if m["score"] is not None]
         for m in readable:
-            if m["correct"] is not None:
+            if m["correct"] is not None and not is_partial:
                 self._scores[m["correct"]][problem].append(m["score"])
         self._verification.update(verdicts=len(verdicts), unreadable=verdicts.count(None), selections=1)
         self._verification["uniform_selections"] += len({m["score"] for m in readable}) <= 1  # all scores are equal

@@ -20,6 +20,7 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
     return {
         "step": step,
         **({"stage": population.name} if isinstance(population, Stage) else {}),
+        **({"partial": True} if isinstance(population, Stage) and population.is_partial else {}),
         "mean_accuracy": sum(values) / len(values) if values else None,
         "majority_answer": graded.answer,
         "majority_tied": list(graded.tied) if len(graded.tied) > 1 else [],

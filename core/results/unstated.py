@@ -30,6 +30,8 @@ class Unstated:
     def add(self, record: Mapping[str, Any]) -> bool:
         """Count the replies of a step's record. Return whether these are the first FIRST replies of a run that needs a
         warning."""
+        if "partial" in record:
+            return False
         new = [member for member in record["members"] if "again" not in member]
         before, self.replies = self.replies, self.replies + len(new)
         self.unstated += sum(map(is_unstated, new))
@@ -38,7 +40,7 @@ class Unstated:
 
     def keep(self, population: Population, record: Mapping[str, Any]) -> None:
         """Keep the quote if there is none yet."""
-        if not self.quote:
+        if not self.quote and "partial" not in record:
             texts = (
                 one.completion.text for one, m in zip(population, record["members"], strict=True) if is_unstated(m)
             )

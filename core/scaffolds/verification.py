@@ -8,12 +8,13 @@ P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is N
 import asyncio
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.constants import Constants, constant
 from core.scaffolds import prompts
-from core.types import Ask, Completion, Population, Problem
+from core.types import Ask, Completion, Message, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
@@ -41,16 +42,27 @@ def verdicts(config: Verifying) -> int:
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
 
 
-async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Verifying) -> None:
+class Judging(NamedTuple):
+    """A way to judge a text: the request for a text, the beginning of a forced reply, and the score of a reply."""
+
+    messages: Callable[[Problem, str], list[Message]]
+    opening: str
+    read: Callable[[str], float | None]
+
+
+async def verify(
+    problem: Problem, population: Population, t: int, ask: Ask, config: Verifying, judging: Judging | None = None
+) -> None:
     """Set `self_score` (None: unreadable), `verdicts` and `side_calls` of each member with an answer. `t`: the step."""
+    build, opening, read = judging or VERDICTS
 
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
-        messages = prompts.verify(problem, population[i].completion.text)
+        messages = build(problem, population[i].completion.text)
         if config.VERIFY_MODE == "p_true":
             check = await ask(messages, "verify", t, i, j, **ONE_TOKEN)
             return check, p_true(check.logprobs)
-        check = await ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
-        return check, read_verdict(check.text)
+        check = await ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
+        return check, read(check.text)
 
     async def judge_member(i: int) -> None:
         member = population[i]
@@ -84,3 +96,6 @@ def p_true(logprobs: Mapping[str, float]) -> float | None:
             mass[word] += math.exp(min(0.0, logprob))
     total = mass["true"] + mass["false"]
     return mass["true"] / total if total > 0 else None
+
+
+VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)

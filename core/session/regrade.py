@@ -67,7 +67,7 @@ class Kept:
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
         """Return the population of a `step`. Raises UserError if the journals lack a valid record of a completion."""
         members = [_member(self.path, journals, m) for m in step["members"]]
-        return Stage(step["stage"], members) if "stage" in step else members
+        return Stage(step["stage"], members, step.get("partial", False)) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
         """Compute new steps and metrics, and save them with write.save, which keeps a complete old file.

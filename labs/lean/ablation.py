@@ -21,10 +21,10 @@ from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
 from labs.lean.search import Scores
 from labs.lean.searching import Searching
-from labs.lean.served import embedding, need
+from labs.lean.served import need
 from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.training.served import Weights, served
+from labs.training.served import Weights, embedding, served
 
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
 ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)

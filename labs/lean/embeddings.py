@@ -5,42 +5,24 @@ never changed. So the same command resumes and embeds no stored text again. A pa
 hashes of their texts, which texts were cut, and the model. Extra spaces do not change a state's vector (`text_of`).
 """
 
-import asyncio
 import hashlib
 import io
-import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.base.errors import RunFailed, UserError, one_line
+from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import ended, plain
+from labs.lean.search import plain
+from labs.training.embeddings import Embedded, Embedder, Vectors
 
-if TYPE_CHECKING:
-    from core.engines.server import Server
-
-BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
 PART = 2000  # most texts in a part
-SECONDS = 600.0  # time limit of a request
-FEWEST = 128  # characters of the shortest text that may be cut
 WHAT, REMEDY = "the embeddings", "Remove the folder of embeddings, and run the iteration again"
-
-_TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)")
-
-Vectors = NDArray[np.float32]  # (texts, width)
-
-
-class Embedded(NamedTuple):
-    """The vectors of texts, in the texts' order, and which texts were cut."""
-
-    vectors: Vectors
-    cut: NDArray[np.bool_]
 
 
 def text_of(state: str) -> str:
@@ -50,83 +32,6 @@ def text_of(state: str) -> str:
 
 def hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
-
-
-class Embedder:
-    """A client of a local embedding server. Use it as an async context manager."""
-
-    def __init__(self, server: "Server", batch: int = BATCH, concurrency: int = CONCURRENCY) -> None:
-        self.model, self.batch, self._server = server.identity, batch, server
-        self._slots = asyncio.Semaphore(concurrency)
-        self._client: Any = None
-
-    async def __aenter__(self) -> "Embedder":
-        import openai  # takes a second to load, and is missing in .venv-train
-
-        self._client = openai.AsyncOpenAI(
-            base_url=self._server.base_url,
-            api_key=str(self._server.api_key) or "none",
-            timeout=SECONDS,
-            max_retries=0,  # llama.cpp reports a too long text as a server error
-            http_client=openai.DefaultAioHttpClient(trust_env=False),
-        )
-        return self
-
-    async def __aexit__(self, *about: object) -> None:
-        await self._client.close()
-
-    async def __call__(self, texts: Sequence[str]) -> Embedded:
-        """Embed non-empty texts. If a text is too long for the server, its middle is removed.
-        Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
-        begins = range(0, len(texts), self.batch)
-        tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
-        try:
-            return _joined(await asyncio.gather(*tasks))
-        finally:
-            await ended(tasks)
-
-    async def _of(self, texts: Sequence[str]) -> Embedded:
-        """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""
-        if (vectors := await self._asked(texts)) is not None:
-            return Embedded(vectors, np.zeros(len(texts), np.bool_))
-        if len(texts) > 1:
-            return _joined([await self._of([text]) for text in texts])
-        if len(texts[0]) < FEWEST:
-            raise self._failed("it rejects even a short text as too long")
-        kept = len(texts[0]) // 4
-        shorter = await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
-        return Embedded(shorter.vectors, np.ones(1, np.bool_))
-
-    async def _asked(self, texts: Sequence[str]) -> Vectors | None:
-        """Request the vectors of texts. Return None if the texts are too long for the server."""
-        import openai
-
-        body = {"model": self._server.model, "input": list(texts), "encoding_format": "float"}
-        try:
-            async with self._slots:
-                reply = await self._client.post("/embeddings", body=body, cast_to=object)
-            rows = sorted(reply["data"], key=lambda row: int(row["index"]))
-            vectors = np.array([row["embedding"] for row in rows], np.float32)
-        except openai.APIError as error:
-            if _TOO_LONG.search(error.message.lower()):
-                return None
-            raise self._failed(one_line(str(error), 300)) from None
-        except (TypeError, ValueError, LookupError):
-            raise self._failed("the response lacks a vector for each text") from None
-        is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
-        if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
-            raise self._failed("some vectors are missing, zero or not finite")
-        return vectors
-
-    def _failed(self, why: str) -> RunFailed:
-        return RunFailed(
-            f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Finished work is "
-            "kept. Run the same command again"
-        )
-
-
-def _joined(parts: Sequence[Embedded]) -> Embedded:
-    return Embedded(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:

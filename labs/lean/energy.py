@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, read_json, sha256
-from labs.lean.embeddings import Embedder, Vectors, text_of
+from labs.lean.embeddings import text_of
 from labs.lean.search import Scores
 from labs.lean.theorem import State
+from labs.training.embeddings import Embedder, Vectors
 
 if TYPE_CHECKING:
     from core.engines.server import Server

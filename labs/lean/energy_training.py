@@ -28,9 +28,9 @@ from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import embeddings, trees
 from labs.lean.constants import EnergyConstants, LeanConstants
-from labs.lean.embeddings import Vectors
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, names
 from labs.lean.trees import Draws, Forest
+from labs.training.embeddings import Vectors
 from labs.training.outcome import LINE, TELL_SECONDS
 from labs.training.schedule import Schedule
 

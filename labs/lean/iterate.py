@@ -26,16 +26,16 @@ from core.results import stages
 from core.session.session import Session
 from labs.lean import embeddings, energy, outcome, pairs, trees
 from labs.lean.constants import IterationConstants
-from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
-from labs.lean.served import embedding, need
+from labs.lean.served import need
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process
+from labs.training.embeddings import Embedder
 from labs.training.outcome import Options
-from labs.training.served import Weights, served
+from labs.training.served import Weights, embedding, served
 
 LOG = "log.txt"  # in an iteration's folder: its lines on the screen
 KEPT = "kept"  # in iteration 0 after RESET: the iterations before

@@ -5,17 +5,12 @@ in one server. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or 
 weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.embeds).
 """
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import environment, gpus, process, start, weights
-from core.engines.dialect import OnGpu
-from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines import environment, gpus, start, weights
 from core.engines.need import Need, embedding_settings, settings
 from core.engines.server import Server
 from labs.lean.constants import LeanConstants
@@ -24,7 +19,6 @@ from labs.training.served import Weights, is_on_gpu
 
 POLICY = DATA / "lean" / "policy.gguf"
 NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for generated lemmas, not for Mathlib"
-WHY = "it embeds"
 
 
 def is_named() -> bool:
@@ -62,36 +56,3 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
         model, gpu = weights.Model.at(str(policy.path)), gpus.here()
         embedding_settings(model.shape, model.longest, gpu)
         settings(model.shape, model.longest, gpu, need(policy, config, embeds=True), environment.kv_cache())
-
-
-def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
-    """Serve a policy's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-    Start this server before the server that proposes tactics. The log and converted weights are written to `folder`."""
-    if is_on_gpu(policy):
-        engine = start.gpu_engine()
-        start.set_up(engine)
-        return on_gpu(engine, policy.path, folder / f"{engine.kind}-embedding.log")
-    return on_llamacpp(policy.path if policy.is_gguf else served.converted(policy, folder))
-
-
-@contextmanager
-def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
-    """Serve embeddings by a `gguf` file. A text may have up to 2,048 tokens. Raises UserError."""
-    from core.engines.gguf_header import Gguf  # slow to import
-
-    need = Need(k=0, max_tokens=0, answer_tokens=0)
-    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1, slots=1)
-    if gguf != EMBEDDED_GGUF:
-        size = replace(size, threads=llamacpp.physical_cores())
-    name, key = llamacpp.name_of(gguf), environment.api_key()
-    with llamacpp.serving(gguf, name, environment.host(), 0, size, key, exact=False, embeds=True) as address:
-        yield replace(start.reached(address, WHY, name), sha256=weights.sha256(gguf))
-
-
-def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:
-    """Serve embeddings by the weights in `folder`, with a GPU engine on a free port. Raises UserError."""
-    model = start.model_for(engine, str(folder))
-    chosen = embedding_settings(model.shape, model.longest, gpus.here())
-    port = process.free_port()
-    args = engine.embedding(model, chosen, environment.host(), port)
-    return start.started(engine, args, port, engine.embedding_name(model.name), WHY, log)

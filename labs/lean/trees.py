@@ -19,8 +19,9 @@ from core.base.errors import UserError
 from core.base.seeds import derive
 from core.base.stats import Estimate
 from labs.lean import trajectories
-from labs.lean.embeddings import Stored, Vectors, hash_of, text_of
+from labs.lean.embeddings import Stored, hash_of, text_of
 from labs.lean.trajectories import POSITIVE
+from labs.training.embeddings import Vectors
 
 HELD_OUT = 5  # about one theorem in five is held out
 NEGATIVES = 7  # most states off the path in a training example

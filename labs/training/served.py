@@ -2,18 +2,21 @@
 starts its own servers. Without a GPU, or for a GGUF file, the server is llama.cpp. Otherwise it is SGLang or vLLM."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import client, environment, gpus, start, weights
+from core.engines import client, environment, gpus, process, start, weights
+from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
-from core.engines.need import Need
+from core.engines.need import Need, embedding_settings
 from core.engines.server import Server
 from labs.training.architectures import architecture_of, read_object
+
+WHY = "it embeds"
 
 
 @dataclass(frozen=True)
@@ -133,3 +136,36 @@ def converted(model: Weights, folder: Path) -> Path:
             other.unlink()
         to_gguf.convert(model.path, path, "f16")
     return path
+
+
+def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
+    """Serve a model's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
+    Start this server before a server that generates. The log and converted weights are written to `folder`."""
+    if is_on_gpu(model):
+        engine = start.gpu_engine()
+        start.set_up(engine)
+        return on_gpu(engine, model.path, folder / f"{engine.kind}-embedding.log")
+    return on_llamacpp(model.path if model.is_gguf else converted(model, folder))
+
+
+@contextmanager
+def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
+    """Serve embeddings by a `gguf` file. A text may have up to 2,048 tokens. Raises UserError."""
+    from core.engines.gguf_header import Gguf  # slow to import
+
+    need = Need(k=0, max_tokens=0, answer_tokens=0)
+    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1, slots=1)
+    if gguf != EMBEDDED_GGUF:
+        size = replace(size, threads=llamacpp.physical_cores())
+    name, key = llamacpp.name_of(gguf), environment.api_key()
+    with llamacpp.serving(gguf, name, environment.host(), 0, size, key, exact=False, embeds=True) as address:
+        yield replace(start.reached(address, WHY, name), sha256=weights.sha256(gguf))
+
+
+def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:
+    """Serve embeddings by the weights in `folder`, with a GPU engine on a free port. Raises UserError."""
+    model = start.model_for(engine, str(folder))
+    chosen = embedding_settings(model.shape, model.longest, gpus.here())
+    port = process.free_port()
+    args = engine.embedding(model, chosen, environment.host(), port)
+    return start.started(engine, args, port, engine.embedding_name(model.name), WHY, log)

@@ -32,7 +32,7 @@ PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 po
 SIZES: dict[str, Any] = {  # small, of every scaffold
     "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
-    "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
+    "PERFECT": 2, "STEPS": 3, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
 SHORT: dict[str, Any] = {"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0}
 every_scaffold = pytest.mark.parametrize("scaffold", SCAFFOLDS.values(), ids=SCAFFOLDS)
@@ -56,10 +56,12 @@ class Model:
         assert names not in [other for other, *_ in self.asked], f"{names} is the name of two requests"
         self.asked.append((names, prompt, changes))
         await asyncio.sleep(0)
-        reply = self._reply(names, prompt)
+        reply, opening = self._reply(names, prompt), changes.get("opening", "")
         if isinstance(reply, Completion):
-            return replace(reply, key=repr(names))
-        return Completion(repr(names), 0, "", reply, finish_reason="stop", completion_tokens=10, prompt_tokens=5)
+            return replace(reply, key=repr(names), answer=opening * bool(reply.answer) + reply.answer)
+        return Completion(
+            repr(names), 0, "", opening + reply, finish_reason="stop", completion_tokens=10, prompt_tokens=5
+        )
 
     def prompts(self, *begin: str | int) -> list[str]:
         """Return the prompts of the requests whose names begin so."""

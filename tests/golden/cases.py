@@ -66,6 +66,7 @@ CORE = [
     core("17_waits", "LIMIT=2", "N=2", "WAITS=2", "MAX_TOKENS=600"),
     core("18_proofs", *RSA, "T=1", "RUNS=2"),
     core("19_answers", *RSA, "T=1", "RUNS=2"),
+    Case("28_stepwise", (("28_stepwise", *SMALL), REPORT), resumes=False),
     # Beyond the defaults.
     core("02_rsa_basic", *RSA, "T=1", "RUNS=2", label="02_runs"),
     core("02_rsa_basic", *RSA, "T=1", "SEED=5", "ORDER=random", "CARRY=full", "TOP_P=0.9", label="02_carry_full"),

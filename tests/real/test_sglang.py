@@ -17,6 +17,7 @@ from core.types import Sampling
 from labs.lean import served
 from labs.lean.policy import asked
 from labs.training import to_hf
+from labs.training.served import on_gpu
 from tests.conftest import ROOT, environment
 from tests.labs.conftest import lean
 from tests.labs.lean.embedding import asked as asked_of
@@ -65,7 +66,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_embeds_by_the_last_token(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with within(launching_sglang, monkeypatch), served.on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
+    with within(launching_sglang, monkeypatch), on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
         found = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]

@@ -16,7 +16,7 @@ from core.engines.server import Server
 from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Sampling
-from labs.lean import served
+from labs.training.served import on_gpu, on_llamacpp
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
 from tests.helpers.runs import journal_lines, load
@@ -144,10 +144,10 @@ def test_it_embeds_by_the_mean_like_llama_cpp(
     def vectors(server: Server) -> Any:
         return asked_of(server, lambda embedder: embedder(texts), batch=3).vectors
 
-    with within(launching, monkeypatch), served.on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
+    with within(launching, monkeypatch), on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
         assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
         there = vectors(server)
-    with served.on_llamacpp() as server:
+    with on_llamacpp() as server:
         here = vectors(server)
     off = np.abs(there - here).max()
     FIGURES.append(f"vLLM, embeddings: off llama.cpp's by {off:.1e} at most")

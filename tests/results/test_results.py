@@ -16,7 +16,7 @@ from core.base.stats import auc, mean_by_problem, pass_at_k
 from core.grading import judge as math_verify
 from core.report import tables
 from core.results import provenance, read, warnings
-from core.types import Completion, Member, Problem
+from core.types import Completion, Member, Problem, Stage
 from tests.fakes.model import graded_step
 from tests.helpers import documents
 from tests.helpers.graded import document, figures, graded, member, row, save
@@ -165,6 +165,10 @@ def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
     assert any("uniform in 1 of 2" in w for w in warnings.of_run(run, None))
     assert run["metrics"]["tokens"]["completion"] == 6 * 17
     assert run["metrics"]["steps"][0]["verification_tokens"] == 42
+    partial = Stage("step 1", [scored(1, 1.0), *[member("no box yet")] * 20], is_partial=True)
+    run = document(graded([[partial, several]]))
+    found = run["metrics"]["verification"]
+    assert (found["right"], found["wrong"]) == (2, 1) and "unstated" not in run["metrics"]
 
 
 COST: dict[str, st.SearchStrategy[Any]] = {

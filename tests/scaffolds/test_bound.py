@@ -17,7 +17,8 @@ from tests.fakes.model import SCAFFOLDS, Model, Wayward, every_scaffold, run
 TEXT = "\ue000"  # opens every reply, so that a prompt holds one for each text that it shows
 MOST = "Score: 0\nCALL solve {}"  # replies that lead to the most requests
 LARGE = {
-    "N": 7, "K": 5, "T": 6, "ROUNDS": 7, "VERIFY_SAMPLES": 4, "PERFECT": 5, "CALLS": 9, "PASSES": 1000, "FAILURES": 1000
+    "N": 7, "K": 5, "T": 6, "ROUNDS": 7, "VERIFY_SAMPLES": 4, "PERFECT": 5, "CALLS": 9, "PASSES": 1000,
+    "FAILURES": 1000, "STEPS": 3,
 }  # fmt: skip
 SMALLER = (
     LARGE | {"N": 5, "K": 2, "ROUNDS": 2, "PERFECT": 6, "VERIFY_MODE": "p_true"},
@@ -80,7 +81,7 @@ def test_no_replies_lead_beyond_a_bound_or_a_breach(scaffold: Scaffold[Any]) -> 
 def test_a_bound_is_reached(scaffold: Scaffold[Any]) -> None:
     for sizes in (LARGE, *SMALLER):
         own = {each.name: sizes[each.name] for each in fields(scaffold.constants) if each.name in sizes}
-        model = Model(lambda names, prompt: f"{TEXT}\n{MOST}")
+        model = Model(lambda names, prompt: f"{TEXT}\n{names}\n{MOST}")
         config = scaffold.constants(**own)
         run(scaffold, model, **vars(config))
         assert len(model.asked) == scaffold.max_completions(config), sizes

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from core.engines.server import Server
-from labs.lean.embeddings import Embedded, Embedder
+from labs.training.embeddings import Embedded, Embedder
 from tests.fakes.http import Proxy, Request, answer
 
 T = TypeVar("T")

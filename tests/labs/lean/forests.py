@@ -9,9 +9,10 @@ from safetensors.numpy import save_file
 
 from core.base.seeds import rng
 from labs.lean import embeddings, trajectories
-from labs.lean.embeddings import Embedded, text_of
+from labs.lean.embeddings import text_of
 from labs.lean.energy import LAYERS, names
 from labs.lean.trajectories import OFF_PATH, POSITIVE, Row
+from labs.training.embeddings import Embedded
 from tests.labs.lean import searches
 from tests.labs.lean.embedding import MODEL
 

@@ -12,8 +12,9 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.engines.server import Server
 from labs.lean import embeddings
-from labs.lean.embeddings import Embedded, embed, load, text_of
-from labs.lean.served import on_llamacpp
+from labs.lean.embeddings import embed, load, text_of
+from labs.training.embeddings import Embedded, Vectors
+from labs.training.served import on_llamacpp
 from tests.fakes.http import Proxy, answer, reset
 from tests.labs.lean.embedding import Given, Mortal, asked
 
@@ -27,7 +28,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def vectors(server: Server) -> embeddings.Vectors:
+def vectors(server: Server) -> Vectors:
     """Return the vectors of STATES, each from its own request."""
     return asked(server, lambda embedder: embedder([text_of(state) for state in STATES]), batch=1).vectors
 
@@ -36,14 +37,14 @@ def into(folder: Path, states: Sequence[str] = STATES) -> "Given[int]":
     return lambda embedder: embed(states, folder, embedder, lambda line: None)
 
 
-def test_a_state_has_one_vector_in_any_batch(server: Server, vectors: embeddings.Vectors) -> None:
+def test_a_state_has_one_vector_in_any_batch(server: Server, vectors: Vectors) -> None:
     assert vectors.shape == (len(STATES), 128) and len(np.unique(vectors, axis=0)) == len(STATES)
     together = asked(server, lambda embedder: embedder([text_of(state) for state in STATES])).vectors
     np.testing.assert_allclose(together, vectors, atol=1e-5)
 
 
 def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
-    server: Server, vectors: embeddings.Vectors, tmp_path: Path
+    server: Server, vectors: Vectors, tmp_path: Path
 ) -> None:
     folder = tmp_path / "embeddings"
     assert asked(server, into(folder, [*STATES[:30], *STATES[:10], ""])) == 30

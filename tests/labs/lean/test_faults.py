@@ -31,6 +31,7 @@ from labs.lean.search import ERROR
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
+from labs.training.served import on_llamacpp
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import FIGURES, PIPES, SEED, Popen, end, wait
 from tests.helpers.once import once
@@ -226,7 +227,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
     config = LeanConstants(MAX_NODES=8, CANDIDATES=4, MAX_TOKENS=64)
     with (
         served.policy(Need(0, 64, 0), tmp_path) as server,
-        served.on_llamacpp(served.POLICY) as embedding,
+        on_llamacpp(served.POLICY) as embedding,
         Journal(tmp_path / "journal.jsonl") as journal,
     ):
         proxy = Mortal(embedding.base_url)

@@ -22,7 +22,8 @@ from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
 from labs.lean import served
 from labs.lean.constants import LeanConstants
-from labs.training.served import Weights
+from labs.training import served as training_served
+from labs.training.served import Weights, embedding, on_llamacpp
 from labs.training.to_hf import convert
 from tests.helpers.machine import GPU, stand_in
 from tests.labs.lean.embedding import asked
@@ -130,11 +131,11 @@ def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, t
         assert built.cut.tolist() == [False, False, True]
         return built.vectors
 
-    with served.embedding(policy, tmp_path) as embeds:
+    with embedding(policy, tmp_path) as embeds:
         digest = weights.digest(policy.path)[:12]
         assert embeds.model == f"policy-last@{digest}" and embeds.base_url != "http://127.0.0.1:29871/v1"
         on_gpu = embedded(embeds)
-    with served.on_llamacpp() as embeds:
+    with on_llamacpp() as embeds:
         assert np.allclose(on_gpu, embedded(embeds), atol=0.05)
     assert attach.probe(embeds.base_url, "x") is None, "it is gone"
     (started,) = (tmp_path / "starts").read_text().splitlines()
@@ -157,9 +158,10 @@ def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
 ) -> None:
     gguf = Weights(EMBEDDED_GGUF)
     assert not served.need(gguf, CONFIG, embeds=True).embeds
-    monkeypatch.setattr(served, "is_on_gpu", lambda policy: False)
+    for module in (served, training_served):
+        monkeypatch.setattr(module, "is_on_gpu", lambda policy: False)
     for built in (gguf, policy):
-        with served.embedding(built, tmp_path) as embeds:
+        with embedding(built, tmp_path) as embeds:
             assert embeds.kind == "llama.cpp"
             assert asked(embeds, lambda embedder: embedder(["⊢ p"])).vectors.shape == (1, 128)
     assert not (tmp_path / "starts").exists()

