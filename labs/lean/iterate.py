@@ -9,7 +9,7 @@ requests are in the journal. So the same command resumes a killed run. With GO=0
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -27,12 +27,12 @@ from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
-from labs.lean.served import embedding, need
+from labs.lean.served import serving
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training.outcome import Options
-from labs.training.served import Weights, served
+from labs.training.served import Weights
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
@@ -118,9 +118,9 @@ class Iterations:
     # Searching
 
     @contextmanager
-    def _served(self, policy: Weights, embeds: bool = False) -> Iterator[Session[IterationConstants]]:
-        """Serve a policy that proposes tactics. `embeds`: a second server computes embeddings with the same weights."""
-        with served(policy, need(policy, self.config, embeds), self.folder) as server:
+    def _served(self, policy: Weights) -> Iterator[Session[IterationConstants]]:
+        """Serve a policy that proposes tactics."""
+        with serving(policy, self.config, self.folder, embeds=False) as (server, _):
             yield self.session.at(server)
 
     def _evaluation(
@@ -142,11 +142,9 @@ class Iterations:
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
         helps = bool(number) and self._helps(number - 1)
         noisy: list[Outcome] = []
-        with (
-            embedding(before, self.folder) if helps else nullcontext() as embeds,
-            self._served(before, embeds=helps) as session,
-        ):
-            by = guided(self.own(number - 1) / "energy", embeds) if embeds else ALONE
+        with serving(before, self.config, self.folder, embeds=helps) as (server, embeds):
+            by = guided(self.own(number - 1) / "energy", embeds) if helps else ALONE
+            session = self.session.at(server)
             title = f"iteration {number}" + (" with the energy" if helps else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
@@ -229,11 +227,10 @@ class Iterations:
     ) -> dict[str, Any]:
         """Train an energy in `home` on the training searches up to `number`, and evaluate it with `policy`.
         The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
-        with embedding(policy, self.folder) as embeds:
+        with serving(policy, self.config, self.folder) as (server, embeds):
             auc = self._energy(number, embeds, home)["auc"]
-            with self._served(policy, embeds=True) as session:
-                guidance = guided(home / "energy", embeds)
-                outcomes = self._evaluation(f"{whose}, held out, with the energy", session, searches, guidance)
+            guidance, title = guided(home / "energy", embeds), f"{whose}, held out, with the energy"
+            outcomes = self._evaluation(title, self.session.at(server), searches, guidance)
         result = outcome.figures(outcomes, self.config.budgets)
         result |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
         result["gain"] = vars(outcome.compared(alone, outcomes, self.config.MAX_NODES))
