@@ -2,8 +2,9 @@
 
 In iteration 0 the first policy searches the training theorems, some also at NOISE_TEMPERATURE. The pairs of its proofs
 train the next policy. Later iterations train on the pairs of all iterations so far. With ENERGY=1, each iteration also
-trains an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and
-requests are in the journal. So the same command resumes a killed run. With GO=0 a policy's "no go" ends the run.
+trains an energy, and evaluates it at equal nodes. With TRACED, the first policy's energy learns from traced proofs,
+before the first search. Finished stages are in the record, finished searches are files, and requests are in the
+journal. So the same command resumes a killed run. With GO=0 a policy's "no go" ends the run.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import content_key
 from core.session.session import Session
-from labs.lean import embeddings, energy, outcome, pairs, trees
+from labs.lean import embeddings, energy, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
@@ -30,6 +31,7 @@ from labs.lean.searching import Searching
 from labs.lean.served import serving
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
+from labs.lean.traced import Walking
 from labs.training import process
 from labs.training.outcome import Options
 from labs.training.served import Weights
@@ -78,15 +80,18 @@ class Iterations:
         for number in numbers(self.config):
             before = self.policy(number - 1)
             record = self._record(number, before)
+            is_traced = not number and self.config.TRACED != "none"
+            if is_traced and not record.stage("traced"):
+                self._trace(before, record)
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
+            if is_traced:
+                self._guide_first(before, record, outcomes)
             if not record.stage("searched"):
                 self._search(number, before, record)
-            if number == 0 and outcomes and self.config.ENERGY and not record.stage("guided_before"):
-                home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
-                found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
-                record.done("guided_before", found)
+            if not number:
+                self._guide_first(before, record, outcomes)
             policy = self.train(number, before, record)
             if not self._evaluate(number, policy, record, outcomes):
                 return
@@ -105,7 +110,7 @@ class Iterations:
 
     def _record(self, number: int, before: Weights) -> Record:
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
-        own = identity(self.config)
+        own = identity(self.config) | traced.key(self.config.TRACED)
         run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
@@ -137,15 +142,32 @@ class Iterations:
         with self._served(before) as session:
             return self._evaluation("before" if number else "baseline", session, folder)
 
+    def _trace(self, before: Weights, record: Record) -> None:
+        """Walk the traced proofs of training theorems with the first policy's tactics."""
+        proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / "traced"
+        config = replace(self.config, PROBES="", MAX_NODES=max(map(len, proofs.values())))  # so that the bar is right
+        with self._served(before) as session:
+            session = session.but(name="traced proofs", config=config)
+            walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
+            walked = walking.of([theorem for theorem in self.theorems if theorem.name in proofs])
+        result = {"proofs": len(proofs), "walked": sum(each.is_proved for each in walked), **traced.counts(folder)}
+        if not result["walked"]:
+            raise UserError(f"Lean repeats no proof of TRACED ({walked[0].why}). Trace proofs of this Mathlib")
+        record.done("traced", result)
+        self.say(
+            f"{result['walked']} of {len(proofs)} traced proofs give {result['on_path']:,} states on a path and "
+            f"{result['off_path']:,} off it"
+        )
+
     def _search(self, number: int, before: Weights, record: Record) -> None:
         """Search the training theorems, and write the pairs of all iterations so far, and the pairs to train on."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
-        helps = bool(number) and self._helps(number - 1)
+        folder = self._guide(number)
         noisy: list[Outcome] = []
-        with serving(before, self.config, self.folder, embeds=helps) as (server, embeds):
-            by = guided(self.own(number - 1) / "energy", embeds) if helps else ALONE
+        with serving(before, self.config, self.folder, embeds=folder is not None) as (server, embeds):
+            by = guided(folder, embeds) if folder else ALONE
             session = self.session.at(server)
-            title = f"iteration {number}" + (" with the energy" if helps else "")
+            title = f"iteration {number}" + (" with the energy" if folder else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
             if not number and (drawn := self._noisy()):
@@ -217,10 +239,17 @@ class Iterations:
             record.done("guided", found, complete=True)
             helps = "go: the energy helps. The next iteration's training searches will use it"
             not_shown = "no go: the energy is not shown to help. The next training searches will not use it"
-            self.say(helps if self._helps(number) else not_shown)
+            self.say(helps if self._guide(number + 1) else not_shown)
         return not before or self._goes(outcome.risen(result["gain"], number))
 
     # The energy
+
+    def _guide_first(self, before: Weights, record: Record, outcomes: Sequence[Outcome]) -> None:
+        """Train and evaluate an energy for the first policy. With SKIP_BASELINE=1 this is skipped."""
+        if outcomes and self.config.ENERGY and not record.stage("guided_before"):
+            home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
+            found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
+            record.done("guided_before", found)
 
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
@@ -243,14 +272,16 @@ class Iterations:
         )
         return result
 
-    def _helps(self, number: int) -> bool:
-        """Return whether an iteration's energy is shown to solve more theorems at equal nodes."""
-        guided = read_record(self.own(number)).get("guided")
-        return bool(guided and self.config.ENERGY and guided["gain"]["low"] > 0)
+    def _guide(self, number: int) -> Path | None:
+        """Return the folder of the energy that guides an iteration's training searches, or None.
+        The policy's energy is used if it is shown to solve more theorems at equal nodes."""
+        home, stage = (self.own(number - 1), "guided") if number else (self.own(0) / "before", "guided_before")
+        guided = read_record(self.own(max(0, number - 1))).get(stage)
+        return home / "energy" if guided and self.config.ENERGY and guided["gain"]["low"] > 0 else None
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
         """Embed the states of all training searches so far, train an energy on them, and return its energy.json."""
-        parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
+        parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy", "traced")]
         searches = [part for part in parts if part.is_dir()]
 
         async def embedded() -> int:
