@@ -31,7 +31,7 @@ class Need:
     answer_tokens: int = 512  # of the forced answer
     shots: int = 0  # tokens of the worked examples and the system message before each prompt
     embeds: bool = False  # whether this server also embeds
-    beside: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
+    second: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
@@ -84,10 +84,10 @@ def settings(
     kv = kv or ("fp8" if gpu.fp8 and not need.embeds else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
-    memory = gpu.memory - (embedding_bytes(shape) if need.beside else 0)
+    memory = gpu.memory - (embedding_bytes(shape) if need.second else 0)
     tokens = kv_tokens(shape, memory, kv, gpus)
     least = need.least
-    if tokens < least and need.beside:
+    if tokens < least and need.second:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
             f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. {ONE_SERVER}"

@@ -143,7 +143,7 @@ class Iterations:
             return self._evaluation("before" if number else "baseline", session, folder)
 
     def _trace(self, before: Weights, record: Record) -> None:
-        """Walk the traced proofs of training theorems with the first policy's tactics."""
+        """Store the states of traced proofs, and the states that the first policy's tactics reach from them."""
         proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / "traced"
         config = replace(self.config, PROBES="", MAX_NODES=max(map(len, proofs.values())))  # so that the bar is right
         with self._served(before) as session:

@@ -2,7 +2,7 @@
 
 The policy is the tiny policy of data/lean, unless the user names another. SGLang proposes and embeds in one server.
 For other engines a second server embeds: llama.cpp in this process on the CPU, or vLLM, so that the GPU holds the
-weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.beside).
+weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.second).
 """
 
 from collections.abc import Iterator
@@ -56,14 +56,14 @@ def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
     if not (embeds and is_on_gpu(policy)):
         return Need(0, config.MAX_TOKENS, 0)
     is_one = start.gpu_engine().embeds
-    return Need(0, config.MAX_TOKENS, 0, embeds=is_one, beside=not is_one)
+    return Need(0, config.MAX_TOKENS, 0, embeds=is_one, second=not is_one)
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
     """Raise UserError if the GPU's memory is too small to propose and to embed with a policy."""
     if is_on_gpu(policy):
         model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
-        if needed.beside:
+        if needed.second:
             embedding_settings(model.shape, model.longest, gpu)
         settings(model.shape, model.longest, gpu, needed, environment.kv_cache())
 

@@ -43,7 +43,7 @@ def test_the_memory_of_both_on_a_4090_by_hand() -> None:
     """4,022,468,096 parameters in bf16, keys and values of 8,192 tokens in bf16, 0.5 GiB for CUDA, 1 GiB to compute."""
     taken = 2 * 4_022_468_096 + 8192 * 4 * 36 * 8 * 128 + 1.5 * GIB
     gpu = gpus.named("4090")
-    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, beside=True))
+    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, second=True))
     left = gpu.memory - taken
     kept = 2.5 * GIB + 0.04 * left
     assert embedding_bytes(QED_NANO) == taken
@@ -62,7 +62,7 @@ def test_what_both_are_given_is_what_the_gpu_has(gib: float, layers: int, hidden
     gpu = Gpu("any", gib * GIB, 1e12, 1e14, fp8=True)
     try:
         other = embedding_settings(shape, 40960, gpu)
-        mine = settings(shape, 40960, gpu, Need(0, 128, 0, beside=True))
+        mine = settings(shape, 40960, gpu, Need(0, 128, 0, second=True))
     except UserError:
         with suppress(UserError):
             settings(shape, 40960, gpu, Need(0, 128, 0))  # alone it may fit
@@ -78,7 +78,7 @@ def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() ->
     gpu = gpus.named("4090")
     assert settings(PROVER_8B, 40960, gpu, Need(0, 128, 0)).tokens > 10_000, "alone it fits"
     with pytest.raises(UserError, match=r"17\.9 GiB.*ENERGY=0"):
-        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, beside=True))
+        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, second=True))
     small = Gpu("small", 10 * GIB, 1e12, 1e14, fp8=False)
     with pytest.raises(UserError, match=r"10\.0 GiB.*10\.1"):
         embedding_settings(QED_NANO, 40960, small)
@@ -106,7 +106,7 @@ def test_the_flags_of_servers_that_embed() -> None:
         embedding_bytes(QED_NANO) / 24564 / 2**20, abs=1e-3
     )
     assert "--trust-remote-code" not in vllm and _of(vllm, "--host") == "127.0.0.1"
-    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, beside=True))
+    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, second=True))
     alone = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0))
     share = float(_of(VLLM.arguments(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
     assert 0.4 < share < 0.9 * beside.share + 1e-3 and share + chosen.share < 1
@@ -164,7 +164,7 @@ def test_the_gpu_that_one_sglang_fits_is_too_small_for_two_vllms(
 ) -> None:
     assert not served.need(policy, CONFIG).embeds
     monkeypatch.setenv("ENGINE", "vllm")
-    assert served.need(policy, CONFIG, embeds=True).beside and not served.need(policy, CONFIG).beside
+    assert served.need(policy, CONFIG, embeds=True).second and not served.need(policy, CONFIG).second
     with pytest.raises(UserError, match="ENGINE=sglang"):
         served.check_embeds(policy, CONFIG)
 
