@@ -145,7 +145,8 @@ class Iterations:
     def _trace(self, before: Weights, record: Record) -> None:
         """Store the states of traced proofs, and the states that the first policy's tactics reach from them."""
         proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / "traced"
-        config = replace(self.config, PROBES="", MAX_NODES=max(map(len, proofs.values())))  # so that the bar is right
+        config = self.config.learning
+        config = replace(config, MAX_NODES=max(map(len, proofs.values())) + len(config.probes))  # for the bar
         with self._served(before) as session:
             session = session.but(name="traced proofs", config=config)
             walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)

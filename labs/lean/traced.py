@@ -1,8 +1,8 @@
 """Walk traced proofs in Lean: data for the energy before a policy proves anything.
 
 Traced proofs are pairs of a state and a tactic, in the order of each proof, as prepare.py writes them. Lean repeats
-each proof, and the policy proposes tactics in each of its states. The proof's states are on the path. A state that
-another tactic reaches is off it. The files have the format of a search's files (trajectories.py).
+each proof, and the policy and PROBES propose tactics in each of its states. The proof's states are on the path. A
+state that another tactic reaches is off it. The files have the format of a search's files (trajectories.py).
 """
 
 import asyncio
@@ -75,16 +75,18 @@ class Walking(Searching):
         answers = await asyncio.gather(*(begun(world.propose(state)) for state in states[:-1]))
         nodes = [Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals)]
         proposed: dict[int, tuple[Candidate, ...]] = {}
+        unique: list[int] = []
         for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):
             policys = [] if isinstance(answer, Failed) else list(answer)
-            (_, logprob), *others = merged([(tactic, config.PROBE_LOGPROB), *policys])
+            probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
+            (_, logprob), *others = merged([*probes, *policys])
+            unique.append(len(merged(policys)))
             proposed[number] = tuple(each for each in others if not world.refused(each[0]))
             total, state = nodes[number].total + logprob, states[number + 1]
             nodes.append(Node(number + 1, number, tactic, logprob, total, number + 1, state.pp, state.goals))
-        unique, seconds = tuple(map(len, proposed.values())), {"all": time.monotonic() - clock}
-        path = tuple(range(len(nodes)))
-        found = Found(theorem.name, "", "", tuple(nodes), path, len(tactics), proposed, unique, {}, seconds)
-        return await trajectories.harvest(found, world.run, sum(unique))
+        seconds, path = {"all": time.monotonic() - clock}, tuple(range(len(nodes)))
+        found = Found(theorem.name, "", "", tuple(nodes), path, len(tactics), proposed, tuple(unique), {}, seconds)
+        return await trajectories.harvest(found, world.run, sum(map(len, proposed.values())))
 
 
 def _rejected(theorem: Theorem, reason: str, why: str) -> Found:
