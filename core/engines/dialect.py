@@ -14,7 +14,6 @@ class OnGpu(Dialect):
 
     label = ""  # its name in messages
     is_default = False  # whether a machine with a GPU starts it if neither ENGINE nor MODEL selects an engine
-    pooling = ""  # how the vectors of tokens are combined into one embedding
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
 
@@ -26,13 +25,9 @@ class OnGpu(Dialect):
         raise NotImplementedError
 
     def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments that serve only embeddings of `model`, under its `embedding_name`."""
+        """Return the arguments that serve only embeddings of `model`, under its `embedding_name`.
+        Engines with `embeds` need no such server."""
         raise NotImplementedError
-
-    def embedding_name(self, name: str) -> str:
-        """Return the name under which the engine serves embeddings of the model `name`. It contains the pooling."""
-        model, at, digest = name.partition("@")
-        return f"{model}-{self.pooling}{at}{digest}"
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Return the flags and environment variables that pass the API `key`, but do not show it in process lists.

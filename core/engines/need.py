@@ -19,6 +19,7 @@ FEWEST_HELD = 2048  # tokens of KV cache that each request is assumed to hold at
 # For a server of embeddings: the tokens of its longest text, the tokens read together, and the bytes of their
 # activations. The bytes are an assumption. A layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens.
 EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
+ONE_SERVER = "Use ENGINE=sglang (one server proposes and embeds), a larger GPU, or ENERGY=0 if the experiment has it"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Need:
     max_tokens: int = 16384  # of each text, thinking included
     answer_tokens: int = 512  # of the forced answer
     shots: int = 0  # tokens of the worked examples and the system message before each prompt
-    embeds: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
+    embeds: bool = False  # whether this server also embeds
+    second: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
@@ -66,6 +68,7 @@ class Settings:
     tokens: int  # of KV cache, as computed here (the server has its own count). For embeddings: tokens in a batch
     deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
     share: float = 1  # of the GPU's memory for this server, below 1 if there are two servers
+    embeds: bool = False  # whether the server also embeds
     gpus: int = 1  # used together (tensor parallelism)
 
 
@@ -74,20 +77,20 @@ def settings(
 ) -> Settings:
     """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, if
     `gpu` lacks fp8, or if the model can't be split among them. `longest` is the model's trained context in tokens. If
-    `kv` is "", the KV cache is fp8 on GPUs that support it."""
+    `kv` is "", the KV cache is fp8 on GPUs that support it. For a server that also embeds it is bf16, because an fp8
+    cache would change a vector if the text's beginning is cached."""
     if shape.heads % gpus:
         raise UserError(f"TP={gpus} does not divide the model's {shape.heads} attention heads. Choose another TP")
-    kv = kv or ("fp8" if gpu.fp8 else "bf16")
+    kv = kv or ("fp8" if gpu.fp8 and not need.embeds else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
-    memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
+    memory = gpu.memory - (embedding_bytes(shape) if need.second else 0)
     tokens = kv_tokens(shape, memory, kv, gpus)
     least = need.least
-    if tokens < least and need.embeds:
+    if tokens < least and need.second:
         raise UserError(
             f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. Use a larger GPU, or "
-            "set ENERGY=0 if the experiment has this constant"
+            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. {ONE_SERVER}"
         )
     if tokens < least:
         raise UserError(
@@ -103,6 +106,7 @@ def settings(
         tokens=tokens,
         deterministic=deterministic,
         share=memory / gpu.memory,
+        embeds=need.embeds,
         gpus=gpus,
     )
 
@@ -112,7 +116,7 @@ def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
     if (needed := embedding_bytes(shape)) > gpu.memory:
         raise UserError(
             f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, but embedding with this model takes "
-            f"{needed / 2**30:.1f} GiB. Use a larger GPU, or set ENERGY=0 if the experiment has this constant"
+            f"{needed / 2**30:.1f} GiB. {ONE_SERVER}"
         )
     return Settings(
         context=min(EMBEDDED_TOKENS, longest),

@@ -21,10 +21,10 @@ from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
 from labs.lean.search import Scores
 from labs.lean.searching import Searching
-from labs.lean.served import need
+from labs.lean.served import serving
 from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.training.served import Weights, embedding, served
+from labs.training.served import Weights
 
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
 ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)
@@ -44,7 +44,7 @@ def run(
     Outcomes are written to `folder`. Ends the process if the user stops the run."""
     found: Found = {order: [] for order in ORDERS}
     config = session.config
-    with embedding(policy, folder) as embeds, served(policy, need(policy, config, embeds=True), folder) as server:
+    with serving(policy, config, folder) as (server, embeds):
         by_energy = guided(energy, embeds)
         for order in ORDERS:
             guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)

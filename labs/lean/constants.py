@@ -142,6 +142,12 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     NOISE: float = constant(0.3, "share of training theorems that iteration 0 also searches at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
     HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
+    TRACED: str = constant(
+        "none",
+        'traced proofs of training theorems, as more data for the energy: "none", a file pairs.jsonl, or "auto" (the '
+        "tiny policy's training lemmas)",
+        free=True,  # the record's key has its content
+    )
     START: str = constant(
         "last", "policy from which training starts: the newest (last) or the first (base)", choices=("last", "base")
     )

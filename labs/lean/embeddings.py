@@ -1,4 +1,7 @@
-"""Embed states with a server's /v1/embeddings, and store the vectors by the hashes of their texts.
+"""Embed states with a server, and store the vectors by the hashes of their texts.
+
+A server of SGLang generates and embeds: /v1/completions returns the last token's hidden state with a completion of one
+token. Its length is scaled to 1. Other servers embed at /v1/embeddings.
 
 A folder contains parts of at most PART texts. A part is one .npz file, which is written completely or not at all and
 never changed. So the same command resumes and embeds no stored text again. A part contains the vectors (float32), the

@@ -2,15 +2,16 @@
 
 In iteration 0 the first policy searches the training theorems, some also at NOISE_TEMPERATURE. The pairs of its proofs
 train the next policy. Later iterations train on the pairs of all iterations so far. With ENERGY=1, each iteration also
-trains an energy, and evaluates it at equal nodes. Finished stages are in the record, finished searches are files, and
-requests are in the journal. So the same command resumes a killed run. With GO=0 a policy's "no go" ends the run.
+trains an energy, and evaluates it at equal nodes. With TRACED, the first policy's energy learns from traced proofs,
+before the first search. Finished stages are in the record, finished searches are files, and requests are in the
+journal. So the same command resumes a killed run. With GO=0 a policy's "no go" ends the run.
 """
 
 import asyncio
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,22 +25,24 @@ from core.engines.server import Server
 from core.generate.journal import content_key
 from core.results import stages
 from core.session.session import Session
-from labs.lean import embeddings, energy, outcome, pairs, trees
+from labs.lean import embeddings, energy, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
-from labs.lean.served import need
+from labs.lean.served import serving
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
+from labs.lean.traced import Walking
 from labs.training import process
 from labs.training.embeddings import Embedder
 from labs.training.outcome import Options
-from labs.training.served import Weights, embedding, served
+from labs.training.served import Weights
 
 LOG = "log.txt"  # in an iteration's folder: its lines on the screen
 KEPT = "kept"  # in iteration 0 after RESET: the iterations before
-PARTS = ("trajectories", "noisy")  # in an iteration's folder: searches of training theorems
+SEARCHED = ("trajectories", "noisy")  # in an iteration's folder: searches of training theorems
+TRACED = "traced"  # in iteration 0: states along traced proofs
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
@@ -98,17 +101,20 @@ class Iterations:
             self.number = number
             before = self.policy(number - 1)
             record = self._record(number, before)
+            is_traced = not number and self.config.TRACED != "none"
+            if is_traced and not record.stage("traced"):
+                self._trace(before, record)
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
             if self.config.MAX_ITERATION < 0 and not self.config.ENERGY:
                 return
+            if is_traced:
+                self._guide_first(before, record, outcomes)
             if not record.stage("searched"):
                 self._search(number, before, record)
-            if number == 0 and outcomes and self.config.ENERGY and not record.stage("guided_before"):
-                home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
-                found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
-                record.done("guided_before", found)
+            if not number:
+                self._guide_first(before, record, outcomes)
             if self.config.MAX_ITERATION < 0:
                 return
             policy = self.train(number, before, record)
@@ -153,6 +159,7 @@ class Iterations:
         """Return a hash of all inputs of an iteration."""
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
         own = identity(self.config) | ({"ENERGY_START": "auto"} if self.config.ENERGY_START == "auto" else {})
+        own |= traced.key(self.config.TRACED)
         return content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
 
     def _record(self, number: int, before: Weights) -> Record:
@@ -168,9 +175,9 @@ class Iterations:
     # Searching
 
     @contextmanager
-    def _served(self, policy: Weights, embeds: bool = False) -> Iterator[Session[IterationConstants]]:
-        """Serve a policy that proposes tactics. `embeds`: a second server computes embeddings with the same weights."""
-        with served(policy, need(policy, self.config, embeds), self.folder) as server:
+    def _served(self, policy: Weights) -> Iterator[Session[IterationConstants]]:
+        """Serve a policy that proposes tactics."""
+        with serving(policy, self.config, self.folder, embeds=False) as (server, _):
             yield self.session.at(server)
 
     def _evaluation(
@@ -189,11 +196,29 @@ class Iterations:
                 Searching(session, self.lean, folder).adopt(other, self.held_out)
             return self._evaluation("before" if number else "baseline", session, folder)
 
-    def _searches(self, number: int) -> list[Path]:
-        """Return the folders with an iteration's searches of training theorems, and with the searches that it keeps."""
+    def _searches(self, number: int, parts: Sequence[str] = SEARCHED) -> list[Path]:
+        """Return the folders with an iteration's `parts`, and with the same parts of iterations that it keeps."""
         own = self.own(number)
-        kept = [part for name in PARTS for part in sorted(own.glob(f"{KEPT}/**/{name}")) if any(part.glob("*.parquet"))]
-        return [*(own / name for name in PARTS if (own / name).is_dir()), *kept]
+        kept = [part for name in parts for part in sorted(own.glob(f"{KEPT}/**/{name}")) if any(part.glob("*.parquet"))]
+        return [*(own / name for name in parts if (own / name).is_dir()), *kept]
+
+    def _trace(self, before: Weights, record: Record) -> None:
+        """Store the states of traced proofs, and the states that the first policy's tactics reach from them."""
+        proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / TRACED
+        config = self.config.learning
+        config = replace(config, MAX_NODES=max(map(len, proofs.values())) + len(config.probes))  # for the bar
+        with self._served(before) as session:
+            session = session.but(name="traced proofs", config=config)
+            walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
+            walked = walking.of([theorem for theorem in self.theorems if theorem.name in proofs])
+        result = {"proofs": len(proofs), "walked": sum(each.is_proved for each in walked), **traced.counts(folder)}
+        if not result["walked"]:
+            raise UserError(f"Lean repeats no proof of TRACED ({walked[0].why}). Trace proofs of this Mathlib")
+        record.done("traced", result)
+        self.say(
+            f"{result['walked']} of {len(proofs)} traced proofs give {result['on_path']:,} states on a path and "
+            f"{result['off_path']:,} off it"
+        )
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
         """Search the training theorems, unless the iteration keeps earlier searches. Write the pairs of all iterations
@@ -224,14 +249,12 @@ class Iterations:
     def _searched(self, number: int, before: Weights) -> tuple[list[Outcome], list[Outcome]]:
         """Search the training theorems. Return the outcomes, and the outcomes at NOISE_TEMPERATURE."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
-        helps = bool(number) and self._helps(number - 1)
+        folder = self._guide(number)
         noisy: list[Outcome] = []
-        with (
-            embedding(before, self.folder) if helps else nullcontext() as embeds,
-            self._served(before, embeds=helps) as session,
-        ):
-            by = guided(self.own(number - 1) / "energy", embeds) if embeds else ALONE
-            title = f"iteration {number}" + (" with the energy" if helps else "")
+        with serving(before, self.config, self.folder, embeds=folder is not None) as (server, embeds):
+            by = guided(folder, embeds) if folder else ALONE
+            session = self.session.at(server)
+            title = f"iteration {number}" + (" with the energy" if folder else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
             if not number and (drawn := self._noisy()):
@@ -289,21 +312,27 @@ class Iterations:
             record.done("guided", found, complete=True)
             helps = "go: the energy helps. The next iteration's training searches will use it"
             not_shown = "no go: the energy is not shown to help. The next training searches will not use it"
-            self.say(helps if self._helps(number) else not_shown)
+            self.say(helps if self._guide(number + 1) else not_shown)
         return not before or self._goes(outcome.risen(result["gain"], number))
 
     # The energy
+
+    def _guide_first(self, before: Weights, record: Record, outcomes: Sequence[Outcome]) -> None:
+        """Train and evaluate an energy for the first policy. With SKIP_BASELINE=1 this is skipped."""
+        if outcomes and self.config.ENERGY and not record.stage("guided_before"):
+            home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
+            found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
+            record.done("guided_before", found)
 
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
         """Train an energy in `home` on the training searches up to `number`, and evaluate it with `policy`.
         The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
-        with embedding(policy, self.folder) as embeds:
+        with serving(policy, self.config, self.folder) as (server, embeds):
             auc = self._energy(number, embeds, home)["auc"]
-            with self._served(policy, embeds=True) as session:
-                guidance = guided(home / "energy", embeds)
-                outcomes = self._evaluation(f"{whose}, held out, with the energy", session, searches, guidance)
+            guidance, title = guided(home / "energy", embeds), f"{whose}, held out, with the energy"
+            outcomes = self._evaluation(title, self.session.at(server), searches, guidance)
         result = outcome.figures(outcomes, self.config.budgets)
         result |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
         result["gain"] = vars(outcome.compared(alone, outcomes, self.config.MAX_NODES))
@@ -316,14 +345,16 @@ class Iterations:
         )
         return result
 
-    def _helps(self, number: int) -> bool:
-        """Return whether an iteration's energy is shown to solve more theorems at equal nodes."""
-        guided = read_record(self.own(number)).get("guided")
-        return bool(guided and self.config.ENERGY and guided["gain"]["low"] > 0)
+    def _guide(self, number: int) -> Path | None:
+        """Return the folder of the energy that guides an iteration's training searches, or None.
+        The policy's energy is used if it is shown to solve more theorems at equal nodes."""
+        home, stage = (self.own(number - 1), "guided") if number else (self.own(0) / "before", "guided_before")
+        guided = read_record(self.own(max(0, number - 1))).get(stage)
+        return home / "energy" if guided and self.config.ENERGY and guided["gain"]["low"] > 0 else None
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
         """Embed the states of all training searches so far, train an energy on them, and return its energy.json."""
-        searches = [part for each in range(number + 1) for part in self._searches(each)]
+        searches = [part for each in range(number + 1) for part in self._searches(each, (*SEARCHED, TRACED))]
 
         async def embedded() -> int:
             async with Embedder(embeds) as embedder:

@@ -24,7 +24,7 @@ from labs.lean.constants import LeanConstants
 from labs.lean.energy import ALONE, Guidance
 from labs.lean.outcome import Outcome
 from labs.lean.policy import Policy
-from labs.lean.search import ERROR, Proposes, Scores, search
+from labs.lean.search import ERROR, Found, Proposes, Scores, World, search
 from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
@@ -112,10 +112,14 @@ class Searching:
 
         policy, began = Policy(theorem.name, ask, config), time.time()
         world = workers.world(theorem, self.proposing or policy, energy)
-        found = await search(theorem.name, world, config)
-        if self.harvests and found.is_proved:
-            found = await trajectories.harvest(found, world.run, self.harvests)
+        found = await self._found(theorem, world, config)
         trajectories.write(self.folder, found, round(1000 * began))
         result = Outcome.of(self.run, theorem, found, policy.counts)
         outcome.write(self.folder, result)
         return result
+
+    async def _found(self, theorem: Theorem, world: World, config: LeanConstants) -> Found:
+        found = await search(theorem.name, world, config)
+        if not (self.harvests and found.is_proved):
+            return found
+        return await trajectories.harvest(found, world.run, self.harvests)

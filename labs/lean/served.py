@@ -1,11 +1,12 @@
-"""Serve a policy twice: one server proposes tactics, and another embeds states with the same weights.
+"""Serve a policy that proposes tactics, and embed states with the same weights.
 
-The policy is the tiny policy of data/lean, unless the user names another. No engine both generates and embeds reliably
-in one server. llama.cpp embeds in this process on the CPU. On a GPU, SGLang or vLLM embeds, and the GPU holds the
-weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.embeds).
+The policy is the tiny policy of data/lean, unless the user names another. SGLang proposes and embeds in one server.
+For other engines a second server embeds: llama.cpp in this process on the CPU, or vLLM, so that the GPU holds the
+weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.second).
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from core.base.errors import UserError
@@ -46,13 +47,30 @@ def policy(need: Need, folder: Path) -> AbstractContextManager[Server]:
 
 
 def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
-    """Return what a search needs from its server. `embeds`: a second server embeds with the same policy."""
-    return Need(0, config.MAX_TOKENS, 0, embeds=embeds and is_on_gpu(policy))
+    """Return what a search needs from its server. `embeds`: this server or a second one embeds with the policy."""
+    if not (embeds and is_on_gpu(policy)):
+        return Need(0, config.MAX_TOKENS, 0)
+    is_one = start.gpu_engine().embeds
+    return Need(0, config.MAX_TOKENS, 0, embeds=is_one, second=not is_one)
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
-    """Raise UserError if the GPU's memory is too small for two servers of a policy, to propose and to embed."""
+    """Raise UserError if the GPU's memory is too small to propose and to embed with a policy."""
     if is_on_gpu(policy):
-        model, gpu = weights.Model.at(str(policy.path)), gpus.here()
-        embedding_settings(model.shape, model.longest, gpu)
-        settings(model.shape, model.longest, gpu, need(policy, config, embeds=True), environment.kv_cache())
+        model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
+        if needed.second:
+            embedding_settings(model.shape, model.longest, gpu)
+        settings(model.shape, model.longest, gpu, needed, environment.kv_cache())
+
+
+@contextmanager
+def serving(
+    policy: Weights, config: LeanConstants, folder: Path, embeds: bool = True
+) -> Iterator[tuple[Server, Server]]:
+    """Serve a policy. Yield the server that proposes tactics, and the server that embeds if `embeds` is True.
+    They may be the same server. The logs and converted weights are written to `folder`. Raises UserError."""
+    needed = need(policy, config, embeds)
+    with ExitStack() as running:
+        second = running.enter_context(served.embedding(policy, folder)) if embeds and not needed.embeds else None
+        server = running.enter_context(served.served(policy, needed, folder))
+        yield server, second or server

@@ -1,4 +1,7 @@
-"""Request the embeddings of texts with a server's /v1/embeddings."""
+"""Request the embeddings of texts.
+
+A server of SGLang generates and embeds: /v1/completions returns the last token's hidden state with a completion of one
+token. Its length is scaled to 1. Other servers embed at /v1/embeddings."""
 
 import asyncio
 import re
@@ -33,7 +36,9 @@ class Embedder:
     """A client of a local embedding server. Use it as an async context manager."""
 
     def __init__(self, server: "Server", batch: int = BATCH, concurrency: int = CONCURRENCY) -> None:
-        self.model, self.batch, self._server = server.identity, batch, server
+        self._generates = server.dialect.embeds
+        self.model = server.dialect.embedding_name(server.identity) if self._generates else server.identity
+        self.batch, self._server = batch, server
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
 
@@ -80,12 +85,16 @@ class Embedder:
         """Request the vectors of texts. Return None if the texts are too long for the server."""
         import openai
 
-        body = {"model": self._server.model, "input": list(texts), "encoding_format": "float"}
+        path, rows_in, vector_in = "/embeddings", "data", "embedding"
+        body: dict[str, Any] = {"input": list(texts), "encoding_format": "float"}
+        if self._generates:
+            path, rows_in, vector_in = "/completions", "choices", "hidden_states"
+            body = {"prompt": list(texts), "max_tokens": 1, "temperature": 0, "return_hidden_states": "last"}
         try:
             async with self._slots:
-                reply = await self._client.post("/embeddings", body=body, cast_to=object)
-            rows = sorted(reply["data"], key=lambda row: int(row["index"]))
-            vectors = np.array([row["embedding"] for row in rows], np.float32)
+                reply = await self._client.post(path, body={"model": self._server.model, **body}, cast_to=object)
+            rows = sorted(reply[rows_in], key=lambda row: int(row["index"]))
+            vectors = np.array([row[vector_in] for row in rows], np.float32)
         except openai.APIError as error:
             if _TOO_LONG.search(error.message.lower()):
                 return None
@@ -95,7 +104,7 @@ class Embedder:
         is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
         if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise self._failed("some vectors are missing, zero or not finite")
-        return vectors
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if self._generates else vectors
 
     def _failed(self, why: str) -> RunFailed:
         return RunFailed(

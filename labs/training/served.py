@@ -140,12 +140,14 @@ def converted(model: Weights, folder: Path) -> Path:
 
 def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
     """Serve a model's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-    Start this server before a server that generates. The log and converted weights are written to `folder`."""
-    if is_on_gpu(model):
-        engine = start.gpu_engine()
-        start.set_up(engine)
-        return on_gpu(engine, model.path, folder / f"{engine.kind}-embedding.log")
-    return on_llamacpp(model.path if model.is_gguf else converted(model, folder))
+    Start this server before a server that generates. SGLang's server does both. The log and converted weights are
+    written to `folder`."""
+    if not is_on_gpu(model):
+        return on_llamacpp(model.path if model.is_gguf else converted(model, folder))
+    if (engine := start.gpu_engine()).embeds:
+        return served(model, Need(k=0, max_tokens=0, answer_tokens=0, embeds=True), folder)
+    start.set_up(engine)
+    return on_gpu(engine, model.path, folder / f"{engine.kind}-embedding.log")
 
 
 @contextmanager

@@ -138,12 +138,12 @@ class Mortal(HttpFake):
 class Proxy(HttpFake):
     """A proxy of the engine at `target`. The next requests get the answers in `script` instead, one each."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, port: int = 0) -> None:
         self.script: list[Answer] = []
         self.bodies: list[dict[str, Any]] = []
         self.in_flight = self.most_in_flight = 0
         self._target = target.removesuffix("/v1")
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         self._forward(request, None)

@@ -10,20 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.engines.dialects import sglang
 from core.engines.need import Need
 from core.engines.server import Server
 from core.types import Sampling
 from labs.lean import served
+from labs.lean.constants import LeanConstants
 from labs.lean.policy import asked
 from labs.training import to_hf
-from labs.training.served import on_gpu
+from labs.training.served import Weights
 from tests.conftest import ROOT, environment
+from tests.helpers.machine import stand_in
 from tests.labs.conftest import lean
 from tests.labs.lean.embedding import asked as asked_of
 from tests.labs.lean.small import HELD_OUT, LEARNED, written
 from tests.labs.training import helpers as training
-from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, ask, run, serving, within
+from tests.real.conftest import FIGURES, GPU, RUNNING, SGLANG_VENV, ask, run, serving, within
 
 __all__ = ["lean"]  # a fixture
 pytestmark = pytest.mark.engines
@@ -63,12 +64,15 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_embeds_by_the_last_token(
+def test_a_server_that_proposes_embeds_by_the_last_token_also_if_texts_are_cached(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with within(launching_sglang, monkeypatch), on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
-        assert server.model.startswith("policy-last@") and server.context == 2048
-        found = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
+    env = launching_sglang | {"MODEL": str(policy), "PORT": "29861"}
+    with within(env, monkeypatch), served.serving(Weights(policy), LeanConstants(), tmp_path) as (server, embeds):
+        assert embeds is server and server.model.startswith("policy@")
+        found = asked_of(embeds, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
+        cached = asked_of(embeds, lambda embedder: embedder(TEXTS))
+        assert np.abs(cached.vectors - found.vectors[:-1]).max() < 1e-4
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]
     right = json.loads(subprocess.run(args, capture_output=True, text=True, check=True).stdout)
     off = np.abs(found.vectors[:-1] - np.array(right)).max()
@@ -95,7 +99,10 @@ def test_a_policy_that_does_not_think_gives_its_tactic_as_the_answer(
 @pytest.mark.usefixtures("lean")
 @training.needed
 def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str], policy: Path, tmp_path: Path) -> None:
-    """Search, train by LoRA, serve, embed and guide, all on two SGLang servers."""
+    """Search, train by LoRA, serve, embed and guide, on a GPU that is too small for two servers."""
+    stand_in(tmp_path / "bin", nvidia_smi=GPU.replace("24564", "3700"))  # MiB
+    env = launching_sglang | {"MODEL": str(policy), "PORT": "29859", "RESULTS_DIR": str(tmp_path)}
+    env["PATH"] = f"{tmp_path / 'bin'}:{env['PATH']}"
     (tmp_path / "learned").mkdir()
     learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
     small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
@@ -104,7 +111,7 @@ def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str]
             *(sys.executable, str(ROOT / "experiments" / "24_lean_iteration.py"), f"TRAIN_THEOREMS={learned}"),
             *(written(tmp_path, *HELD_OUT), *small, "LORA_RANK=4"),
         ],
-        env=environment(**launching_sglang | {"MODEL": str(policy), "PORT": "29859", "RESULTS_DIR": str(tmp_path)}),
+        env=environment(**env),
         capture_output=True,
         text=True,
         cwd=ROOT,

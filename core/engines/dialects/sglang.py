@@ -29,7 +29,7 @@ class SGLang(OnGpu):
     owner = "sglang"
     engines = ("sglang",)
     is_default = True
-    pooling = "last"  # the only pooling that SGLang has
+    embeds, pooling = True, "last"
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was not measured here.
     deterministic_cost = (0.25, 0.45)
 
@@ -85,22 +85,11 @@ class SGLang(OnGpu):
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
+            *(("--return-hidden-states-mode", "last") if chosen.embeds else ()),
             "--enable-cache-report",
             "--enable-metrics",
             # Only this deterministic backend has a prefix cache and supports fp8_e5m2.
             *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
-        ]
-
-    def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        return [
-            *("-m", "sglang.launch_server", "--is-embedding"),
-            *("--model-path", str(model.folder), "--served-model-name", self.embedding_name(model.name)),
-            *("--host", host, "--port", str(port)),
-            *("--context-length", str(chosen.context)),
-            *("--mem-fraction-static", str(chosen.fraction)),
-            # The rest of the memory is for the server that generates.
-            *("--max-total-tokens", str(chosen.tokens), "--max-prefill-tokens", str(chosen.tokens)),
-            "--disable-cuda-graph",  # CUDA graphs only help decoding, and take memory
         ]
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:

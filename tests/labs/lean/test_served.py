@@ -1,4 +1,4 @@
-"""Test two servers of a policy: their memory and flags, and a start on stand-ins of GPUs."""
+"""Test the servers that propose and embed with a policy: their memory and flags, and a start on stand-ins of GPUs."""
 
 import json
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ from core.engines.weights import Model
 from labs.lean import served
 from labs.lean.constants import LeanConstants
 from labs.training import served as training_served
+from labs.training.embeddings import Embedded, Embedder
 from labs.training.served import Weights, embedding, on_llamacpp
 from labs.training.to_hf import convert
 from tests.helpers.machine import GPU, stand_in
@@ -33,6 +34,7 @@ GIB = 2**30
 MODEL = Model(Path("/weights/policy"), "policy@0123456789ab", QED_NANO, 262144)
 CONFIG = LeanConstants(MAX_TOKENS=128)
 PROVER_8B = Shape(36, 4096, 32, 8, 128, 12288, 151936, tied=False)  # as Qwen3-8B's config.json has it
+PROVER_7B = Shape(30, 4096, 32, 32, 128, 11008, 102400, tied=False)  # as DeepSeek-Prover-V2-7B's config.json has it
 # Says with what it was started, and is a stand-in then.
 SGLANG = f"""[ "$1" = -c ] || echo "$CUDA_VISIBLE_DEVICES $*" >>"$STARTS"
 {sglang.STARTED}"""
@@ -42,7 +44,7 @@ def test_the_memory_of_both_on_a_4090_by_hand() -> None:
     """4,022,468,096 parameters in bf16, keys and values of 8,192 tokens in bf16, 0.5 GiB for CUDA, 1 GiB to compute."""
     taken = 2 * 4_022_468_096 + 8192 * 4 * 36 * 8 * 128 + 1.5 * GIB
     gpu = gpus.named("4090")
-    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, embeds=True))
+    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, second=True))
     left = gpu.memory - taken
     kept = 2.5 * GIB + 0.04 * left
     assert embedding_bytes(QED_NANO) == taken
@@ -61,7 +63,7 @@ def test_what_both_are_given_is_what_the_gpu_has(gib: float, layers: int, hidden
     gpu = Gpu("any", gib * GIB, 1e12, 1e14, fp8=True)
     try:
         other = embedding_settings(shape, 40960, gpu)
-        mine = settings(shape, 40960, gpu, Need(0, 128, 0, embeds=True))
+        mine = settings(shape, 40960, gpu, Need(0, 128, 0, second=True))
     except UserError:
         with suppress(UserError):
             settings(shape, 40960, gpu, Need(0, 128, 0))  # alone it may fit
@@ -77,30 +79,40 @@ def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() ->
     gpu = gpus.named("4090")
     assert settings(PROVER_8B, 40960, gpu, Need(0, 128, 0)).tokens > 10_000, "alone it fits"
     with pytest.raises(UserError, match=r"17\.9 GiB.*ENERGY=0"):
-        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, embeds=True))
+        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, second=True))
     small = Gpu("small", 10 * GIB, 1e12, 1e14, fp8=False)
     with pytest.raises(UserError, match=r"10\.0 GiB.*10\.1"):
         embedding_settings(QED_NANO, 40960, small)
 
 
+def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> None:
+    """6.91e9 parameters in bf16, and 30 layers of keys and values of all 32 heads in bf16: 480 KiB for a token."""
+    gpu = gpus.named("4090")
+    chosen = settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True))
+    room = gpu.memory - RUNTIME_BYTES - (2.5 * GIB + 0.04 * gpu.memory) - 2 * 6_910_375_680
+    assert chosen.tokens == pytest.approx(room / (480 * 1024), rel=0.01) and 6 * 2304 < chosen.tokens < 7 * 2304
+    assert (chosen.kv, chosen.share, chosen.context) == ("bf16", 1, 2304)
+    assert _of(SGL.arguments(MODEL, chosen, "127.0.0.1", 30000), "--return-hidden-states-mode") == "last"
+    assert settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8").tokens == pytest.approx(
+        2 * chosen.tokens, abs=1
+    )
+
+
 def test_the_flags_of_servers_that_embed() -> None:
     chosen = embedding_settings(QED_NANO, 262144, gpus.named("4090"))
-    sglang = SGL.embedding(MODEL, chosen, "127.0.0.1", 30001)
     vllm = VLLM.embedding(MODEL, chosen, "127.0.0.1", 30001)
-    assert "--is-embedding" in sglang and _of(sglang, "--max-total-tokens") == "8192"
-    assert _of(sglang, "--served-model-name") == "policy-last@0123456789ab"
     assert _of(vllm, "--served-model-name") == "policy-mean@0123456789ab", "vectors that are pooled otherwise"
     assert json.loads(_of(vllm, "--pooler-config")) == {"pooling_type": "MEAN"}
     assert float(_of(vllm, "--gpu-memory-utilization")) == pytest.approx(
         embedding_bytes(QED_NANO) / 24564 / 2**20, abs=1e-3
     )
-    for args in (sglang, vllm):
-        assert "--trust-remote-code" not in args and _of(args, "--host") == "127.0.0.1"
-    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, embeds=True))
+    assert "--trust-remote-code" not in vllm and _of(vllm, "--host") == "127.0.0.1"
+    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, second=True))
     alone = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0))
     share = float(_of(VLLM.arguments(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
     assert 0.4 < share < 0.9 * beside.share + 1e-3 and share + chosen.share < 1
     assert "--gpu-memory-utilization" not in VLLM.arguments(MODEL, alone, "127.0.0.1", 30000)
+    assert "--return-hidden-states-mode" not in SGL.arguments(MODEL, alone, "127.0.0.1", 30000)
 
 
 def _of(args: list[str], flag: str) -> str:
@@ -111,7 +123,8 @@ def _of(args: list[str], flag: str) -> str:
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]:
     """Return the embedded model as a folder, on a machine with stand-ins of a GPU and of SGLang."""
     convert(EMBEDDED_GGUF, tmp_path / "policy")
-    monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG))
+    small = GPU.replace("24564", "3700")  # MiB, too few for two servers of any model
+    monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=small, sglang_python=SGLANG))
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
     monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
     monkeypatch.setenv("MODEL", str(tmp_path / "policy"))
@@ -123,33 +136,37 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     gpus.count.cache_clear()
 
 
-def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, tmp_path: Path) -> None:
+def test_on_a_gpu_that_is_too_small_for_two_servers_one_proposes_and_embeds(policy: Weights, tmp_path: Path) -> None:
     texts = ["⊢ p → p", "h : p\n⊢ q", "x " * 6000]
 
-    def embedded(server: Server) -> np.ndarray:
-        built = asked(server, lambda embedder: embedder(texts))
+    def embedded(server: Server) -> tuple[str, np.ndarray]:
+        async def both(embedder: Embedder) -> tuple[str, Embedded]:
+            return embedder.model, await embedder(texts)
+
+        model, built = asked(server, both)
         assert built.cut.tolist() == [False, False, True]
-        return built.vectors
+        return model, built.vectors
 
-    with embedding(policy, tmp_path) as embeds:
-        digest = weights.digest(policy.path)[:12]
-        assert embeds.model == f"policy-last@{digest}" and embeds.base_url != "http://127.0.0.1:29871/v1"
-        on_gpu = embedded(embeds)
-    with on_llamacpp() as embeds:
-        assert np.allclose(on_gpu, embedded(embeds), atol=0.05)
-    assert attach.probe(embeds.base_url, "x") is None, "it is gone"
-    (started,) = (tmp_path / "starts").read_text().splitlines()
-    assert started.startswith(" -m sglang.launch_server --is-embedding")
-    assert (tmp_path / "sglang-embedding.log").exists()
-
-
-def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> None:
-    assert served.need(policy, CONFIG, embeds=True).embeds and not served.need(policy, CONFIG).embeds
     served.check_embeds(policy, CONFIG)
-    config = json.loads((policy.path / "config.json").read_text())
-    config |= {"num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151936}
-    (policy.path / "config.json").write_text(json.dumps(config | {"head_dim": 128, "tie_word_embeddings": False}))
-    with pytest.raises(UserError, match="ENERGY=0"):
+    with served.serving(policy, CONFIG, tmp_path) as (server, embeds):
+        assert embeds is server and server.base_url == "http://127.0.0.1:29871/v1"
+        model, on_gpu = embedded(embeds)
+    digest = weights.digest(policy.path)[:12]
+    assert (server.model, model) == (f"policy@{digest}", f"policy-last@{digest}")
+    with on_llamacpp() as other:
+        assert np.allclose(on_gpu, embedded(other)[1], atol=0.05)
+    assert attach.probe(server.base_url, "x") is None, "it is gone"
+    (started,) = (tmp_path / "starts").read_text().splitlines()
+    assert "--return-hidden-states-mode last" in started and (tmp_path / "sglang.log").exists()
+
+
+def test_the_gpu_that_one_sglang_fits_is_too_small_for_two_vllms(
+    policy: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not served.need(policy, CONFIG).embeds
+    monkeypatch.setenv("ENGINE", "vllm")
+    assert served.need(policy, CONFIG, embeds=True).second and not served.need(policy, CONFIG).second
+    with pytest.raises(UserError, match="ENGINE=sglang"):
         served.check_embeds(policy, CONFIG)
 
 
@@ -157,7 +174,7 @@ def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
     policy: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gguf = Weights(EMBEDDED_GGUF)
-    assert not served.need(gguf, CONFIG, embeds=True).embeds
+    assert served.need(gguf, CONFIG, embeds=True) == served.need(gguf, CONFIG)
     for module in (served, training_served):
         monkeypatch.setattr(module, "is_on_gpu", lambda policy: False)
     for built in (gguf, policy):

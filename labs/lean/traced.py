@@ -1,0 +1,100 @@
+"""Walk traced proofs in Lean: data for the energy before a policy proves anything.
+
+Traced proofs are pairs of a state and a tactic, in the order of each proof, as prepare.py writes them. Lean repeats
+each proof, and the policy and PROBES propose tactics in each of its states. The proof's states are on the path. A
+state that another tactic reaches is off it. The files have the format of a search's files (trajectories.py).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.base.errors import UserError
+from core.base.files import read_json, sha256
+from labs.lean import pairs, trajectories
+from labs.lean.constants import LeanConstants
+from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, Node, World, begun, merged
+from labs.lean.searching import Searching
+from labs.lean.theorem import Theorem
+from labs.lean.theorems import TRAIN
+from labs.lean.trajectories import NEGATIVE, POSITIVE
+
+Proofs = Mapping[str, Sequence[str]]  # a theorem's name, and the tactics of its traced proof
+
+
+def key(named: str) -> dict[str, str | None]:
+    """Return the field of a record's key for the value `named` of TRACED. Raises UserError if its file is missing."""
+    if named == "none":
+        return {}
+    path = Path(named).expanduser()
+    if named != "auto" and not path.is_file():
+        raise UserError(f"TRACED={named} does not exist. Set TRACED to a file pairs.jsonl, auto or none")
+    return {"TRACED": named if named == "auto" else sha256(path)}
+
+
+def given(named: str, theorems: Sequence[Theorem]) -> Proofs:
+    """Return the traced proofs of `theorems` in the file `named`, or for "auto" the proofs of the lemmas marked teach.
+    Raises UserError if there are none."""
+    found: dict[str, list[str]] = {}
+    if named == "auto":
+        rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
+        found = {row["name"]: row["proof"] for row in rows if row["teach"]}
+    else:
+        for pair in pairs.read(Path(named).expanduser()):
+            found.setdefault(pair.theorem, []).append(pair.tactic)
+    chosen = {theorem.name: found[theorem.name] for theorem in theorems if theorem.name in found}
+    if not chosen:
+        raise UserError(
+            f"TRACED={named} has no proof of a training theorem. Set TRAIN_THEOREMS to theorems in its file"
+        )
+    return chosen
+
+
+@dataclass
+class Walking(Searching):
+    """A walk along `proofs` instead of a search."""
+
+    proofs: Proofs = field(default_factory=dict)
+
+    async def _found(self, theorem: Theorem, world: World, config: LeanConstants) -> Found:
+        """Return a proof's states and the states that the policy's tactics reach from them. If Lean rejects the proof,
+        return no states."""
+        tactics, clock = list(self.proofs[theorem.name]), time.monotonic()
+        states = []
+        for count in range(len(tactics) + 1):
+            step = await world.run(tactics[:count])
+            if step.state is None or bool(step.state.goals) == (count == len(tactics)):
+                why = step.error or "the proof has too few or too many tactics"
+                return _rejected(theorem, ERROR if why in PASSING else START, f"after {count} tactics: {why}")
+            states.append(step.state)
+        if not (verdict := await world.accept(tactics)).proved:
+            return _rejected(theorem, START, verdict.reason)
+        answers = await asyncio.gather(*(begun(world.propose(state)) for state in states[:-1]))
+        nodes = [Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals)]
+        proposed: dict[int, tuple[Candidate, ...]] = {}
+        unique: list[int] = []
+        for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):
+            policys = [] if isinstance(answer, Failed) else list(answer)
+            probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
+            (_, logprob), *others = merged([*probes, *policys])
+            unique.append(len(merged(policys)))
+            proposed[number] = tuple(each for each in others if not world.refused(each[0]))
+            total, state = nodes[number].total + logprob, states[number + 1]
+            nodes.append(Node(number + 1, number, tactic, logprob, total, number + 1, state.pp, state.goals))
+        seconds, path = {"all": time.monotonic() - clock}, tuple(range(len(nodes)))
+        found = Found(theorem.name, "", "", tuple(nodes), path, len(tactics), proposed, tuple(unique), {}, seconds)
+        return await trajectories.harvest(found, world.run, sum(map(len, proposed.values())))
+
+
+def _rejected(theorem: Theorem, reason: str, why: str) -> Found:
+    return Found(theorem.name, reason, why, (), (), 0, {}, (), {}, {"all": 0.0})
+
+
+def counts(folder: Path) -> dict[str, int]:
+    """Count the rows with a state on a path and off it in a folder of walks. Raises UserError."""
+    rows = trajectories.read(folder).select(["label", "state_pp"]).to_pylist()
+    labels = Counter(row["label"] for row in rows if row["state_pp"])
+    return {"on_path": labels[POSITIVE], "off_path": labels[NEGATIVE]}
