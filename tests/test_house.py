@@ -15,7 +15,7 @@ FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
     "core": 19_330,
-    "core/base": 960,
+    "core/base": 1_060,
     "core/problems": 1_050,
     "core/grading": 1_950,
     "core/engines": 3_520,
