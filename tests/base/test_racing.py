@@ -19,7 +19,7 @@ def test_bounds_never_fall_and_are_the_means_that_a_test_rejects(differences: li
     ever = log_capital(values, mean).max() >= -np.log(0.05)
     assert (bounds[-1] >= mean) == ever or abs(bounds[-1] - mean) <= 0.0051, "the bound is on a grid"
     low, high = interval(values, 0.05)
-    assert -1 <= low and high <= 1
+    assert low >= -1 and high <= 1
     assert interval(-values, 0.05) == pytest.approx((-high, -low))
 
 
