@@ -7,7 +7,7 @@ budget's unit is the mean cost of the reference's samples on the first block, an
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from core.constants import constant
 from core.grading.answers import by_answer
 from core.problems.sets import ProblemSet
 from core.report import tables
-from core.report.budgets import bought, in_unit
+from core.report.budgets import bought, in_unit, new_calls
 from core.report.matched import TABLE
 from core.report.table import NONE, Metric, Table, filled
 from core.results import read, write
@@ -84,28 +84,6 @@ def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
     return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(problems))
 
 
-@dataclass
-class _Row:
-    """An entry of the table: its `scores` by problem, and the same problems' scores of the first entry that is left."""
-
-    name: str
-    state: str
-    scores: np.ndarray[Any, Any]
-    first: np.ndarray[Any, Any]
-    cost: float
-    alpha: float
-    difference: str = field(init=False)
-    shown: dict[str, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        behind = self.first - self.scores
-        low, high = interval(behind, self.alpha)
-        self.difference = tables.shift(-float(behind.mean()), -high, -low) if behind.any() else NONE
-        accuracy = mean_by_problem(self.scores).to_json()
-        self.shown = {"entry": self.name, "state": self.state, "accuracy": accuracy, "cost": self.cost}
-        self.shown |= {"difference": -float(behind.mean()), "low": -high, "high": -low}
-
-
 class _Race:
     """A race in a session whose problems are shuffled."""
 
@@ -116,7 +94,7 @@ class _Race:
             raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
         self.n, self.folder = len(opened.problems.problems), opened.folder / opened.name
         self.scores = np.full((self.n, len(self.entries)), np.nan)
-        self.costs = np.zeros_like(self.scores)  # in the meter's unit, with the step beyond the budget
+        self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         self.budget, self.looks = math.inf, list[str]()
         self.runs: dict[int, list[Experiment[Any]]] = {}
         common = self.common
@@ -161,15 +139,8 @@ class _Race:
         for problem in block:
             steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
             self.scores[problem, place] = np.mean([bought(of, self.budget, self.meter).score or 0.0 for of in steps])
-            calls = (
-                c
-                for of in steps
-                for step in of
-                for m in step.members
-                for c in (m.side_calls if m.carried_over else m.calls)
-            )
-            counted = ((c.prompt_tokens, c.cached_tokens, c.completion_tokens) for c in calls)
-            self.costs[problem, place] = sum(self.meter.cost(of) or 0.0 for of in counted) / common.RUNS
+            calls = [call for of in steps for step in of for call in new_calls(step)]
+            self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
 
     def _prepared(self, entry: Entry, scaffold: Any, seed: int) -> Experiment[Any]:
         config = replace(entry.config(self.common), SEED=seed)
@@ -180,52 +151,63 @@ class _Race:
         def shown(place: int) -> str:
             return f"{self.entries[place].name} {100 * np.nanmean(self.scores[:problems, place]):.1f}%"
 
-        dropped = f"dropped {', '.join(map(shown, out))}" if out else "nothing dropped"
-        return f"look after {problems} problems: {dropped}. {len(standing.left)} left, the first is {shown(standing.left[0])}"
+        left = f"{len(standing.left)} left, the first is {shown(standing.left[0])}"
+        return f"look after {problems} problems: dropped {', '.join(map(shown, out)) or 'none'}. {left}"
 
     def _show(self, standing: Standing) -> str:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
-        first, alone = standing.left[0], len(standing.left) == 1
-        rows = []
-        for place in [*standing.left, *sorted(standing.dropped, key=lambda each: -standing.dropped[each])]:
-            ran = ~np.isnan(self.scores[:, place])
-            state = f"dropped at {standing.dropped[place]}" if place in standing.dropped else "won" if alone else "left"
-            pair = self.scores[ran][:, [place, first]].T
-            rows.append(
-                _Row(self.entries[place].name, state, *pair, float(self.costs[ran, place].mean()), self.common.ALPHA)
-            )
+        common, (first, *rest) = self.common, standing.left
+        dropped = sorted(standing.dropped, key=lambda each: -standing.dropped[each])
+        rows = [self._row(place, first, standing) for place in (first, *rest, *dropped)]
         metrics = [
-            Metric("entry", "", lambda row: row.name),
-            Metric("state", "", lambda row: row.state),
-            Metric("problems", "", lambda row: str(row.scores.size)),
-            Metric("accuracy", "", lambda row: tables.interval(row.shown["accuracy"])),
-            Metric(f"minus {self.entries[first].name}", "", lambda row: row.difference),
-            Metric(self.meter.unit, "", lambda row: self.meter.shown(row.cost), rank=1),
+            Metric("entry", "", lambda row: row["entry"]),
+            Metric("state", "", lambda row: row["state"]),
+            Metric("problems", "", lambda row: str(row["accuracy"]["n"])),
+            Metric("accuracy", "", lambda row: tables.interval(row["accuracy"])),
+            Metric(
+                f"minus {self.entries[first].name}",
+                "",
+                lambda row: tables.shift(row["difference"], row["low"], row["high"]) if row is not rows[0] else NONE,
+            ),
+            Metric("tokens", "", lambda row: f"{row['tokens']:,.0f}", rank=1),
         ]
         table, width = Table("", filled(metrics, rows)), terminal.columns()
-        names, effect = ", ".join(row.name for row in rows[: len(standing.left)]), 100 * self.common.EFFECT
-        result = f"the winner is {names}" if alone else f"can't be told apart: {names}"
-        if standing.is_settled and not alone:
-            result += f". No other entry is better than {names.split(',')[0]} by more than {effect:g} points"
-        full = sum(row.cost for row in rows) * self.n
+        names = [self.entries[place].name for place in standing.left]
+        result = f"not told apart: {', '.join(names)}" if rest else f"the winner is {names[0]}"
+        if standing.is_settled and rest:
+            result += f". None of them is better than {names[0]} by more than {100 * common.EFFECT:g} points"
+        share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
         notes = [
             f"{result}, after {standing.looks} of {self.n} problems",
-            f"the race took {self.costs.sum() / full:.0%} of the {self.meter.unit} that all entries take on all "
-            f"problems, if dropped entries go on as before",
+            f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
             f"{self.opened.server.model} on {self.opened.problems.name}. {self.rule}",
-            f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}, the mean cost of "
-            f"{self.common.BUDGET:g} samples on the first {min(self.common.BLOCK, self.n)} problems",
-            f"differences have {100 - 100 * self.common.ALPHA:g}% intervals that hold at all looks of a pair. The "
-            "intervals of accuracies are 95% and hold for a fixed number of problems. Drops compare with all entries "
-            "at once, so they may precede an interval without 0",
+            f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
+            f"{common.BUDGET:g} samples on the first {min(common.BLOCK, self.n)} problems",
+            f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
+            "compares with all entries, so it may precede an interval without 0. Accuracies have 95% intervals for a "
+            "fixed number of problems",
             *self.notes,
         ]
-        body = "\n".join(f"note: {note}" for note in notes)
-        looks = "\n".join(self.looks)
+        body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
         write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())
         head = {"experiment": self.opened.name, "made": write.now(), "unit": self.meter.unit, "budget": self.budget}
-        head |= {each: getattr(self.common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "PRIOR", "SEED")}
+        head |= {each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "PRIOR", "SEED")}
         head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
-        lines = "\n".join(json.dumps(line) for line in (head, *(row.shown for row in rows)))
+        lines = "\n".join(json.dumps(line) for line in (head, *rows))
         write_atomically(self.folder / "table.jsonl", f"{lines}\n".encode())
         return f"{table.body(width)}\n\n{terminal.wrapped(body, '  ', width)}"
+
+    def _row(self, place: int, first: int, standing: Standing) -> dict[str, Any]:
+        """Return an entry as a line of table.jsonl, with its difference from the entry `first`."""
+        ran = ~np.isnan(self.scores[:, place])
+        scores = self.scores[ran, place]
+        differences = scores - self.scores[ran, first]
+        low, high = interval(differences, self.common.ALPHA)
+        at = standing.dropped.get(place)
+        return {
+            "entry": self.entries[place].name,
+            "state": f"dropped at {at}" if at else "left" if standing.left[1:] else "won",
+            "accuracy": mean_by_problem(scores).to_json(),
+            **{"difference": float(differences.mean()), "low": low, "high": high},
+            "tokens": float(self.tokens[ran, place].mean()),
+        }
