@@ -14,7 +14,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_330,
+    "core": 19_680,
     "core/base": 1_060,
     "core/problems": 1_050,
     "core/grading": 1_950,
@@ -24,7 +24,7 @@ BUDGETS = {
     "core/results": 1_890,
     "core/report": 2_510,
     "core/plan": 1_000,
-    "core/session": 1_400,
+    "core/session": 1_640,
     "labs": 12_280,
     "labs/proofs": 2_770,
     "labs/star": 2_210,

@@ -100,8 +100,8 @@ class _Race:
         common = self.common
         matters = f", or until nothing left is better by {100 * common.EFFECT:g} points" if common.EFFECT else ""
         self.rule = (
-            f"an entry is dropped if it is shown not to be the best, until one is left{matters}. Looks after every "
-            f"{common.BLOCK} problems. The chance of any error is at most {100 * common.ALPHA:g}%, over all looks"
+            f"an entry is dropped if it is shown not to be the best, until one is left{matters}. A look follows "
+            f"each block of {common.BLOCK}. The chance of any error is at most {100 * common.ALPHA:g}%, over all looks"
         )
 
     def run(self) -> str:
@@ -180,9 +180,10 @@ class _Race:
         notes = [
             f"{result}, after {standing.looks} of {self.n} problems",
             f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
-            f"{self.opened.server.model} on {self.opened.problems.name}. {self.rule}",
+            f"{self.opened.server.model} on {self.opened.problems.name}, n={self.n}",
+            self.rule,
             f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
-            f"{common.BUDGET:g} samples on the first {min(common.BLOCK, self.n)} problems",
+            f"{common.BUDGET:g} samples on the first block",
             f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
             "compares with all entries, so it may precede an interval without 0. Accuracies have 95% intervals for a "
             "fixed number of problems",
