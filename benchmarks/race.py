@@ -68,7 +68,7 @@ def simulate(runs: int, seed: int) -> None:
 
 
 def replay(folder: Path, orders: int, seed: int) -> None:
-    """Replay the comparison in `folder`. The best entries are the entries with the table's highest mean."""
+    """Print replays of the comparison in `folder`. The best entries are the entries with the table's highest mean."""
     matched = Matched.kept(folder)
     print(f"{matched.about}. {orders} orders of the problems, ALPHA={ALPHA}. Tokens are % of the table's tokens\n")
     print("| budget | best of the table | best left, % | a best first, % | left | tokens, block of 1 | of 4 | of 8 |")

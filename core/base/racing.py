@@ -56,13 +56,13 @@ class Standing:
 
 
 def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
-    """Race the entries (columns) over the problems (rows, in random order), until the race is settled.
+    """Compare the entries (columns) over the problems (rows, in random order), until the race is settled.
 
     With a chance of at least 1 - alpha, no drop concerns a best entry, and a race with an `effect` is settled rightly.
     `scores` are in [0, 1]. Scores of an entry after its drop are ignored, and may be nan.
 
     An entry bets on each problem that the leader among the others scores higher than the entry itself. The leader has
-    the highest sum on earlier problems. Whoever leads, the bet loses on average if the entry is a best one, so a single
+    the highest sum on earlier problems. The bet against a best entry loses on average with any leader, so a single
     test compares an entry with all others. As in Holm's method, a test's level is alpha / entries left: before the
     first wrong drop, all best entries are left. If `effect` is above 0, `is_settled` gets CLAIM of alpha. Its tests
     compare each entry with each fixed leader. Only the test with the true best entry can be wrong."""

@@ -69,13 +69,13 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
-    """Shuffle the problems, the problems of the `prior` results first. Raises UserError if these results do not fit."""
+    """Order the problems at random, the problems of the `prior` results first. Raises UserError if these results do not fit."""
     chosen, common = opened.problems, opened.config
     model, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
     for path in prior:
         head, problems = read.read(path)
         if head.model["name"] != model:
-            raise UserError(f"PRIOR={common.PRIOR:.60} is of the model {head.model['name']}, not {model}. Leave it out")
+            raise UserError(f"PRIOR={common.PRIOR:.60} has results of {head.model['name']}, not {model}. Leave it out")
         earlier |= {(problem.id, problem.statement) for problem in problems}
     if earlier - {(problem.id, problem.statement) for problem in chosen.problems}:
         raise UserError(f"PRIOR={common.PRIOR:.60} has problems that {chosen.name} lacks. Set its PROBLEMS and LIMIT")
@@ -105,7 +105,7 @@ class _Race:
         )
 
     def run(self) -> str:
-        """Race until the race is settled or the problems end. Return the table for the terminal."""
+        """Run blocks until the race is settled or the problems end. Return the table for the terminal."""
         print(terminal.wrapped(f"race      {self.rule}", " " * 10), flush=True)
         standing = Standing(list(range(len(self.entries))))
         allotted = [self.planned.allotted(entry, self.common) for entry in self.entries]
