@@ -69,7 +69,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
-    """Order the problems at random, the problems of the `prior` results first. Raises UserError if these results do not fit."""
+    """Return the problems in random order, with the problems of `prior` results first. Raises UserError if these differ."""
     chosen, common = opened.problems, opened.config
     model, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
     for path in prior:
