@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Constants(Compared):
 
 def comparison_of(experiment: str) -> Comparison:
     """Return the entries of another experiment's comparison, to race them."""
-    return replace(experiment_file.load(experiment).planned, constants=Constants)  # type: ignore[type-var]
+    return replace(cast(Comparison, experiment_file.load(experiment).planned), constants=Constants)
 
 
 def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
-    """Return the problems in random order, with the problems of `prior` results first. Raises UserError if these differ."""
+    """Return the problems in random order, with the problems of `prior` first. Raises UserError if these differ."""
     chosen, common = opened.problems, opened.config
     model, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
     for path in prior:
@@ -80,8 +80,9 @@ def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
     if earlier - {(problem.id, problem.statement) for problem in chosen.problems}:
         raise UserError(f"PRIOR={common.PRIOR:.60} has problems that {chosen.name} lacks. Set its PROBLEMS and LIMIT")
     order = seeds.rng(common.SEED, "race").permutation(len(chosen.problems))
-    problems = sorted((chosen.problems[i] for i in order), key=lambda each: (each.id, each.statement) not in earlier)
-    return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(problems))
+    shuffled = (chosen.problems[i] for i in order)
+    ordered = sorted(shuffled, key=lambda each: (each.id, each.statement) not in earlier)
+    return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(ordered))
 
 
 class _Race:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -53,10 +55,17 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = problems(results.parent)
-    server.life = 150  # the server dies during the race
+    stops = [signal.SIGTERM]
+
+    def stopping(messages: Any, number: int) -> str:
+        if len(server.asked) >= 150 and stops:
+            os.kill(os.getpid(), stops.pop())
+        return ScriptedServer.reply(server, messages, number)
+
+    monkeypatch.setattr(server, "reply", stopping)
     with pytest.raises(SystemExit):
-        raced(monkeypatch, file, "TIMEOUT=1", "STALL_SECONDS=0.5")
-    server.life = 10**9
+        raced(monkeypatch, file)
+    assert not stops, "the race was stopped"
     raced(monkeypatch, file)
     first, asked = lines(results), len(server.asked)
     head, *rows = first
@@ -107,6 +116,7 @@ def test_a_race_that_cannot_be_is_refused(
     if words[0] == "PRIOR=98_all":
         monkeypatch.setattr("sys.argv", ["98_all.py", file, "LIMIT=4", "BUDGETS=2"])
         compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         raced(monkeypatch, file, *words)
     assert ended.value.code == 2 and len(capsys.readouterr().err.strip().splitlines()) == 1
