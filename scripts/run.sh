@@ -6,7 +6,7 @@ groups=(
   "Baselines without aggregation:01 12 13 14 17"
   "RSA:02 03 04 05 16"
   "Scaffolds of other projects:06 07 08 09 10 11"
-  "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15"
+  "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15 27"
   "Graders of proofs:20"
   "Training on own solutions (STaR):21 22"
   "Proof search in Lean:23 24 25 26"

@@ -45,7 +45,7 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
     paid = 0.0
     for step in steps:
         members = step.members
-        calls = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
+        calls = new_calls(step)
         tokens = sum(call.completion_tokens or 0 for call in calls)
         costs = {each: [meter.cost(_counted(call), each) for call in calls] for each in meter.units}
         cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
@@ -65,6 +65,11 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         seconds = max(m.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
+
+
+def new_calls(step: StepResult) -> list[CallCost]:
+    """List the calls of a step, without the completions of members that an earlier step made."""
+    return [call for m in step.members for call in (m.side_calls if m.carried_over else m.calls)]
 
 
 def _counted(call: CallCost) -> Counted:

@@ -42,13 +42,22 @@ FEWEST = 8  # if no cost is known after so many completions, the run fails
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants(RunConstants):
-    """The constants of a comparison."""
+class Compared(RunConstants):
+    """The constants of comparisons and races."""
 
-    BUDGETS: str = constant("2.5,5.5,10.5", "budgets per problem, in units of a sample's mean cost")
     BUDGET_IN: str = constant("tokens", "the unit of the budgets", choices=tuple(UNITS))
     ENTRIES: str = constant("all", "names of the entries to compare with the first, such as 02_rsa_basic,14_refinement")
     VERIFY_TOKENS: int = constant(8192, "most tokens of one verdict or review of an entry", 1, 1_000_000)
+
+    def budgets(self) -> list[float]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Compared):
+    """The constants of a comparison."""
+
+    BUDGETS: str = constant("2.5,5.5,10.5", "budgets per problem, in units of a sample's mean cost")
 
     def check(self) -> None:
         if not all(1 <= budget <= 1000 for budget in self.budgets()):
@@ -88,23 +97,23 @@ class Comparison:
     largest budget. Each entry runs once with each of RUNS seeds."""
 
     entries: Sequence[Entry]
-    constants: type[Constants] = Constants
+    constants: type[Compared] = Constants
 
-    def max_completions(self, config: Constants) -> int:
+    def max_completions(self, config: Compared) -> int:
         """Estimate the highest number of completions per problem and seed, summed over entries. The estimate assumes
         completions as long as a sample. It ignores the step in which a scaffold exceeds its budget."""
         return sum(self.allotted(entry, config) for entry in self.chosen(config))
 
-    def allotted(self, entry: Entry, config: Constants) -> int:
+    def allotted(self, entry: Entry, config: Compared) -> int:
         """Estimate the highest number of completions per problem for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
         is_reference = entry.name in (self.entries[0].name, self.entries[0].proofs)
         return most if is_reference else min(most, math.ceil(max(config.budgets())))
 
-    def texts_shown(self, config: Constants) -> int:
+    def texts_shown(self, config: Compared) -> int:
         return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.chosen(config))
 
-    def chosen(self, config: Constants) -> list[Entry]:
+    def chosen(self, config: Compared) -> list[Entry]:
         """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples than the largest
         budget, because the samples of some problems are short. Raises UserError for entries that can't be compared."""
         if not self.entries or self.entries[0].roles:
@@ -160,20 +169,12 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run each entry with each seed, and return the comparison. Leave out some entries (see _why_not)."""
-    name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
-    entries = comparison.chosen(common)
-    for entry in entries:
-        check_context(server, entry.config(common))
+    """Run each entry with each seed, and return the comparison."""
+    name, common, chosen = opened.name, opened.config, opened.problems
+    kept, left_out, meter = taking_part(comparison, opened)
     folder = opened.folder / name
-    folder.mkdir(exist_ok=True)
-    are_proofs = chosen.asks_for_proofs
-    entries = [replace(entry, name=(are_proofs and entry.proofs) or entry.name) for entry in entries]
-    left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
-    kept = [entry for entry in entries if entry.name not in left_out]
     seeds = list(range(common.SEED, common.SEED + common.RUNS))
-    meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-    grader = ungraded if are_proofs else by_answer
+    grader = ungraded if chosen.asks_for_proofs else by_answer
     runs: dict[str, list[str]] = {}
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
     budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
@@ -198,9 +199,24 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
             budgets = budgets or in_unit(common.budgets(), paths, meter)
     model = experiment.document["model"]
     title = f"{model['name']} on {chosen.name}, n={len(chosen.problems)}"
-    notes = [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items())]
+    notes = [*warnings.of_card(model), *left_out]
     notes += warnings.of_server(experiment.document, counts)
-    return Matched(folder, runs, entries[0].name, budgets, seeds, meter, title, notes, are_proofs)
+    return Matched(folder, runs, kept[0].name, budgets, seeds, meter, title, notes, chosen.asks_for_proofs)
+
+
+def taking_part(comparison: Comparison, opened: Session[Any]) -> tuple[list[Entry], list[str], Meter]:
+    """Return the entries that take part (the reference first), notes about the others, and the meter of the budgets.
+    Make the folder of the results. Raises UserError if constants do not fit the server."""
+    common, server, chosen = opened.config, opened.server, opened.problems
+    entries = comparison.chosen(common)
+    for entry in entries:
+        check_context(server, entry.config(common))
+    (opened.folder / opened.name).mkdir(exist_ok=True)
+    entries = [replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name) for entry in entries]
+    left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
+    notes = [f"left out: {name} ({why})" for name, why in left_out.items()]
+    meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
+    return [entry for entry in entries if entry.name not in left_out], notes, meter
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:

@@ -93,22 +93,23 @@ class Experiment(Generic[A]):
             **({"prices": asdict(prices)} if prices else {}),
         }
 
-    def finish(self) -> Path:
+    def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with status 130."""
         path = self.session.folder / f"{self.session.name}.partial.json"
-        return self.session.asked(self.run(), f"partial results: {path}")
+        return self.session.asked(self.run(numbers), f"partial results: {path}")
 
-    async def run(self) -> Path:
+    async def run(self, numbers: Sequence[int] = ()) -> Path:
         """Run the scaffold on all problems, grade and save the results, and return the path of their file.
+        `numbers` selects problems of this call, so the results are partial until the calls have covered all problems.
         If the run is stopped or fails, partial results are saved. Raises UserError (RunFailed if all members fail)."""
         try:
-            await self._ask_all()
+            await self._ask_all(numbers or range(len(self.chosen.problems)))
             if self.figures.is_all_failed:
                 raise RunFailed(
                     f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
                     "Fix this error, and run the same command again"
                 )
-            return write.save(*self._newest(complete=True))
+            return write.save(*self._newest(complete=all(self.figures.finished)))
         except BaseException as error:
             so_far = f"partial results: {write.save(*self._newest(complete=False))}"
             if isinstance(error, UserError):
@@ -117,19 +118,19 @@ class Experiment(Generic[A]):
             error.add_note(so_far)  # a stop, or a bug (for example of a new scaffold)
             raise
 
-    async def _ask_all(self) -> None:
-        """Run the scaffold on all problems, with enough problems in progress to keep the server busy."""
+    async def _ask_all(self, numbers: Sequence[int]) -> None:
+        """Run the scaffold on some problems, with enough problems in progress to keep the server busy."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
         # A limit in MINUTES covers all problems together, so all of them must begin at once.
-        places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
-        second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(self.chosen.problems))
+        places = len(numbers) if getattr(self.config, "MINUTES", 0) else enough
+        second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(numbers))
         with nullcontext(self.part.bar) if self.part else own as bar:
 
             async def one(number: int, generator: Generator, graders: Generator | None) -> None:
                 await self._solve(number, generator, graders or generator, bar)
 
             await self.session.each(
-                range(len(self.chosen.problems)),
+                numbers,
                 one,
                 bar,
                 places,

@@ -67,6 +67,8 @@ CORE = [
     core("18_proofs", *RSA, "T=1", "RUNS=2"),
     core("19_answers", *RSA, "T=1", "RUNS=2"),
     Case("28_stepwise", (("28_stepwise", *SMALL), REPORT), resumes=False),
+    Case("27_race", (("27_race", "LIMIT=2", "MAX_TOKENS=300", "BLOCK=1", "BUDGET=2.5",
+                      "ENTRIES=01_greedy,14_refinement"),)),
     # Beyond the defaults.
     core("02_rsa_basic", *RSA, "T=1", "RUNS=2", label="02_runs"),
     core("02_rsa_basic", *RSA, "T=1", "SEED=5", "ORDER=random", "CARRY=full", "TOP_P=0.9", label="02_carry_full"),
@@ -87,6 +89,7 @@ CORE = [
         "01_baseline", "02_rsa_basic", "03_rsa_verify", "04_rsa_adaptive", "05_rsa_qed", "06_deepseek_math",
         "07_nomos", "08_reasoning_cache", "09_selfcheck", "10_static_math_agent", "11_math_agent", "12_majority",
         "13_best_of", "14_refinement", "15_compute_matched", "16_rsa_paper", "17_waits", "18_proofs", "19_answers",
+        "27_race",
     )),
 ]  # fmt: skip
 

@@ -1,0 +1,215 @@
+"""Race scaffolds at one budget, and drop an entry as soon as the problems so far show that it is not the best.
+
+Problems come in a random order and in blocks. All entries that are left run on a block, then core/base/racing.py looks
+at all scores so far. The journal stores finished completions, so the same command continues with the same drops. The
+budget's unit is the mean cost of the reference's samples on the first block, and stays fixed."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from core.base import seeds, terminal
+from core.base.errors import UserError
+from core.base.files import results_dir, write_atomically
+from core.base.racing import Standing, interval, race
+from core.base.stats import mean_by_problem
+from core.constants import constant
+from core.grading.answers import by_answer
+from core.problems.sets import ProblemSet
+from core.report import tables
+from core.report.budgets import bought, in_unit, new_calls
+from core.report.matched import TABLE
+from core.report.table import NONE, Metric, Table, filled
+from core.results import read, write
+from core.results.find import found
+from core.results.spending import UNITS
+from core.scaffolds import experiment_file
+from core.session import session
+from core.session.bar import Bar
+from core.session.equal_compute import Budgeted, Compared, Comparison, Entry, taking_part
+from core.session.experiment import Experiment, Part
+from core.session.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Compared):
+    """The constants of a race."""
+
+    BUDGET: float = constant(10.5, "budget per problem, in units of a sample's mean cost", 1, 1000)
+    ALPHA: float = constant(0.05, "highest chance that any best entry is ever dropped", 1e-9, 0.5)
+    EFFECT: float = constant(0.0, "difference in accuracy that does not matter (0.02: 2 points), or 0", 0, 0.9)
+    BLOCK: int = constant(8, "problems between two looks", 1, 100_000)
+    PRIOR: str = constant("", "name of an earlier comparison or race, whose problems come first")
+
+    def budgets(self) -> list[float]:
+        return [self.BUDGET]
+
+
+def comparison_of(experiment: str) -> Comparison:
+    """Return the entries of another experiment's comparison, to race them."""
+    return replace(cast(Comparison, experiment_file.load(experiment).planned), constants=Constants)
+
+
+def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
+    """Run a race as a command, and print its looks and table. `namespace` contains the globals of the file."""
+    names = ", ".join(entry.name for entry in planned.entries)
+    with session.command(Constants, namespace, more_help=terminal.wrapped(f"The entries are {names}.")) as opening:
+        name, common, stop = opening
+        planned.chosen(common)
+        folder = results_dir()
+        prior = found([common.PRIOR], folder) if common.PRIOR else []
+        with session.open_on_problems(name, common, stop, folder, planned, by_answer) as opened:
+            shuffled = replace(opened, problems=_order(opened, prior))
+            print(f"\n{_Race(planned, shuffled).run()}\nresults {folder / name}")
+
+
+def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
+    """Return the problems in random order, with the problems of `prior` first. Raises UserError if these differ."""
+    chosen, common = opened.problems, opened.config
+    model, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
+    for path in prior:
+        head, problems = read.read(path)
+        if head.model["name"] != model:
+            raise UserError(f"PRIOR={common.PRIOR:.60} has results of {head.model['name']}, not {model}. Leave it out")
+        earlier |= {(problem.id, problem.statement) for problem in problems}
+    if earlier - {(problem.id, problem.statement) for problem in chosen.problems}:
+        raise UserError(f"PRIOR={common.PRIOR:.60} has problems that {chosen.name} lacks. Set its PROBLEMS and LIMIT")
+    order = seeds.rng(common.SEED, "race").permutation(len(chosen.problems))
+    shuffled = (chosen.problems[i] for i in order)
+    ordered = sorted(shuffled, key=lambda each: (each.id, each.statement) not in earlier)
+    return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(ordered))
+
+
+class _Race:
+    """A race in a session whose problems are shuffled."""
+
+    def __init__(self, planned: Comparison, opened: Session[Constants]) -> None:
+        self.planned, self.opened, self.common = planned, opened, opened.config
+        self.entries, self.notes, self.meter = taking_part(planned, opened)
+        if len(self.entries) < 2:
+            raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
+        self.n, self.folder = len(opened.problems.problems), opened.folder / opened.name
+        self.scores = np.full((self.n, len(self.entries)), np.nan)
+        self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
+        self.budget, self.looks = math.inf, list[str]()
+        self.runs: dict[int, list[Experiment[Any]]] = {}
+        common = self.common
+        matters = f", or until nothing left is better by {100 * common.EFFECT:g} points" if common.EFFECT else ""
+        self.rule = (
+            f"an entry is dropped if it is shown not to be the best, until one is left{matters}. A look follows "
+            f"each block of {common.BLOCK}. The chance of any error is at most {100 * common.ALPHA:g}%, over all looks"
+        )
+
+    def run(self) -> str:
+        """Run blocks until the race is settled or the problems end. Return the table for the terminal."""
+        print(terminal.wrapped(f"race      {self.rule}", " " * 10), flush=True)
+        standing = Standing(list(range(len(self.entries))))
+        allotted = [self.planned.allotted(entry, self.common) for entry in self.entries]
+        with Bar(self.opened.name, self.n * self.common.RUNS * sum(allotted)) as bar:
+            for begin in range(0, self.n, self.common.BLOCK):
+                block = range(begin, min(begin + self.common.BLOCK, self.n))
+                before = sorted(standing.left)  # the reference first
+                for place in before:
+                    self._run_block(place, block, bar, allotted[place])
+                standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
+                out = [place for place in before if place in standing.dropped]
+                bar.total -= (self.n - block.stop) * self.common.RUNS * sum(allotted[place] for place in out)
+                self.looks.append(self._look(block.stop, standing, out))
+                bar.write(self.looks[-1])
+                text = self._show(standing)
+                if standing.is_settled:
+                    break
+        return text
+
+    def _run_block(self, place: int, block: range, bar: Bar, allotted: int) -> None:
+        entry, common = self.entries[place], self.common
+        if place not in self.runs:
+            scaffold = replace(entry.scaffold, run=Budgeted(entry.scaffold.run, self.budget, self.meter))
+            self.runs[place] = [self._prepared(entry, scaffold, common.SEED + i) for i in range(common.RUNS)]
+        paths = []
+        for each in self.runs[place]:
+            each.part = Part(bar, f"{block.stop}/{self.n} {entry.name}", allotted)
+            paths.append(each.finish(block))
+        if self.budget == math.inf:
+            self.budget = in_unit([common.BUDGET], paths, self.meter)[0]
+        for problem in block:
+            steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
+            self.scores[problem, place] = np.mean([bought(of, self.budget, self.meter).score or 0.0 for of in steps])
+            calls = [call for of in steps for step in of for call in new_calls(step)]
+            self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
+
+    def _prepared(self, entry: Entry, scaffold: Any, seed: int) -> Experiment[Any]:
+        config = replace(entry.config(self.common), SEED=seed)
+        named = self.opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=self.folder)
+        return Experiment(named, scaffold, by_answer, Part(Bar("", 0), "", 0))
+
+    def _look(self, problems: int, standing: Standing, out: Sequence[int]) -> str:
+        def shown(place: int) -> str:
+            return f"{self.entries[place].name} {100 * np.nanmean(self.scores[:problems, place]):.1f}%"
+
+        left = f"{len(standing.left)} left, the first is {shown(standing.left[0])}"
+        return f"look after {problems} problems: dropped {', '.join(map(shown, out)) or 'none'}. {left}"
+
+    def _show(self, standing: Standing) -> str:
+        """Write the table of all looks so far. Return the columns that fit the terminal."""
+        common, (first, *rest) = self.common, standing.left
+        dropped = sorted(standing.dropped, key=lambda each: -standing.dropped[each])
+        rows = [self._row(place, first, standing) for place in (first, *rest, *dropped)]
+        metrics = [
+            Metric("entry", "", lambda row: row["entry"]),
+            Metric("state", "", lambda row: row["state"]),
+            Metric("problems", "", lambda row: str(row["accuracy"]["n"])),
+            Metric("accuracy", "", lambda row: tables.interval(row["accuracy"])),
+            Metric(
+                f"minus {self.entries[first].name}",
+                "",
+                lambda row: tables.shift(row["difference"], row["low"], row["high"]) if row is not rows[0] else NONE,
+            ),
+            Metric("tokens", "", lambda row: f"{row['tokens']:,.0f}", rank=1),
+        ]
+        table, width = Table("", filled(metrics, rows)), terminal.columns()
+        names = [self.entries[place].name for place in standing.left]
+        result = f"not told apart: {', '.join(names)}" if rest else f"the winner is {names[0]}"
+        if standing.is_settled and rest:
+            result += f". None of them is better than {names[0]} by more than {100 * common.EFFECT:g} points"
+        share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
+        notes = [
+            f"{result}, after {standing.looks} of {self.n} problems",
+            f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
+            f"{self.opened.server.model} on {self.opened.problems.name}, n={self.n}",
+            self.rule,
+            f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
+            f"{common.BUDGET:g} samples on the first block",
+            f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
+            "compares with all entries, so it may precede an interval without 0. Accuracies have 95% intervals for a "
+            "fixed number of problems",
+            *self.notes,
+        ]
+        body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
+        write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())
+        head = {"experiment": self.opened.name, "made": write.now(), "unit": self.meter.unit, "budget": self.budget}
+        head |= {each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "PRIOR", "SEED")}
+        head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
+        lines = "\n".join(json.dumps(line) for line in (head, *rows))
+        write_atomically(self.folder / "table.jsonl", f"{lines}\n".encode())
+        return f"{table.body(width)}\n\n{terminal.wrapped(body, '  ', width)}"
+
+    def _row(self, place: int, first: int, standing: Standing) -> dict[str, Any]:
+        """Return an entry as a line of table.jsonl, with its difference from the entry `first`."""
+        ran = ~np.isnan(self.scores[:, place])
+        scores = self.scores[ran, place]
+        differences = scores - self.scores[ran, first]
+        low, high = interval(differences, self.common.ALPHA)
+        at = standing.dropped.get(place)
+        return {
+            "entry": self.entries[place].name,
+            "state": f"dropped at {at}" if at else "left" if standing.left[1:] else "won",
+            "accuracy": mean_by_problem(scores).to_json(),
+            **{"difference": float(differences.mean()), "low": low, "high": high},
+            "tokens": float(self.tokens[ran, place].mean()),
+        }

@@ -1,0 +1,122 @@
+"""Races of scaffolds: drops, a resumed race, an earlier comparison to begin from, and what is refused."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.report import report
+from core.session.equal_compute import Comparison, compare, entry
+from core.session.race import Constants, run_race
+from core.types import Ask, Member, Population, Problem
+from tests.fakes.server import ScriptedServer
+
+MADE = entry("12_majority", STAGE=1)
+
+
+async def lucky(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    """Ask eight times for the answer, which is 1 in these tests, and choose by it. No scaffold can know the answer."""
+    asking = (ask([{"role": "user", "content": problem.statement}], 0, i) for i in range(8))
+    drawn = await asyncio.gather(*asking)
+    drawn.sort(key=lambda completion: "{1}" not in completion.text)
+    yield [Member(drawn[0], side_calls=drawn[1:])]
+
+
+ENTRIES = [
+    MADE,
+    entry("12_majority", replace(MADE.scaffold, run=lucky), name="lucky", N=8),
+    entry("01_baseline", name="one", N=1),
+]
+
+
+def problems(folder: Path, count: int = 30) -> str:
+    path = folder / "ones.json"
+    path.write_text(json.dumps([{"id": f"p{i}", "problem": f"Find {i}.", "answer": "1"} for i in range(count)]))
+    return f"PROBLEMS={path}"
+
+
+def raced(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    monkeypatch.setattr("sys.argv", ["99_race.py", *words])
+    run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 5})
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in (folder / "99_race" / "table.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "made"} for line in found]
+
+
+def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = problems(results.parent)
+    stops = [signal.SIGTERM]
+
+    def stopping(messages: Any, number: int) -> str:
+        if len(server.asked) >= 150 and stops:
+            os.kill(os.getpid(), stops.pop())
+        return ScriptedServer.reply(server, messages, number)
+
+    monkeypatch.setattr(server, "reply", stopping)
+    with pytest.raises(SystemExit):
+        raced(monkeypatch, file)
+    assert not stops, "the race was stopped"
+    raced(monkeypatch, file)
+    first, asked = lines(results), len(server.asked)
+    head, *rows = first
+    assert rows[0]["entry"] == "lucky" and rows[0]["state"] == "won" and head["is_settled"]
+    ran = {row["entry"]: row["accuracy"]["n"] for row in rows}
+    assert max(ran.values()) == ran["lucky"] < 30 and all(row["state"].startswith("dropped") for row in rows[1:])
+    assert all(look in (results / "99_race" / "table.txt").read_text() for look in head["looks"])
+    assert len(server.asked) < 30 * (10 + 8 + 1), "no entry ran on all problems"
+    raced(monkeypatch, file)
+    assert lines(results) == first and len(server.asked) == asked
+    report.main(["99_race"])
+    assert (results / "99_race.html").exists()
+
+
+def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = problems(results.parent)
+    monkeypatch.setattr("sys.argv", ["98_all.py", file, "LIMIT=6", "BUDGETS=9"])
+    compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    asked = len(server.asked)
+    raced(monkeypatch, file, "PRIOR=98_all", "LIMIT=10", "ALPHA=0.000001")
+    head, *rows = lines(results)
+    assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
+    new = {json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[asked:]}
+    assert len(new) == 4, "requests about the first six problems are in the journal"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("PRIOR=nothing",),
+        ("PRIOR=98_all", "LIMIT=3"),
+        ("ENTRIES=12_majority",),
+        ("ENTRIES=rsa",),
+        ("ALPHA=0",),
+        ("BUDGET=0.5",),
+    ],
+)
+def test_a_race_that_cannot_be_is_refused(
+    words: tuple[str, ...],
+    server: ScriptedServer,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = problems(results.parent)
+    if words[0] == "PRIOR=98_all":
+        monkeypatch.setattr("sys.argv", ["98_all.py", file, "LIMIT=4", "BUDGETS=2"])
+        compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        raced(monkeypatch, file, *words)
+    assert ended.value.code == 2 and len(capsys.readouterr().err.strip().splitlines()) == 1
