@@ -114,6 +114,8 @@ def swept(
 ) -> None:
     """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate, whether on the front).
     Intervals and names are only drawn for the front."""
+    from matplotlib.ticker import LogLocator
+
     with _figure([document] * 2, path) as axes:
         others = [(x, 100 * of["value"]) for _, x, of, is_on_front in points if not is_on_front]
         axes.plot(
@@ -126,6 +128,10 @@ def swept(
         for (name, x, _), y in zip(front, at, strict=True):
             axes.annotate(name, (x, y), (4, -4), textcoords="offset points", va="top", fontsize=7, parse_math=False)
         axes.set_xscale("log")
+        axes.margins(x=0.15)  # room for the names
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        axes.minorticks_off()
         axes.set_xlabel("completion tokens per problem")
         axes.set_ylabel(what)
 

@@ -81,7 +81,7 @@ def verdict(found: Sequence[Row], best: Row) -> str:
     if level:
         names = [row.name for row in level]
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        cheapest = min([*level, best], key=lambda row: row.means["tokens"])
+        cheapest = min([best, *level], key=lambda row: row.means["tokens"])
         text += f". Not told apart from {', '.join(names[:SHOWN])}{more}. The cheapest of these is {cheapest.name} "
         text += f"({cheapest.means['tokens']:,.0f} tokens)"
     return f"{text}. The best of several looks better than it is on new problems"

@@ -96,7 +96,8 @@ def is_swept(name: str, rule: Rule) -> bool:
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value. Combinations that
     contradict each other, such as K > N, are left out. Raises UserError for invalid constants, or TooMany."""
-    given = {name: value for name, _, value in (word.partition("=") for word in words) if "," in value}
+    last = {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
+    given = {name: value for name, value in last.items() if "," in value}
     scaffolds, known = {"": scaffold}, rules(scaffold.constants)
     if "SCAFFOLD" in known.keys() & given.keys():
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
@@ -106,7 +107,8 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         for name, value in given.items()
         if name in known and is_swept(name, known[name])
     }
-    fixed, card = [word for word in words if word.partition("=")[0] not in values], environment.card()
+    fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
+    card = environment.card()
 
     def cell(chosen: Sequence[Any]) -> Cell:
         swept = dict(zip(values, chosen, strict=True))

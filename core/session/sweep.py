@@ -59,11 +59,9 @@ def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
 
     def shown() -> str:
         notes = [*warnings.of_card(document["model"]), *warnings.of_server(document, counts)]
-        why = {
-            reason: [name for name in runs.left_out if runs.left_out[name] == reason]
-            for reason in runs.left_out.values()
-        }
-        notes += [f"left out: {', '.join(names)} ({reason})" for reason, names in why.items()]
+        for why in dict.fromkeys(runs.left_out.values()):
+            names = [name for name, reason in runs.left_out.items() if reason == why]
+            notes.append(f"left out: {', '.join(names[:4])}{' …' if len(names) > 4 else ''} ({why})")
         if len(found) < len(runs.cells):
             notes.append(f"{len(found)} of {len(runs.cells)} runs are finished. The same command continues the sweep")
         title = f"{document['model']['name']} on {chosen.name}, n={len(chosen.problems)}"
