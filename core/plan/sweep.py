@@ -1,6 +1,6 @@
 """Plan a sweep: add up the runs that send requests. Other runs only read the first steps of these."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.base.errors import UserError
 from core.base.prices import shown
@@ -26,6 +26,8 @@ class Size:
 def size(cell: Cell, count: int, lengths: Lengths, of: Subject, gpu: tuple[Gpu, str] | None) -> Size:
     """Return the size of a run on `count` problems with all seeds. `gpu` is a GPU and the type of its KV cache."""
     config, runs = cell.config, cell.config.RUNS
+    if of.place is None and of.card.continues is False:  # such a server can't force answers
+        config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, cell.scaffold)
     most = at_most(config, usual, count, lengths.prompt)
     known = (sum(load.prompts for load in usual), sum(load.tokens for load in usual), *most)
