@@ -51,12 +51,12 @@ def row(name: str, pairs: list[tuple[doubling.Doubling, float]]) -> str:
     if not pairs:
         return f"{name:40.40} no step to leave out"
     truth = np.array([true for _, true in pairs])
-    now, then, low, high = (np.array([f(d) for d, _ in pairs]) for f in (
-        lambda d: d.now.value, lambda d: d.then.value, lambda d: d.then.low, lambda d: d.then.high))  # fmt: skip
+    figures = [[each.now.value, each.then.value, each.then.low, each.then.high] for each, _ in pairs]
+    now, then, low, high = np.array(figures).T
     inside = ((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean()
     errors = [100 * np.abs(guess - truth).mean() for guess in (now, then, np.minimum(1, 2 * then - now))]
-    figures = (f"{100 * inside:8.1f} {100 * (high - low).mean():8.1f}", *(f"{error:8.1f}" for error in errors))
-    return f"{name:40.40} {len(pairs):6} {' '.join(figures)}"
+    shown = (f"{100 * inside:8.1f} {100 * (high - low).mean():8.1f}", *(f"{error:8.1f}" for error in errors))
+    return f"{name:40.40} {len(pairs):6} {' '.join(shown)}"
 
 
 def main() -> None:

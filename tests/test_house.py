@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_330,
-    "core/base": 960,
+    "core": 19_940,
+    "core/base": 970,
     "core/problems": 1_050,
     "core/grading": 1_950,
     "core/engines": 3_520,
     "core/generate": 1_890,
-    "core/scaffolds": 2_540,
-    "core/results": 1_890,
-    "core/report": 2_510,
-    "core/plan": 1_000,
-    "core/session": 1_400,
+    "core/scaffolds": 2_670,
+    "core/results": 1_970,
+    "core/report": 2_720,
+    "core/plan": 1_090,
+    "core/session": 1_500,
     "labs": 12_280,
     "labs/proofs": 2_770,
     "labs/star": 2_210,
     "labs/lean": 4_800,
     "labs/endpoint": 660,
     "labs/training": 1_850,
-    "tests": 30_180,
+    "tests": 30_440,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -27,7 +27,7 @@ class Sweep(Matched):
     kept_fields: ClassVar[tuple[str, ...]] = (*Matched.kept_fields, "swept")
 
     def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str], str]:
-        """Sort the rows by tokens, and pair them with the best. Return their table and map, notes and the legend."""
+        """Return the table and map, notes and the legend. Sorts the rows by tokens, and pairs them with the best."""
         found.sort(key=lambda row: (row.means["tokens"], -row.accuracy.value))
         best = max(found, key=lambda row: row.accuracy.value if row.accuracy.n else -1)
         pair(found, best.name, math.comb(len(found), 2))

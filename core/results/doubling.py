@@ -27,7 +27,7 @@ class Doubling:
 
 
 def of_run(problems: Sequence[ProblemResult]) -> Doubling | None:
-    """Extrapolate a run, or several merged runs. Return None without a curve, or with too few steps or problems."""
+    """Return the extrapolation of a run or of merged runs, or None without a curve, enough steps or problems."""
     found = curve(problems)
     return extrapolate(*found) if found else None
 
@@ -55,7 +55,7 @@ def _tokens(step: StepResult) -> int | None:
 
 
 def extrapolate(tokens: Array, scores: Array) -> Doubling | None:
-    """Extrapolate `scores` (problems, steps) at the mean `tokens` of the steps. A line through the last two doublings
+    """Return the extrapolation of `scores` (problems, steps) at mean `tokens`. A line through the last two doublings
     gives the gain of the next one, if accuracy does not level off. The estimate is half of it. The interval contains
     the interval of no gain, and the whole gain with its error over problems (Zou and Donner 2008 for the sum)."""
     x = np.log2(np.maximum(tokens, 1))

@@ -1,4 +1,4 @@
-"""Expand the lists of a sweep: `N=4,8 K=2,3` stands for four runs, one for each combination of values."""
+"""Expand the lists of a sweep: `N=4,8 K=2,3` means four runs, one for each combination of values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class Grid:
         return max(each.scaffold.texts_shown(each.config) for each in self.cells)
 
     def without(self, names: Mapping[str, str]) -> "Grid":
-        """Leave out the runs in `names`, for the given reasons. Raises UserError if no run is left."""
+        """Return a grid without the runs in `names` (name: reason). Raises UserError if no run is left."""
         cells = [each for each in self.cells if each.name not in names]
         if not cells:
             raise UserError(next(iter(names.values())))

@@ -1,7 +1,7 @@
 """Sweep an experiment: run each combination of the lists in its constants, in one session with one journal.
 
-The journal stores each request once. So a run with a lower T only reads the first steps of a run with a higher T, and
-step 0 of a small N consists of samples of a larger N."""
+Each request is sent once, because the runs share a journal. With a lower T, a run reads the first steps of a run with a
+higher T. With a smaller N, step 0 consists of samples of a larger N."""
 
 import re
 import sys
