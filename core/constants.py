@@ -25,6 +25,7 @@ from core.base.terminal import say, wrapped
 BOXED, TEXT, LAST_NUMBER, AUTO = WAYS = ("boxed", "text", "number", "auto")
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
+SWEEP = "--sweep"  # an argument of run(): constants may be lists
 # Settings of servers and folders (docs/engines.md). They are environment variables and precede a command.
 SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "EFFORT", "ENGINE", "EXACT", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "RESULTS_DIR", "REVISION", "TP", "WEIGHTS_DIR")  # fmt: skip
@@ -255,6 +256,8 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
         raise UserError(f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {pointer}")
     for place, override in enumerate(overrides):
         name, equals, value = override.partition("=")
+        if override == SWEEP:
+            raise UserError("sweep.sh takes an experiment with a single scaffold, such as 02_rsa_basic")
         if not equals:
             meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
             raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")

@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 19_830,
+    "core": 20_440,
     "core/base": 1_060,
     "core/problems": 1_050,
     "core/grading": 1_980,
     "core/engines": 3_520,
     "core/generate": 1_890,
-    "core/scaffolds": 2_660,
-    "core/results": 1_890,
-    "core/report": 2_510,
-    "core/plan": 1_000,
-    "core/session": 1_630,
+    "core/scaffolds": 2_790,
+    "core/results": 1_970,
+    "core/report": 2_730,
+    "core/plan": 1_090,
+    "core/session": 1_730,
     "labs": 13_330,
     "labs/proofs": 2_770,
     "labs/star": 2_490,
     "labs/lean": 5_040,
     "labs/endpoint": 760,
     "labs/training": 2_280,
-    "tests": 31_070,
+    "tests": 31_320,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -142,11 +142,12 @@ def of_sums(sums: Sequence[Sequence[float]], figure: Callable[[NDArray[np.float6
     return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of Statistics 6)."""
-    corrected, least = [0.0] * len(ps), 0.0
+def holm(ps: Sequence[float], tests: int = 0) -> list[float]:
+    """Correct p-values for multiple tests, in the given order (Holm 1979, Scandinavian Journal of Statistics 6).
+    If `ps` were chosen from the p-values of more tests, `tests` counts all tests."""
+    corrected, least, tests = [0.0] * len(ps), 0.0, max(tests, len(ps))
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
+        least = max(least, min(1.0, (tests - rank) * ps[i]))
         corrected[i] = least
     return corrected
 

@@ -18,6 +18,7 @@ from core.constants import Constants
 from core.engines import environment, gpus
 from core.engines.cards import Card
 from core.engines.gpus import Gpu
+from core.plan import sweep
 from core.plan.elsewhere import at_a_provider, on_this_machine
 from core.plan.estimate import machine, make, problems_of, text
 from core.plan.lengths import ASSUMED, Lengths, measured
@@ -26,7 +27,8 @@ from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing
-from core.types import EITHER
+from core.scaffolds.grid import Grid, TooMany, expand
+from core.types import EITHER, Scaffold
 
 ESTIMATE = "an estimate (nothing was run)"
 
@@ -69,13 +71,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.price is not None and not 0 <= args.price <= 1e9:
             raise UserError(f"--price {args.price} is out of range. Give the price of an hour, from 0 to 1e9")
         namespace: dict[str, Any] = {}
+        runs, too_many = Grid([], {}), None
         if command_of := labs.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
         else:
             found = experiment_file.load(args.experiment)
             name, planned, namespace, words = found.name, found.planned, found.namespace, args.constants
             namespace |= environment.card().constants_of(planned.constants)
-        config = constants.read(planned.constants, namespace, words)
+        if isinstance(planned, Scaffold) and any("," in word for word in words):
+            try:
+                runs = expand(planned, namespace, words)
+            except TooMany as error:
+                too_many, runs = error, Grid([error.last], {})
+        is_sweep = any(cell.values for cell in runs.cells)
+        config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
             of = subject()
         if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
@@ -90,7 +99,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
 
         on, notes = "", []
-        if of.place is None:
+        if is_sweep:
+            gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
+            on, pair = (f" on one {gpu.name}", (gpu, kv)) if gpu else ("", None)
+            if too_many:
+                raise sweep.refusal(too_many, sweep.size(too_many.last, count, lengths, of, pair))
+            plan = sweep.text(runs, count, lengths, of, pair, args.price)
+        elif of.place is None:
             plan = at_a_provider(of.card, of.model, config, count, lengths, planned)
         elif isinstance(of.place, Path):
             on = " on this machine"

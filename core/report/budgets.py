@@ -33,6 +33,7 @@ class Bought:
     cut: int = 0  # tokens of the step that did not fit into the budget
     spent: dict[str, float] = field(default_factory=dict)  # costs in the units besides tokens, nan if unknown
     step: int | None = field(default=None, compare=False)  # the step that gives the answer, or None
+    mean: float | None = field(default=None, compare=False)  # the mean accuracy of the step's members
 
 
 def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
@@ -60,7 +61,7 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         found.cached += sum(call.cached_tokens or 0 for call in calls)
         found.calls += len(calls)
         if tokens or len(members) == 1 or found.step is None:  # other steps only prepare the next step
-            found.score, found.step = step.majority_correct, step.step
+            found.score, found.step, found.mean = step.majority_correct, step.step, step.mean_accuracy
         is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
         seconds = max(m.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
@@ -92,6 +93,8 @@ class Row:
     unanswered: float
     means: dict[str, float]  # means of tokens, calls, seconds and other costs, nan if unknown
     scores: list[float] = field(repr=False)  # each problem's mean over seeds, nan without a grade
+    mean: Estimate  # the mean accuracy of the last population's members
+    more: dict[str, Any] = field(default_factory=dict)  # further fields of table.jsonl
     against: Paired | None = None  # paired with the reference, if both have answers
     p_holm: float | None = None  # the p-value of `against`, corrected for all p-values of the table
 
@@ -103,7 +106,14 @@ class Row:
 def rows(
     runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], reference: str, meter: Meter = TOKENS
 ) -> list[Row]:
-    """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget.
+    """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget."""
+    found = unpaired(runs, budgets, meter)
+    pair(found, reference)
+    return found
+
+
+def unpaired(runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], meter: Meter = TOKENS) -> list[Row]:
+    """Return a row for each scaffold and budget. Without budgets, a row has the whole run.
 
     `runs` maps each scaffold to its results files, one for each seed. All files contain the same problems in the same
     order. A problem without an answer scores 0, unless nothing is graded. Means skip missing grades of proofs.
@@ -111,27 +121,36 @@ def rows(
     found = []
     for name, paths in runs.items():
         by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
-        for budget in budgets:
+        for budget in budgets or [math.inf]:
             each = [[bought(steps, budget, meter) for steps in seeds] for seeds in zip(*by_seed, strict=True)]
             all_of = [b for of in each for b in of]
             nothing = 0.0 if any(b.score is not None for b in all_of) or all(b.step is None for b in all_of) else None
-            scores = [_mean([nothing if b.step is None else b.score for b in of]) for of in each]
+            scores, of_members = (
+                [_mean([nothing if b.step is None else getattr(b, what) for b in of]) for of in each]
+                for what in ("score", "mean")
+            )
             means = {
                 what: float(np.mean([getattr(b, what) for b in all_of]))
                 for what in ("tokens", "cut", "prompt", "cached", "calls", "path")
             } | {what: float(np.mean([b.spent[what] for b in all_of])) for what in meter.units[1:]}
             unanswered = float(np.mean([b.step is None for b in all_of]))
-            known = [score for score in scores if not math.isnan(score)]
-            found.append(Row(name, budget, mean_by_problem(known), unanswered, means, scores))
+            vote, mean = (
+                mean_by_problem([score for score in of if not math.isnan(score)]) for of in (scores, of_members)
+            )
+            found.append(Row(name, budget, vote, unanswered, means, scores, mean))
+    return found
+
+
+def pair(found: Sequence[Row], reference: str, tests: int = 0) -> None:
+    """Pair the rows with the scaffold `reference` at the same budget. `tests` counts the tests, as in holm."""
     for row in found:
         base = next(other for other in found if (other.name, other.budget) == (reference, row.budget))
         both = [pair for pair in zip(base.scores, row.scores, strict=True) if not math.isnan(sum(pair))]
         if row is not base and row.answered and base.answered and both:
             row.against = paired([a for a, _ in both], [b for _, b in both])
     compared = [(row, row.against.p) for row in found if row.against]
-    for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
+    for (row, _), corrected in zip(compared, holm([p for _, p in compared], tests), strict=True):
         row.p_holm = corrected
-    return found
 
 
 def _mean(scores: Sequence[float | None]) -> float:
@@ -141,8 +160,8 @@ def _mean(scores: Sequence[float | None]) -> float:
 
 
 def counting(steps: Sequence[StepResult], budgets: Sequence[float], meter: Meter = TOKENS) -> set[int]:
-    """Return the numbers of the steps that give the answer at any of the `budgets`."""
-    return {found for budget in budgets if (found := bought(steps, budget, meter).step) is not None}
+    """Return the numbers of the steps that give the answer at any of the `budgets`, or at the end without budgets."""
+    return {found for budget in budgets or [math.inf] if (found := bought(steps, budget, meter).step) is not None}
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
@@ -209,9 +228,10 @@ def shown(row: Row) -> dict[str, Any]:
     """Return a row as an object of table.jsonl. Unknown figures are None."""
     return {
         "scaffold": row.name,
-        "budget": row.budget,
+        "budget": None if math.isinf(row.budget) else row.budget,
         "accuracy": row.accuracy.to_json(),
         "unanswered": row.unanswered,
         **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
         "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
+        **row.more,
     }

@@ -109,6 +109,58 @@ def matched(
         axes.set_ylabel(what)
 
 
+def swept(
+    document: dict[str, Any], points: Sequence[tuple[str, float, dict[str, Any], bool]], path: Path, what: str
+) -> None:
+    """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate, whether on the front).
+    Intervals and names are only drawn for the front."""
+    from matplotlib.ticker import LogLocator
+
+    with _figure([document] * 2, path) as axes:
+        others = [(x, 100 * of["value"]) for _, x, of, is_on_front in points if not is_on_front]
+        axes.plot(
+            *(zip(*others, strict=True) if others else ([], [])), "o", color=BLUE, label="other runs", markersize=4
+        )
+        front = [(name, x, of) for name, x, of, is_on_front in points if is_on_front]
+        at, bars = [100 * of["value"] for _, _, of in front], _bars([of for _, _, of in front])
+        style: dict[str, Any] = {"fmt": "s--", "color": ORANGE, "capsize": 3, "markersize": 5, "elinewidth": 0.8}
+        axes.errorbar([x for _, x, _ in front], at, bars, label="front", **style)
+        for (name, x, _), y in zip(front, at, strict=True):
+            axes.annotate(name, (x, y), (4, -4), textcoords="offset points", va="top", fontsize=7, parse_math=False)
+        axes.set_xscale("log")
+        axes.margins(x=0.15)  # room for the names
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        axes.minorticks_off()
+        axes.set_xlabel("completion tokens per problem")
+        axes.set_ylabel(what)
+
+
+def grid(
+    document: dict[str, Any],
+    names: tuple[str, str],
+    down: Sequence[Any],
+    across: Sequence[Any],
+    means: Sequence[Sequence[float]],
+    path: Path,
+    what: str,
+) -> None:
+    """Draw a map of `what`: `means` for each value of the first constant (`down`) and of the second (`across`)."""
+    with _figure([document] * 2, path, map_height=4.4, has_bands=False) as axes:
+        shown = [[100 * mean for mean in row] for row in means]
+        drawn = axes.imshow(shown, "Blues", origin="lower", aspect="auto", vmin=0, vmax=100)
+        for y, row in enumerate(shown):
+            for x, mean in enumerate(row):
+                if mean == mean:
+                    color = "white" if mean > 60 else "black"
+                    axes.text(x, y, f"{mean:.1f}", ha="center", va="center", color=color, fontsize=8)
+        axes.set_xticks(range(len(across)), [str(value) for value in across])
+        axes.set_yticks(range(len(down)), [str(value) for value in down])
+        axes.set_ylabel(names[0])
+        axes.set_xlabel(names[1])
+        axes.figure.colorbar(drawn, label=what)
+
+
 def rounds(
     document: dict[str, Any], lines: Sequence[tuple[str, Sequence[tuple[int, dict[str, Any]]]]], path: Path
 ) -> None:

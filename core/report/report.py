@@ -15,7 +15,8 @@ from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables
 from core.report.labels import labels
 from core.report.page import Run
-from core.results import labs
+from core.report.tables import interval
+from core.results import doubling, labs
 from core.results.find import comparison, found
 from core.results.warnings import is_ungraded
 
@@ -29,6 +30,10 @@ def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
             counted = ", counted in each run" if run.head.runs else ""
             text = f"majority right at t=0 and wrong at the end: {lost} problems, the reverse: {won}{counted}"
             print(f"\n{wrapped(text)}")
+            if more := doubling.of_run(run.problems):
+                text = f"with twice the tokens ({more.tokens:,.0f} a problem so far), the vote may be "
+                text += f"{interval(more.then.to_json())}, extrapolated from {interval(more.now.to_json())}"
+                print(wrapped(text))
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()

@@ -67,12 +67,12 @@ def of_scaffolds() -> dict[str, str]:
 
 
 def chosen(default: str) -> Scaffold[Any]:
-    """Return the scaffold that SCAFFOLD=… on the command line names, else the card's, else `default`.
-    A bad name ends the process."""
+    """Return the scaffold that SCAFFOLD=… on the command line names (the first of a sweep's list), else the card's,
+    else `default`. A bad name ends the process."""
     with command():  # the experiment has not entered run() yet, which handles errors
         of_card = str(environment.card().constants.get("SCAFFOLD", default))
         named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
-        return scaffold_named((named or [of_card])[-1])
+        return scaffold_named((named or [of_card])[-1].partition(",")[0])
 
 
 def scaffold_named(name: str) -> Scaffold[Any]:

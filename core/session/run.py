@@ -1,6 +1,7 @@
 """Start a run from an experiment's file (`run`) or from Python (`solve`)."""
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from core.report.data import Results
 from core.session import session
 from core.session.experiment import Experiment, show
 from core.session.runs import Runs
+from core.session.sweep import sweep
 from core.types import ANSWERS, Grader, Problem, Scaffold
 
 
@@ -39,6 +41,8 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         mine
         model ...
     """
+    if constants.SWEEP in sys.argv[1:]:
+        return sweep(scaffold, namespace, grader)
     with session.command(scaffold.constants, namespace) as (name, config, stop):
         folder = results_dir()
         runs = Runs(name, config, folder)

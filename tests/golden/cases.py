@@ -85,6 +85,8 @@ CORE = [
                    ("merge", "mean", "02_rsa_basic", "IN/other/02_rsa_basic.json")),
          resumes=False),
     Case("jsonl", (("02_rsa_basic", *RSA, "T=1"), ("report", "02_rsa_basic", "--jsonl", "OUT/02.jsonl"))),
+    Case("plan_sweep", (("plan", "02_rsa_basic", "N=2,3", "K=2,3", "T=1,2", "--gpu", "H100", "--price", "2.5"),),
+         resumes=False),
     *(Case(f"plan_{name}", (("plan", name, "--gpu", "H100", "--price", "2.5"),), resumes=False) for name in (
         "01_baseline", "02_rsa_basic", "03_rsa_verify", "04_rsa_adaptive", "05_rsa_qed", "06_deepseek_math",
         "07_nomos", "08_reasoning_cache", "09_selfcheck", "10_static_math_agent", "11_math_agent", "12_majority",

@@ -4,11 +4,12 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core import constants
-from core.scaffolds import experiment_file
+from core.scaffolds import experiment_file, grid
 from scripts import constants_page
 from tests.conftest import ROOT
 from tests.test_prose import LONGEST, private, sentences
@@ -71,13 +72,20 @@ def test_a_command_is_one_that_its_script_takes(line: str) -> None:
     set_before = {name for name, is_set, _ in (word.partition("=") for word in words[: place - 1]) if is_set}
     assert set_before <= {*constants.SETTINGS, *OTHERS, "PROBLEMS"}, set_before
     arguments = words[place + 1 :]
-    if script.name in ("run.sh", "plan.sh") and script.parent.name == "scripts" and arguments[:1] not in ([], ["NAME"]):
-        found = experiment_file.load(arguments[0])
+    if (
+        script.name in ("run.sh", "plan.sh", "sweep.sh")
+        and script.parent.name == "scripts"
+        and arguments[:1] not in ([], ["NAME"])
+    ):
+        found: Any = experiment_file.load(arguments[0])
         given = [word for word in arguments[1:] if re.fullmatch(r"[A-Z_]+=.*[^…]", word)]
         kind = found.planned.constants
         if scaffold := next((word for word in given if word.startswith("SCAFFOLD=")), ""):
             kind = experiment_file.scaffold_named(scaffold.partition("=")[2]).constants
-        constants.read(kind, found.namespace, given)
+        if script.name == "run.sh" or not any("," in word for word in given):
+            constants.read(kind, found.namespace, given)
+        else:
+            grid.expand(found.planned, found.namespace, given)
     else:
         source = text_of(script)
         for module in re.findall(r"module=([\w.]+)", source):
