@@ -225,6 +225,10 @@ def rules(kind: type[Part]) -> dict[str, Rule]:
     return {name: Rule(type=types[name], **by_name[name].metadata) for name in ordered if name in by_name}
 
 
+# Constants of a run's problems, answers, seeds and cost. They are not constants of a request to serve_rsa.sh.
+OF_RUNS = frozenset(name for part in (OnProblems, Answered, Framed, Seeded, Repeated, Paid) for name in rules(part))
+
+
 def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
     """Return the constants that identify a run: removed ones too, no free ones. `kind` defaults to `config`'s class."""
     kind = kind or type(config)

@@ -74,14 +74,16 @@ class Constants(Compared):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its own constants. An entry is left out if the model's card lists its `roles` as not_learnt.
-    `proofs` is its name on proof problems. If `proofs` is "", an entry that compares answers is left out on proofs."""
+    """A scaffold with its own constants, of an `experiment`. An entry is left out if the model's card lists its `roles`
+    as not_learnt. `proofs` is its name on proof problems. If `proofs` is "", an entry that compares answers is left out
+    on proofs."""
 
     name: str
     scaffold: Scaffold[Any]
     constants: Mapping[str, Any]
     roles: str = ""
     proofs: str = ""
+    experiment: str = ""
 
     def config(self, common: RunConstants) -> RunConstants:
         """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
@@ -256,4 +258,4 @@ def entry(
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}
-        return Entry(name or experiment, planned, values | changes, roles or planned.roles, proofs)
+        return Entry(name or experiment, planned, values | changes, roles or planned.roles, proofs, experiment)

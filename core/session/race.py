@@ -18,7 +18,7 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.racing import Standing, interval, race
 from core.base.stats import mean_by_problem
-from core.constants import constant
+from core.constants import OF_RUNS, constant, rules
 from core.grading.answers import by_answer
 from core.problems.sets import ProblemSet
 from core.report import tables
@@ -29,6 +29,7 @@ from core.results import read, write
 from core.results.find import found
 from core.results.spending import UNITS
 from core.scaffolds import experiment_file
+from core.scaffolds.experiment_file import scaffold_named
 from core.session import session
 from core.session.bar import Bar
 from core.session.equal_compute import Budgeted, Compared, Comparison, Entry, taking_part
@@ -65,7 +66,9 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
         prior = found([common.PRIOR], folder) if common.PRIOR else []
         with session.open_on_problems(name, common, stop, folder, planned, by_answer) as opened:
             shuffled = replace(opened, problems=_order(opened, prior))
-            print(f"\n{_Race(planned, shuffled).run()}\nresults {folder / name}")
+            going = _Race(planned, shuffled)
+            print(f"\n{going.run()}\nresults {folder / name}")
+            print(f"serve   {going.serving()}")
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
@@ -97,6 +100,7 @@ class _Race:
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         self.budget, self.looks = math.inf, list[str]()
+        self.first = 0
         self.runs: dict[int, list[Experiment[Any]]] = {}
         common = self.common
         matters = f", or until nothing left is better by {100 * common.EFFECT:g} points" if common.EFFECT else ""
@@ -121,10 +125,18 @@ class _Race:
                 bar.total -= (self.n - block.stop) * self.common.RUNS * sum(allotted[place] for place in out)
                 self.looks.append(self._look(block.stop, standing, out))
                 bar.write(self.looks[-1])
-                text = self._show(standing)
+                text, self.first = self._show(standing), standing.left[0]
                 if standing.is_settled:
                     break
         return text
+
+    def serving(self) -> str:
+        """Return the command that serves the first entry, without the budget."""
+        entry = self.entries[self.first]
+        config, usual = entry.config(self.common), scaffold_named(entry.experiment).constants()
+        own = {name: getattr(config, name) for name in rules(type(config)) if name not in OF_RUNS}
+        changed = " ".join(f"{name}={value}" for name, value in own.items() if value != getattr(usual, name))
+        return f"bash scripts/serve_rsa.sh SCAFFOLD={entry.experiment} {changed}".rstrip()
 
     def _run_block(self, place: int, block: range, bar: Bar, allotted: int) -> None:
         entry, common = self.entries[place], self.common

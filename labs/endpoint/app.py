@@ -26,7 +26,7 @@ from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
 from core.base.terminal import say
-from core.constants import Answered, Carrying, Framed, OnProblems, Paid, Repeated, Seeded, rules
+from core.constants import OF_RUNS, Carrying, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
 from core.engines.start import serving
@@ -41,8 +41,6 @@ from labs.endpoint import chat
 from labs.endpoint.answer import Solved, named, solve
 from labs.endpoint.chat import ChatRequest, Offer, Refusal, own
 
-# These constants are not on the command line.
-OF_RUNS = [name for part in (OnProblems, Answered, Framed, Seeded, Repeated, Paid) for name in rules(part)]
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # limit for a request's completions and N times its candidates, unless the defaults need more

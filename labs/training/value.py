@@ -190,7 +190,8 @@ def auc(groups: Sequence[Group], scores: Scores) -> stats.Estimate:
     won = pairs * [[stats.auc(good, bad) or 0.0 for _, bad in sides] for good, _ in sides]
 
     def figure(counts: Floats) -> Floats:
-        share: Floats = ((counts @ won) * counts).sum(axis=-1) / ((counts @ pairs) * counts).sum(axis=-1)
+        with np.errstate(invalid="ignore"):  # NaN if the drawn problems have no pair
+            share: Floats = ((counts @ won) * counts).sum(axis=-1) / ((counts @ pairs) * counts).sum(axis=-1)
         return share
 
     return stats.of_sums(np.eye(len(groups)).tolist(), figure)
