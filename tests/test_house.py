@@ -14,7 +14,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 20_440,
+    "core": 20_460,
     "core/base": 1_060,
     "core/problems": 1_050,
     "core/grading": 1_980,
@@ -24,7 +24,7 @@ BUDGETS = {
     "core/results": 1_970,
     "core/report": 2_730,
     "core/plan": 1_090,
-    "core/session": 1_730,
+    "core/session": 1_740,
     "labs": 13_330,
     "labs/proofs": 2_770,
     "labs/star": 2_490,

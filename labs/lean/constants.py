@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
-from labs.lean import guard, guide
+from labs.lean import guard
 
 # Tactics that proofs of data/lean's lemmas need, but that are rare or missing in the tiny policy's training data.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
@@ -47,6 +47,8 @@ class LeanConstants(Asking):
 
     @classmethod
     def words(cls) -> list[str]:
+        from labs.lean import guide  # loads the engines
+
         return guide.words(cls)
 
     @property

@@ -1,9 +1,8 @@
 """Train a value head on the samples of a run, and choose among them: `bash scripts/value.sh 13_best_of`.
 
 The value is the probability that a sample is right. A logistic regression computes it from the mean of the model's
-hidden states over the problem and the sample (/v1/embeddings). Each problem belongs to one of FOLDS parts, by the hash
-of its statement, and the values of a part come from a head that was trained on the other parts. So every value is
-of a held-out problem.
+hidden states over the problem and the sample (/v1/embeddings). A hash of its statement assigns a problem to one of
+FOLDS parts. The head for a part is trained on the other parts, so every value belongs to a held-out problem.
 """
 
 import asyncio

@@ -86,7 +86,7 @@ def test_a_tactic_is_asked_for_by_single_requests_that_the_state_names() -> None
     other = output(["simp"] * 4)
     asyncio.run(Policy("lemma_1", other, constants(CANDIDATES=4))(State("⊢ q")))
     assert other.asked[0][0][:2] == names[0][:2] and other.asked[0][0][2] != names[0][2]
-    assert proposed(output(["Tactic: simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
+    assert proposed(output([" simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
     ended = output(["simp\nrfl"] * 4)
     assert proposed(ended, ENDS="model", OPENING="By ")[0] == [("simp\nrfl", -1.0)]
     assert ended.asked[0][2]["stop"] == "" and ended.asked[0][2]["opening"] == "By "
