@@ -46,7 +46,7 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
     paid = 0.0
     for step in steps:
         members = step.members
-        calls = new_calls(step)
+        calls = step.new_calls
         tokens = sum(call.completion_tokens or 0 for call in calls)
         costs = {each: [meter.cost(_counted(call), each) for call in calls] for each in meter.units}
         cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
@@ -66,11 +66,6 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         seconds = max(m.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
-
-
-def new_calls(step: StepResult) -> list[CallCost]:
-    """List the calls of a step, without the completions of members that an earlier step made."""
-    return [call for m in step.members for call in (m.side_calls if m.carried_over else m.calls)]
 
 
 def _counted(call: CallCost) -> Counted:

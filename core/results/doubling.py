@@ -50,7 +50,7 @@ def curve(problems: Sequence[ProblemResult]) -> tuple[Array, Array] | None:
 
 
 def _tokens(step: StepResult) -> int | None:
-    counts = [call.completion_tokens for m in step.members for call in (m.side_calls if m.carried_over else m.calls)]
+    counts = [call.completion_tokens for call in step.new_calls]
     return None if None in counts else sum(count or 0 for count in counts)
 
 

@@ -292,6 +292,11 @@ class StepResult(Part, frozen=True, kw_only=True):
     majority_correct: Share | None  # share of right answers in a tie, or mean grade without a vote
     members: Annotated[list[MemberResult], Meta(min_length=1)]
 
+    @property
+    def new_calls(self) -> "list[CallCost]":
+        """The calls of this step, without the completions of members that an earlier step made."""
+        return [call for m in self.members for call in (m.side_calls if m.carried_over else m.calls)]
+
 
 class ProblemResult(Part, frozen=True, kw_only=True):
     """A problem with its steps. Merged results contain the problem once for each run."""

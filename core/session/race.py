@@ -22,7 +22,7 @@ from core.constants import OF_RUNS, constant, rules
 from core.grading.answers import by_answer
 from core.problems.sets import ProblemSet
 from core.report import tables
-from core.report.budgets import bought, in_unit, new_calls
+from core.report.budgets import bought, in_unit
 from core.report.matched import TABLE
 from core.report.table import NONE, Metric, Table, filled
 from core.results import read, write
@@ -152,7 +152,7 @@ class _Race:
         for problem in block:
             steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
             self.scores[problem, place] = np.mean([bought(of, self.budget, self.meter).score or 0.0 for of in steps])
-            calls = [call for of in steps for step in of for call in new_calls(step)]
+            calls = [call for of in steps for step in of for call in step.new_calls]
             self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
 
     def _prepared(self, entry: Entry, scaffold: Any, seed: int) -> Experiment[Any]:

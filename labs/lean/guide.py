@@ -9,11 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from core.base.files import DATA
 from core.constants import Part, rules
 from core.engines import environment
+from labs.lean.served import POLICY
 
-POLICY = DATA / "lean" / "policy.gguf"
 # The constants that a variable may set. It sets the first of them that the experiment has.
 CONSTANTS = {
     "NUM_WORKERS": ("NUM_WORKERS",),

@@ -5,7 +5,7 @@ import pytest
 from core import constants
 from core.base.errors import UserError
 from core.engines import environment
-from labs.lean import guide
+from labs.lean import guide, served
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants
 
 FILE = {"MAX_NODES": 30, "CANDIDATES": 8, "NUM_WORKERS": 2, "THEOREMS": "auto"}  # the constants of an experiment
@@ -44,7 +44,7 @@ def test_the_command_line_replaces_the_environment(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    for named, expected in ((str(guide.POLICY), (30, 8)), ("policy.gguf", (100, 4))):
+    for named, expected in ((str(served.POLICY), (30, 8)), ("policy.gguf", (100, 4))):
         monkeypatch.setenv("MODEL", named)
         found = constants.read(ControlledConstants, FILE)
         assert expected == (found.MAX_NODES, found.CANDIDATES)
