@@ -123,6 +123,14 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path) -> None:
     assert [flag for flag in fixed if flag not in sglang] == added
 
 
+def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tmp_path: Path) -> None:
+    tiny = replace(QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100)
+    for shape, is_capped in ((tiny, True), (QED_NANO, False)):
+        found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
+        args = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+        assert ("--max-total-tokens" in args) is is_capped
+
+
 def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
     """The limit is not reported by vLLM. With added flags it may decode more."""
     monkeypatch.setattr(start, "model_for", lambda *_: a_model(tmp_path))
