@@ -55,12 +55,12 @@ def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
-    """Raise UserError if the GPU's memory is too small to propose and to embed with a policy."""
+    """Raise UserError if the memory of the GPU, or of TP GPUs, is too small to propose and to embed with a policy."""
     if is_on_gpu(policy):
         model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
         if needed.second:
             embedding_settings(model.shape, model.longest, gpu)
-        settings(model.shape, model.longest, gpu, needed, environment.kv_cache())
+        settings(model.shape, model.longest, gpu, needed, environment.kv_cache(), gpus=start.together())
 
 
 @contextmanager
