@@ -98,6 +98,11 @@ class Part:
         """Return the NAME=value words that a lab puts before the words of the command line."""
         return []
 
+    @classmethod
+    def settings(cls) -> dict[str, str]:
+        """Return the settings (SETTINGS) that a lab reads from other environment variables."""
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Part):

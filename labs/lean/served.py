@@ -23,8 +23,10 @@ NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for generated lemmas, not fo
 
 
 def is_named() -> bool:
-    """Return whether BASE_URL, MODEL or ENGINE selects the model that proposes tactics."""
-    return bool(environment.base_url() or environment.model() or environment.engine())
+    """Return whether BASE_URL, MODEL or ENGINE selects another policy than the tiny one."""
+    model = environment.model()
+    is_tiny = bool(model) and Path(model).resolve() == POLICY
+    return bool(environment.base_url() or ((model or environment.engine()) and not is_tiny))
 
 
 def first() -> Weights:

@@ -173,7 +173,7 @@ def test_the_gpu_that_one_sglang_fits_is_too_small_for_two_vllms(
 
 
 def test_two_gpus_fit_a_policy_that_one_does_not(policy: Weights, tmp_path: Path, monkeypatch: Any) -> None:
-    gpu = GPU.replace("24564", "15360").replace("4090\"", "4090\nGPU 1: NVIDIA GeForce RTX 4090\"")
+    gpu = GPU.replace("24564", "15360").replace('4090"', '4090\nGPU 1: NVIDIA GeForce RTX 4090"')
     monkeypatch.setenv("PATH", stand_in(tmp_path / "two", nvidia_smi=gpu))
     monkeypatch.setattr(Model, "at", lambda named: replace(MODEL, shape=PROVER_7B))
     with pytest.raises(UserError, match="TP=2"):
