@@ -95,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
         shots = framing.of(config, of.card).tokens
-        lengths = measured(results_dir(), of.model, name) or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
+        earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
+        lengths = earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
