@@ -222,9 +222,7 @@ def recording(server: Server) -> Iterator[Recorder]:
             self.send_response(status)
             self.send_header("content-type", "text/event-stream" if is_stream else "application/json")
             self.send_header("content-length", str(len(content)))
-            if (
-                self.close_connection
-            ):  # else our client may reuse the connection just before it is closed, and ask twice
+            if self.close_connection:  # else our client may reuse the connection before it closes, and ask twice
                 self.send_header("connection", "close")
             self.end_headers()
             self.wfile.write(content)

@@ -16,7 +16,7 @@ from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.server import Server
 from labs.lean.served import POLICY
-from labs.training.embeddings import BATCH, CONCURRENCY, Embedder
+from labs.training.embeddings import CONCURRENCY, ONE_BY_ONE, Embedder
 from labs.training.served import on_llamacpp
 
 
@@ -38,7 +38,7 @@ async def rate(server: Server, texts: list[str], batch: int, concurrency: int) -
 
 def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
     texts = states(count)
-    ways = {"batches": (BATCH, CONCURRENCY), "one": (1, 1)}
+    ways = {"batches": (ONE_BY_ONE, CONCURRENCY), "one": (1, 1)}
     rates: dict[str, list[float]] = {name: [] for name in ways}
     with on_llamacpp(model) as server:
         for turn in range(rounds):

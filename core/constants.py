@@ -98,6 +98,11 @@ class Part:
         """Return the NAME=value words that a lab puts before the words of the command line."""
         return []
 
+    @classmethod
+    def settings(cls) -> dict[str, str]:
+        """Return the settings (SETTINGS) that a lab reads from other environment variables."""
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled(Part):
@@ -318,9 +323,11 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
 
 
 def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
-    """Return "Did you mean N=4? " if `name` resembles a constant, else ""."""
+    """Return "Did you mean N=4? " if `name` resembles a constant, advice if it is a setting such as --model, or ""."""
     plain = name.lstrip("-").replace("-", "_").upper()
     value = value.lstrip("= ")
+    if plain in SETTINGS and plain not in known:
+        return f"Put the setting {plain}={'…' if 'KEY' in plain else value[:40] or '…'} before the command. "
     starts = [each for each in known if plain and each.startswith(plain)]
     close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
     return f"Did you mean {plain if plain in known else close[0]}={value[:40] or '…'}? " if close else ""

@@ -65,6 +65,7 @@ def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on
         ("--temperature=0.2", "TEMPERATURE=0.2?"),
         ("TEMP=1", "TEMPERATURE=1?"),
         ("MAXTOKENS=9", "MAX_TOKENS=9?"),
+        ("--model=owner/name", "MODEL=owner/name before"),
     ],
 )
 def test_a_wrong_override_is_one_line_with_a_close_match_and_the_help(override: str, words: str) -> None:

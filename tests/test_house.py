@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -87,4 +88,8 @@ def test_every_wing_is_a_package_that_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     wings = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     assert {name for name in project["packages"] if name.split(".")[0] in FOLDERS} == wings | {"core.bundled"}
-    assert project["package-data"]["core"] == ["results/schema.json", "report/web/**"]
+    for package, patterns in project["package-data"].items():
+        if (folder := ROOT / project["package-dir"].get(package, package)).exists():
+            packed = {name for pattern in patterns for name in glob(pattern, root_dir=folder, recursive=True)}
+            files = {path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+            assert {path.relative_to(folder).as_posix() for path in files} <= packed

@@ -217,7 +217,7 @@ def launched(
     The output is written to `log`, or to standard error. `extra` flags come last, so that they override others."""
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
-    chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic, _together())
+    chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic, together())
     port = port or environment.port()
     args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
@@ -255,7 +255,7 @@ def started(
             yield replace(server, failure=running.failure)
 
 
-def _together() -> int:
+def together() -> int:
     """Return the number of GPUs in TP. Raises UserError if this machine has fewer."""
     if (wanted := environment.tensor_parallel()) > (found := max(1, gpus.count())):
         raise UserError(f"TP={wanted} needs {wanted} GPUs, but nvidia-smi lists {found}. Lower or unset TP")

@@ -20,7 +20,7 @@ from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import in_words
 from core.base.terminal import say
-from core.engines import environment
+from core.engines import cards, environment
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
@@ -221,7 +221,9 @@ def _asking_hub(repo: str, here: Path) -> Iterator[None]:
                 f"{repo} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT sets a mirror, HF_TOKEN "
                 "an access token) and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
             )
-        raise UserError(why) from None
+        owner, _, name = repo.partition("/")
+        hint = f". For the provider {owner}, set MODEL={owner}:{name}" if owner in cards.names() else ""
+        raise UserError(f"{why}{hint}") from None
 
 
 def main() -> None:

@@ -55,15 +55,15 @@ class Lengths:
 ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS))
 
 
-def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
-    """Return the lengths in one results file of `model`, or None without a usable file. Files of `experiment` come
-    first, then complete results, then newer files."""
-    ranked: list[tuple[tuple[bool, bool, str], Path]] = []
+def measured(folder: Path, model: str, *names: str) -> Lengths | None:
+    """Return the lengths in one results file of `model`, or None without a usable file. Files of an earlier name in
+    `names` (OUT or an experiment) come first, then complete results, then newer files."""
+    ranked: list[tuple[tuple[list[bool], bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
             head, _ = read.read(path)
             if head.model["name"] == model:
-                ranked.append(((head.experiment == experiment, head.complete, head.started), path))
+                ranked.append((([head.experiment == each for each in names], head.complete, head.started), path))
     for _, path in sorted(ranked, reverse=True):
         with suppress(*FOREIGN):
             if found := _lengths(path.name, *read.read(path)):

@@ -5,6 +5,7 @@ on a GPU follow from the roofline model (roofline.py), and hours with llama.cpp 
 
 import argparse
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     named.add_argument("--gpu", help="name of a known GPU: " + ", ".join(gpus.GPUS))
     named.add_argument("--gpu-file", help="JSON file that describes another GPU")
     parser.add_argument("--price", type=float, help="price of one hour of the GPU or machine, in any currency")
-    with command():
+    with command(), ExitStack() as settings:
         args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
             raise UserError(f"--price {args.price} is out of range. Give the price of an hour, from 0 to 1e9")
@@ -77,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             found = experiment_file.load(args.experiment)
             name, planned, namespace, words = found.name, found.planned, found.namespace, args.constants
+            settings.enter_context(environment.setting(**planned.constants.settings()))
             namespace |= environment.card().constants_of(planned.constants)
         if isinstance(planned, Scaffold) and any("," in word for word in words):
             try:
@@ -93,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
         shots = framing.of(config, of.card).tokens
-        lengths = measured(results_dir(), of.model, name) or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
+        earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
+        lengths = earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)

@@ -35,6 +35,8 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
     """Yield the rows of a file as `read_rows` does. Files of JSON lines and parquet are read part by part."""
     kind = path.suffix.lower()
     if kind not in READERS:
+        if len(path.parts) == 2 and not path.exists():
+            raise UserError(f"there is no problem set {str(path)!r:.200}. For a data set on the hub, give hub:{path}")
         raise UserError(
             f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. A .json file has a "
             'list of objects with "problem" and "answer". A .jsonl file has one such object on each line. A .csv or '

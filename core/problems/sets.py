@@ -127,9 +127,10 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
+    meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
     raise UserError(
-        f"unknown problem set {name!r}. Give a name ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or the path "
-        "of a .json, .jsonl, .csv or .parquet file"
+        f"unknown problem set {name!r}. {meant}Give a name ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
+        "the path of a .json, .jsonl, .csv or .parquet file"
     )
 
 

@@ -158,7 +158,7 @@ def command(
     """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, the constants and a Stop.
     `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
     body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
-    with errors.command():
+    with errors.command(), environment.setting(**kind.settings()):
         stop = Stop()
         values = {**namespace, **environment.card().constants_of(kind)}
         config = constants.of_command(kind, values, instead_of_problems, more_help)

@@ -51,6 +51,12 @@ class LeanConstants(Asking):
 
         return guide.words(cls)
 
+    @classmethod
+    def settings(cls) -> dict[str, str]:
+        from labs.lean import guide
+
+        return guide.settings(cls)
+
     @property
     def probes(self) -> tuple[str, ...]:
         """The tactics in PROBES without repeats."""

@@ -14,7 +14,7 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
+from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain, traced
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
@@ -36,10 +36,7 @@ TACTIC_TOKENS = 16  # assumed median length of a tactic
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
     Ends the process if the run fails or is stopped (core.session.run.run)."""
-    with (
-        guide.settings(experiment.constants),
-        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
-    ):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -81,8 +78,12 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
     if minif2f.is_named(named):
         found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
         return found[:most], named, lean
-    path = default if named == "auto" else Path(named).expanduser()
+    path = _path(named, default)
     return theorems.read(path)[:most], path.name, lean
+
+
+def _path(named: str, default: Path) -> Path:
+    return default if named == "auto" else Path(named).expanduser()
 
 
 def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
@@ -97,10 +98,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Base
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with (
-        guide.settings(experiment.constants),
-        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
-    ):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
@@ -132,10 +130,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with (
-        guide.settings(experiment.constants),
-        session.command(experiment.constants, namespace, TAKEN) as (name, config, stop),
-    ):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -193,6 +188,7 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
         ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
         ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
+        ("tactics along traced proofs", _traced(config) if 0 in begun else 0, 1),
     ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
     of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
@@ -217,11 +213,21 @@ def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int
     return Work(of, requests, rows=(("Lean", lean),))
 
 
+def _traced(config: IterationConstants) -> int:
+    """Return the number of states in which the policy proposes tactics along the proofs in TRACED. Raises UserError."""
+    if config.TRACED == "none":
+        return 0
+    proofs, named = traced.proofs(config.TRACED), config.TRAIN_THEOREMS
+    if not minif2f.is_named(named):
+        proofs = traced.given(config.TRACED, theorems.read(_path(named, TRAIN))[: config.MAX_THEOREMS])
+    return sum(map(len, proofs.values()))
+
+
 def _count(named: str, default: Path, most: int) -> int:
     """Return the number of theorems to search, `most` or fewer. Raises UserError if their file can't be read."""
     if minif2f.is_named(named):
         return min(minif2f.EACH, most)
-    return min(most, len(theorems.read(default if named == "auto" else Path(named).expanduser())))
+    return min(most, len(theorems.read(_path(named, default))))
 
 
 BASELINE = Task(ControlledConstants, _baseline_work)

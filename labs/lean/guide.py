@@ -5,13 +5,11 @@ docs/lean.md#from-burnqed tells which variables have no counterpart, and why.
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from core.constants import Part, rules
 from core.engines import environment
-from labs.lean.served import POLICY
+from labs.lean.served import is_named
 
 # The constants that a variable may set. It sets the first of them that the experiment has.
 CONSTANTS = {
@@ -32,20 +30,13 @@ NAMED = {"CANDIDATES": 4, "MAX_NODES": 100, "TRAIN_NODES": 100, "BATCH": 32, "NU
          "EXPLORE": "none", "GUISES": 0, "RATE": 2e-4}  # fmt: skip
 
 
-def is_named() -> bool:
-    """Return whether BASE_URL, ENGINE or MODEL selects another policy than the tiny one."""
-    model = environment.model()
-    is_tiny = bool(model) and Path(model).resolve() == POLICY
-    return bool(environment.base_url() or environment.engine() or model) and not is_tiny
-
-
-def settings(kind: type[Part]) -> AbstractContextManager[None]:
-    """Set MODEL and BASE_URL from the variables that replace them, for the block of a command. An iteration changes the
-    policy's weights, so it starts its own servers and does not use SGLANG_URL."""
-    given = {ours: _value(theirs) for theirs, ours in SETTINGS.items() if not _value(ours)}
+def settings(kind: type[Part]) -> dict[str, str]:
+    """Return MODEL and BASE_URL from the variables that replace them, for a command. An iteration changes the policy's
+    weights, so it starts its own servers and does not use SGLANG_URL."""
+    given = {ours: _value(theirs) for theirs, ours in SETTINGS.items() if _value(theirs) and not _value(ours)}
     if "ITERATION" in rules(kind):
         given.pop("BASE_URL", None)
-    return environment.setting(**{name: value or None for name, value in given.items()})
+    return given
 
 
 def _value(name: str) -> str:

@@ -23,8 +23,10 @@ NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for generated lemmas, not fo
 
 
 def is_named() -> bool:
-    """Return whether BASE_URL, MODEL or ENGINE selects the model that proposes tactics."""
-    return bool(environment.base_url() or environment.model() or environment.engine())
+    """Return whether BASE_URL, MODEL or ENGINE selects another policy than the tiny one."""
+    model = environment.model()
+    is_tiny = bool(model) and Path(model).resolve() == POLICY
+    return bool(environment.base_url() or ((model or environment.engine()) and not is_tiny))
 
 
 def first() -> Weights:
@@ -55,12 +57,12 @@ def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
-    """Raise UserError if the GPU's memory is too small to propose and to embed with a policy."""
+    """Raise UserError if the memory of the GPU, or of TP GPUs, is too small to propose and to embed with a policy."""
     if is_on_gpu(policy):
         model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
         if needed.second:
             embedding_settings(model.shape, model.longest, gpu)
-        settings(model.shape, model.longest, gpu, needed, environment.kv_cache())
+        settings(model.shape, model.longest, gpu, needed, environment.kv_cache(), gpus=start.together())
 
 
 @contextmanager

@@ -35,16 +35,22 @@ def key(named: str) -> dict[str, str | None]:
     return {"TRACED": named if named == "auto" else sha256(path)}
 
 
-def given(named: str, theorems: Sequence[Theorem]) -> Proofs:
-    """Return the traced proofs of `theorems` in the file `named`, or for "auto" the proofs of the lemmas marked teach.
-    Raises UserError if there are none."""
-    found: dict[str, list[str]] = {}
+def proofs(named: str) -> Proofs:
+    """Return the traced proofs in the file `named`, or for "auto" the proofs of the lemmas marked teach. Raises
+    UserError if the file can't be read."""
     if named == "auto":
         rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-        found = {row["name"]: row["proof"] for row in rows if row["teach"]}
-    else:
-        for pair in pairs.read(Path(named).expanduser()):
-            found.setdefault(pair.theorem, []).append(pair.tactic)
+        return {row["name"]: row["proof"] for row in rows if row["teach"]}
+    key(named)
+    found: dict[str, list[str]] = {}
+    for pair in pairs.read(Path(named).expanduser()):
+        found.setdefault(pair.theorem, []).append(pair.tactic)
+    return found
+
+
+def given(named: str, theorems: Sequence[Theorem]) -> Proofs:
+    """Return the traced proofs (see `proofs`) of `theorems`. Raises UserError if there are none."""
+    found = proofs(named)
     chosen = {theorem.name: found[theorem.name] for theorem in theorems if theorem.name in found}
     if not chosen:
         raise UserError(

@@ -51,7 +51,7 @@ def check(text: str, least: int, most: int, takes_box: bool = True, way: str = B
     "Final answer:" also counts. If there is none of them, the last line may then state the answer in the `way` of the
     constant ANSWER. Never raises. The time is linear in the length of `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
-    is_spoken = takes_box and way not in ("card", BOXED) and not lines and not boxes
+    is_spoken = takes_box and way != BOXED and not lines and not boxes
     starts = [line.start for line in lines[-1:]]
     starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
     starts += [text.rstrip().rfind("\n") + 1] if is_spoken else []

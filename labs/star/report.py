@@ -247,7 +247,7 @@ def _remedies(config: Mapping[str, Any]) -> dict[str, str]:
     examples, box = "FEWSHOT=math shows examples", "FEWSHOT=none accepts a box"
     if config.get("FEWSHOT") == "none":
         return found | {"no final line": examples, "text after it": "FEWSHOT=format cuts this text off"}
-    return found | {"no final line": box if config.get("FEWSHOT") == "math" else f"{examples}, and {box}"}
+    return found | {"no final line": box if config.get("FEWSHOT") == "math" else f"{box}, and {examples}"}
 
 
 def _dropped(run: Record) -> list[Table]:

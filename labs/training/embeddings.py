@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from core.engines.server import Server
 
 BATCH, CONCURRENCY = 64, 2  # texts in a request, and parallel requests
+# For llama.cpp, which embeds one text at a time, and completes even a request that its client has cancelled.
+ONE_BY_ONE = 16
 SECONDS = 600.0  # time limit of a request
 FEWEST = 128  # characters of the shortest text that may be cut
 
@@ -33,16 +35,17 @@ class Embedded(NamedTuple):
 
 
 class Embedder:
-    """A client of a local embedding server. Use it as an async context manager."""
+    """A client of a local embedding server. Use it as an async context manager. `batch`: texts in a request."""
 
-    def __init__(self, server: "Server", batch: int = BATCH, concurrency: int = CONCURRENCY) -> None:
+    def __init__(self, server: "Server", batch: int = 0, concurrency: int = CONCURRENCY) -> None:
         self._generates = server.dialect.embeds
         self.model = server.dialect.embedding_name(server.identity) if self._generates else server.identity
-        self.batch, self._server = batch, server
+        self.batch, self._server = batch or (ONE_BY_ONE if server.dialect.is_in_process else BATCH), server
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
 
     async def __aenter__(self) -> "Embedder":
+        import httpx2  # openai's own client
         import openai  # takes a second to load, and is missing in .venv-train
 
         self._client = openai.AsyncOpenAI(
@@ -50,7 +53,8 @@ class Embedder:
             api_key=str(self._server.api_key) or "none",
             timeout=SECONDS,
             max_retries=0,  # llama.cpp reports a too long text as a server error
-            http_client=openai.DefaultAioHttpClient(trust_env=False),
+            # Servers close a connection that is idle for 5 s. A request on it would be lost ("Request timed out").
+            http_client=openai.DefaultAioHttpClient(trust_env=False, limits=httpx2.Limits(keepalive_expiry=0)),
         )
         return self
 

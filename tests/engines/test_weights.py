@@ -148,6 +148,8 @@ def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(h
     assert "HF_TOKEN" in done.stderr and "two.Q4_0.gguf, two.Q8_0.gguf" in done.stderr and "WEIGHTS_DIR" in done.stderr
     assert not list(tmp_path.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
     assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
+    provider = fetch(hub, tmp_path, command="weights.fetch('openai/none')").stderr
+    assert "MODEL=openai:none" in provider, "as the guide names a provider's model"
 
 
 @pytest.fixture

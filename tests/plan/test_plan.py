@@ -350,6 +350,9 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Calla
     out = printed("02_rsa_basic", "--gpu", "RTX 4090")
     assert "measured: 02_rsa_basic.json (48 completions on sums[:2]" in line(out, "lengths")
     assert "2% of them truncated at 300). Assumed: verifications. " in out
+    (results / "big.json").write_text(json.dumps(document | {"experiment": "big"}))
+    for words, file in ([], path.name), (["OUT=big"], "big.json"), (["OUT=new"], path.name):
+        assert f"measured: {file} " in line(printed("02_rsa_basic", "--gpu", "RTX 4090", *words), "lengths")
 
 
 def test_results_of_the_experiment_itself_are_measured_first(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
 from core.problems.check import check
+from core.problems.rows import read_rows
 from core.types import EITHER, MAX_POINTS, PROOFS, Problem
 from scripts import make_words
 from scripts.embedded import make_sums, sums
@@ -139,11 +140,17 @@ def test_a_malformed_file_is_told_with_its_place(tmp_path: Path, content: Any, p
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("aime_2023", "sums"), *((name, Path(name).suffix) for name in ("mine.xlsx", "mine.json.gz", "a.JSON5", "f.d"))],
+    [
+        ("aime_2023", "sums"),
+        ("owner/set", "hub:owner/set"),
+        *((name, Path(name).suffix) for name in ("mine.xlsx", "mine.json.gz", "a.JSON5", "f.d")),
+    ],
 )
 def test_an_unknown_name_or_kind_is_told_what_there_is(name: str, words: str) -> None:
     with pytest.raises(UserError, match=rf"{words}.*\.json"):
         sets.load(name)
+    with pytest.raises(UserError, match="hub:owner/set"):
+        read_rows(Path("owner/set"))
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no local copy of AIME 2025 beside this checkout")

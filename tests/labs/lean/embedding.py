@@ -15,7 +15,7 @@ Given = Callable[[Embedder], Coroutine[Any, Any, T]]
 MODEL = "toy@000000000000"
 
 
-def asked(server: Server, given: "Given[T]", batch: int = 64) -> T:
+def asked(server: Server, given: "Given[T]", batch: int = 0) -> T:
     """Return what `given` makes of an embedder of `server`."""
 
     async def within() -> T:

@@ -13,9 +13,9 @@ from core.base.errors import RunFailed, UserError
 from core.engines.server import Server
 from labs.lean import embeddings
 from labs.lean.embeddings import embed, load, text_of
-from labs.training.embeddings import Embedded, Vectors
+from labs.training.embeddings import Embedded, Embedder, Vectors
 from labs.training.served import on_llamacpp
-from tests.fakes.http import Proxy, answer, reset
+from tests.fakes.http import Proxy, Request, answer, reset
 from tests.labs.lean.embedding import Given, Mortal, asked
 
 STATES = [f"case {i}\np q r : Prop\nh{i} : p → q\n⊢ {'p ∧ ' * (i % 9)}r" for i in range(40)]
@@ -76,6 +76,25 @@ def test_parts_before_a_lost_server_are_kept(server: Server, tmp_path: Path, mon
     assert len(load(tmp_path).vectors) == 20
     proxy.life = 10**9
     assert asked(through, into(tmp_path)) == len(STATES) - 20
+    proxy.close()
+
+
+def test_no_connection_is_used_twice(server: Server) -> None:
+    """A server closes an idle connection at the moment of a request, which is then lost."""
+    proxy, clients = Proxy(server.base_url), set[Any]()
+
+    def answered(request: Request) -> None:
+        clients.add(request.client_address)
+        answer(200, reply(row(0, [1.0])))(request)
+
+    proxy.script = [answered] * 2
+
+    async def twice(embedder: Embedder) -> None:
+        await embedder(["⊢ p"])
+        await embedder(["⊢ q"])
+
+    asked(replace(server, base_url=proxy.url), twice)
+    assert len(clients) == 2
     proxy.close()
 
 

@@ -48,6 +48,7 @@ def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkey
         monkeypatch.setenv("MODEL", named)
         found = constants.read(ControlledConstants, FILE)
         assert expected == (found.MAX_NODES, found.CANDIDATES)
+        assert served.is_named() == (named == "policy.gguf")
     found = constants.read(ControlledConstants, FILE, ["CANDIDATES=5"])
     assert (found.CANDIDATES, found.BATCH, found.NUM_WORKERS) == (5, 32, 6)
     told = dict(guide.rows(found))["constants"]
@@ -64,11 +65,11 @@ def test_the_guides_model_and_server_are_settings(
 ) -> None:
     monkeypatch.setenv("LLM_BASE", "owner/policy")
     monkeypatch.setenv("SGLANG_URL", "http://localhost:1")
-    with guide.settings(kind):
+    with environment.setting(**kind.settings()):
         assert (environment.model(), environment.base_url()) == ("owner/policy", url)
         told = dict(guide.rows(constants.read(kind, FILE)))["environment"]
         assert "LLM_BASE=owner/policy sets MODEL" in told and ("SGLANG_URL has no effect" in told) == (not url)
     assert not environment.model()
     monkeypatch.setenv("MODEL", "mine")
-    with guide.settings(kind):
+    with environment.setting(**kind.settings()):
         assert environment.model() == "mine"

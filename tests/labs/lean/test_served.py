@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,6 +170,16 @@ def test_the_gpu_that_one_sglang_fits_is_too_small_for_two_vllms(
     assert served.need(policy, CONFIG, embeds=True).second and not served.need(policy, CONFIG).second
     with pytest.raises(UserError, match="ENGINE=sglang"):
         served.check_embeds(policy, CONFIG)
+
+
+def test_two_gpus_fit_a_policy_that_one_does_not(policy: Weights, tmp_path: Path, monkeypatch: Any) -> None:
+    gpu = GPU.replace("24564", "15360").replace('4090"', '4090\nGPU 1: NVIDIA GeForce RTX 4090"')
+    monkeypatch.setenv("PATH", stand_in(tmp_path / "two", nvidia_smi=gpu))
+    monkeypatch.setattr(Model, "at", lambda named: replace(MODEL, shape=PROVER_7B))
+    with pytest.raises(UserError, match="TP=2"):
+        served.check_embeds(policy, CONFIG)
+    monkeypatch.setenv("TP", "2")
+    served.check_embeds(policy, CONFIG)
 
 
 def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
