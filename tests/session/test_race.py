@@ -15,6 +15,7 @@ from core.report import report
 from core.session.equal_compute import Comparison, compare, entry
 from core.session.race import Constants, run_race
 from core.types import Ask, Member, Population, Problem
+from tests.fakes.http import answer
 from tests.fakes.server import ScriptedServer
 
 MADE = entry("12_majority", STAGE=1)
@@ -92,6 +93,31 @@ def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
     assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
     new = {json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[asked:]}
     assert len(new) == 4, "requests about the first six problems are in the journal"
+
+
+@pytest.mark.parametrize("other", ["model", "set"])
+def test_a_prior_of_another_model_or_set_is_refused(
+    other: str,
+    server: ScriptedServer,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = problems(results.parent)
+    monkeypatch.setattr(
+        "sys.argv", ["98_all.py", file if other == "model" else "PROBLEMS=sums", "LIMIT=2", "BUDGETS=2"]
+    )
+    compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    if other == "model":
+        models = {"object": "list", "data": [{"id": "larger", "object": "model"}]}
+        monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
+    asked = len(server.asked)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        raced(monkeypatch, file, "PRIOR=98_all")
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.count("error: PRIOR=98_all") == 1 and len(err.strip().splitlines()) == 1
+    assert len(server.asked) == asked
 
 
 @pytest.mark.parametrize(
