@@ -172,4 +172,4 @@ def _results(folder: Path) -> dict[str, Any]:
         document["provenance"] = document["provenance"]["prompts_sha256"]  # the repository may change meanwhile
     lines = map(json.loads, (folder / "table.jsonl").read_text().splitlines())
     found["table"] = [{key: of for key, of in line.items() if key not in ("made", "path", "read")} for line in lines]
-    return timeless(found)
+    return {name: timeless(of) for name, of in found.items()}
