@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from core.report import report
+from core.results import read
 from core.session.equal_compute import Comparison, compare, entry
 from core.session.race import Constants, run_race
 from core.types import Ask, Member, Population, Problem
@@ -72,13 +73,16 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     head, *rows = first
     assert rows[0]["entry"] == "lucky" and rows[0]["state"] == "won" and head["is_settled"]
     ran = {row["entry"]: row["accuracy"]["n"] for row in rows}
+    heads = {name: read.read(results / "99_race" / f"{name}-seed0.json")[0] for name in ran}
+    assert {name: of.problem_set["n"] for name, of in heads.items() if of.complete} == ran
+    assert not list((results / "99_race").glob("*.partial.json"))
     assert max(ran.values()) == ran["lucky"] < 30 and all(row["state"].startswith("dropped") for row in rows[1:])
     assert all(look in (results / "99_race" / "table.txt").read_text() for look in head["looks"])
     assert len(server.asked) < 30 * (10 + 8 + 1), "no entry ran on all problems"
     raced(monkeypatch, file)
     assert lines(results) == first and len(server.asked) == asked
     report.main(["99_race"])
-    assert (results / "99_race.html").exists()
+    assert (results / "99_race.html").exists() and (results / "99_race" / "race.png").stat().st_size
 
 
 def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
