@@ -38,9 +38,9 @@ def lower_bounds(differences: Array, alpha: float) -> Array:
     return found
 
 
-def interval(differences: Array, alpha: float) -> tuple[float, float]:
-    """Return the confidence sequence's last interval for the mean of differences in [-1, 1]."""
-    return float(lower_bounds(differences, alpha / 2)[-1]), -float(lower_bounds(-differences, alpha / 2)[-1])
+def intervals(differences: Array, alpha: float) -> tuple[Array, Array]:
+    """Return the ends of the confidence sequence for the mean, after each of the differences in [-1, 1]."""
+    return lower_bounds(differences, alpha / 2), -lower_bounds(-differences, alpha / 2)
 
 
 @dataclass

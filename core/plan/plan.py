@@ -31,6 +31,7 @@ from core.scaffolds import experiment_file, framing
 from core.scaffolds.grid import Grid, TooMany, expand
 from core.types import EITHER, Scaffold
 
+NO_GPU = argparse.Namespace(gpu=None, gpu_file=None)  # no option names a GPU
 ESTIMATE = "an estimate (nothing was run)"
 
 
@@ -59,6 +60,27 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     return gpu, why, kv
 
 
+def _lengths(config: Any, of: Subject, name: str) -> Lengths:
+    """Return the lengths in the results of OUT or of the experiment `name`, or else assumed ones."""
+    shots = framing.of(config, of.card).tokens
+    earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
+    return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
+
+
+def refusal(error: TooMany, name: str, args: argparse.Namespace = NO_GPU) -> UserError:
+    """Return the error for a sweep of the experiment `name` that is too large, with its hours if these are known."""
+    config = error.last.config
+    try:
+        of = subject()
+        gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
+        size = sweep.size(
+            error.last, _count(config, of.card)[0], _lengths(config, of, name), of, (gpu, kv) if gpu else None
+        )
+    except UserError:  # for example, the embedded model has no plan
+        return error
+    return sweep.refusal(error, size, f"{of.shown} on {f'one {gpu.name}' if gpu else 'this machine'}")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa")
@@ -72,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.price is not None and not 0 <= args.price <= 1e9:
             raise UserError(f"--price {args.price} is out of range. Give the price of an hour, from 0 to 1e9")
         namespace: dict[str, Any] = {}
-        runs, too_many = Grid([], {}), None
+        runs = Grid([], {})
         if command_of := labs.plan_of(args.experiment):
             name, planned, words = command_of(args.constants)
         else:
@@ -84,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             try:
                 runs = expand(planned, namespace, words)
             except TooMany as error:
-                too_many, runs = error, Grid([error.last], {})
+                raise refusal(error, name, args) from None
         is_sweep = any(cell.values for cell in runs.cells)
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
@@ -94,9 +116,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
-        shots = framing.of(config, of.card).tokens
-        earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
-        lengths = earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
+        lengths = _lengths(config, of, name)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
@@ -105,8 +125,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         if is_sweep:
             gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
             on, pair = (f" on one {gpu.name}", (gpu, kv)) if gpu else ("", None)
-            if too_many:
-                raise sweep.refusal(too_many, sweep.size(too_many.last, count, lengths, of, pair))
             plan = sweep.text(runs, count, lengths, of, pair, args.price)
         elif of.place is None:
             plan = at_a_provider(of.card, of.model, config, count, lengths, planned)

@@ -72,11 +72,11 @@ def text(
     return labelled(rows)
 
 
-def refusal(error: TooMany, last: Size) -> UserError:
-    """Return the error for a sweep that is too large, with its hours if all runs take as long as the `last` one."""
+def refusal(error: TooMany, last: Size, where: str) -> UserError:
+    """Return the error for a sweep that is too large, with its hours `where` it would run. The sum assumes that all
+    runs take as long as the `last` one. Return `error` if the last run's time is unknown."""
     if not last.seconds:
         return error
     whole = hours([error.count * each for each in last.seconds])
-    return UserError(
-        f"{error}. If each run takes as long as {error.last.name} ({hours(last.seconds)}), all take {whole}"
-    )
+    each = f"{error.last.name} ({hours(last.seconds)} with {where})"
+    return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")

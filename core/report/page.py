@@ -19,7 +19,7 @@ from typing import Any
 import jinja2
 
 from core.base.errors import UserError, one_line
-from core.base.files import write_atomically
+from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
 from core.report.labels import labels
@@ -71,10 +71,11 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     return labels(runs, 80)
 
 
-def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
-    """Return the page's data without texts. `table` belongs to a comparison, and `view` to a lab."""
+def data(runs: Sequence[Run], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
+    """Return the page's data without texts. `compared` is the folder of a comparison, and `view` belongs to a lab."""
     names = labels_of(runs)
     return {
+        "name": view.data["name"] if view else compared.name if compared else ", ".join(run.name for run in runs),
         "made": results.now(),
         "runs": [
             {
@@ -88,12 +89,26 @@ def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict
             }
             for run, name in zip(runs, names, strict=True)
         ],
-        "comparison": view.comparison if view else _comparison(runs, names),
+        "comparison": view.comparison if view else _comparison(runs, names, bool(compared)),
         "lab": view.data if view else None,
-        "table": table,
+        "table": compared
+        and {
+            "name": compared.name,
+            "text": table_of(compared),
+            "figures": {path.stem: _picture(path) for path in sorted(compared.glob("*.png"))},
+        },
         "most": MAX_POINTS,
         "good": GOOD,
     }
+
+
+def table_of(compared: Path) -> str:
+    """Read the table of the comparison in a folder. Raises UserError if the file can't be read."""
+    return read_text(compared / "table.txt", "the table", "Run the comparison again")
+
+
+def _picture(path: Path) -> str:
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _points(run: Run) -> dict[str, Any] | None:
@@ -142,8 +157,9 @@ def _member(member: MemberResult) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
-    """Compare each result with the first, with notes on differences and failures. Return None for a single result."""
+def _comparison(runs: Sequence[Run], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:
+    """Compare each result with the first, with notes on failures and on differences. Return None for a single result.
+    If `is_noted`, omit differences: a comparison's table has its own notes, and a race's entries differ in problems."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
@@ -158,7 +174,7 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | N
         except UserError as error:
             notes.append(str(error))
             continue
-        notes += pairs[-1].notes
+        notes += [] if is_noted else pairs[-1].notes
     return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": notes}
 
 
@@ -214,6 +230,7 @@ def html(
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
+        name=known["name"],
         lab=known["lab"],
         made=known["made"],
         data=texts.packed(known).decode(),
@@ -228,12 +245,12 @@ def html(
 
 
 def write(
-    runs: Sequence[Run], path: Path, everything: bool = False, table: str = "", view: View | None = None
+    runs: Sequence[Run], path: Path, everything: bool = False, compared: Path | None = None, view: View | None = None
 ) -> list[Path]:
     """Write the page and, unless `everything` is set, move texts beyond PAGE_BYTES to a folder. Return the paths."""
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
-    known = data(runs, table, view)
+    known = data(runs, compared, view)
     taken = sum(len(piece) for piece in html(runs, known, view=view))
     parts = texts.Parts(folder, math.inf if everything else PAGE_BYTES - taken)
     for r, run in enumerate(runs):

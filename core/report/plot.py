@@ -161,6 +161,23 @@ def grid(
         axes.figure.colorbar(drawn, label=what)
 
 
+def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
+    """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its differences
+    from the entry `first` after each problem, until its drop. If there are many, draw only the upper ends."""
+    has_bands = len(lines) <= len(COLORS)
+    with _figure([document] * 2, path, has_bands=False) as axes:
+        for n, (name, of) in enumerate(lines):
+            (style, color), x = _style(n), range(1, len(of) + 1)
+            shown = [{**each, "value": each["difference" if has_bands else "high"]} for each in of]
+            _curve(axes, x, shown, name, color, style, has_bands, markevery=[-1])
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set_ylim(-102, 102)
+        axes.set_xlabel("problems. A line ends when its entry is dropped")
+        what = "accuracy" if has_bands else "highest plausible accuracy"
+        axes.set_ylabel(f"{what} minus {cut(first, 40)}, points", parse_math=False)
+        _whole_steps(axes)
+
+
 def rounds(
     document: dict[str, Any], lines: Sequence[tuple[str, Sequence[tuple[int, dict[str, Any]]]]], path: Path
 ) -> None:
@@ -218,7 +235,8 @@ def _figure(
         if not map_height:
             if not axes.get_ylabel():
                 axes.set_ylabel("accuracy, %")
-            axes.set_ylim(-2, 102)
+            if axes.get_autoscaley_on():
+                axes.set_ylim(-2, 102)
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
             if names := axes.get_legend_handles_labels()[1]:
@@ -244,10 +262,11 @@ def _curve(
     color: str,
     style: str,
     has_band: bool = True,
+    **more: Any,
 ) -> None:
-    y, low, high = ([100 * e[part] for e in estimates] for part in ("value", "low", "high"))
-    axes.plot(x, y, style, color=color, label=label, markersize=5)
+    axes.plot(x, [100 * e["value"] for e in estimates], style, color=color, label=label, markersize=5, **more)
     if has_band:
+        low, high = ([100 * e[end] for e in estimates] for end in ("low", "high"))
         axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 

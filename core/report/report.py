@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import read_text, results_dir
+from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables
 from core.report.labels import labels
@@ -144,9 +144,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 paths = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
                 print(lab.show(compared))
             elif compared:
-                table = read_text(compared / "table.txt", "the table", "Run the comparison again")
-                paths = page.write(runs, out, args.all_inside, table)
-                print(table.rstrip())
+                paths = page.write(runs, out, args.all_inside, compared)
+                print(page.table_of(compared).rstrip())
             else:
                 paths = page.write(runs, out, args.all_inside)
                 show(runs, out, args.anyway)

@@ -118,6 +118,12 @@ class Experiment(Generic[A]):
             error.add_note(so_far)  # a stop, or a bug (for example of a new scaffold)
             raise
 
+    def end(self) -> None:
+        """Save the results as complete on the problems so far, because no call of `run` will select others."""
+        chosen = self.chosen.first(sum(self.figures.finished))
+        self.document["problem_set"] |= {"name": chosen.name, "n": len(chosen.problems), "sha256": chosen.sha256}
+        write.save(*self._newest(complete=True))
+
     async def _ask_all(self, numbers: Sequence[int]) -> None:
         """Run the scaffold on some problems, with enough problems in progress to keep the server busy."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)

@@ -16,12 +16,12 @@ import numpy as np
 from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
-from core.base.racing import Standing, interval, race
+from core.base.racing import Standing, intervals, race
 from core.base.stats import mean_by_problem
 from core.constants import OF_RUNS, constant, rules
 from core.grading.answers import by_answer
 from core.problems.sets import ProblemSet
-from core.report import tables
+from core.report import plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.matched import TABLE
 from core.report.table import NONE, Metric, Table, filled
@@ -123,6 +123,10 @@ class _Race:
                 standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
                 out = [place for place in before if place in standing.dropped]
                 bar.total -= (self.n - block.stop) * self.common.RUNS * sum(allotted[place] for place in out)
+                if block.stop < self.n:
+                    for place in before if standing.is_settled else out:
+                        for each in self.runs[place]:
+                            each.end()
                 self.looks.append(self._look(block.stop, standing, out))
                 bar.write(self.looks[-1])
                 text, self.first = self._show(standing), standing.left[0]
@@ -158,7 +162,7 @@ class _Race:
     def _prepared(self, entry: Entry, scaffold: Any, seed: int) -> Experiment[Any]:
         config = replace(entry.config(self.common), SEED=seed)
         named = self.opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=self.folder)
-        return Experiment(named, scaffold, by_answer, Part(Bar("", 0), "", 0))
+        return Experiment(named, scaffold, by_answer)
 
     def _look(self, problems: int, standing: Standing, out: Sequence[int]) -> str:
         def shown(place: int) -> str:
@@ -171,7 +175,9 @@ class _Race:
         """Write the table of all looks so far. Return the columns that fit the terminal."""
         common, (first, *rest) = self.common, standing.left
         dropped = sorted(standing.dropped, key=lambda each: -standing.dropped[each])
-        rows = [self._row(place, first, standing) for place in (first, *rest, *dropped)]
+        places = (first, *rest, *dropped)
+        courses = {place: self._course(place, first) for place in places}
+        rows = [self._row(place, courses[place][-1], standing) for place in places]
         metrics = [
             Metric("entry", "", lambda row: row["entry"]),
             Metric("state", "", lambda row: row["state"]),
@@ -209,19 +215,27 @@ class _Race:
         head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
         lines = "\n".join(json.dumps(line) for line in (head, *rows))
         write_atomically(self.folder / "table.jsonl", f"{lines}\n".encode())
+        drawn = [(self.entries[place].name, courses[place][: standing.dropped.get(place)]) for place in places[1:]]
+        document = self.runs[first][0].document | {"config": {}}
+        plot.race(document, drawn, self.entries[first].name, self.folder / "race.png")
         return f"{table.body(width)}\n\n{terminal.wrapped(body, '  ', width)}"
 
-    def _row(self, place: int, first: int, standing: Standing) -> dict[str, Any]:
-        """Return an entry as a line of table.jsonl, with its difference from the entry `first`."""
+    def _course(self, place: int, first: int) -> list[dict[str, float]]:
+        """Return an entry's mean difference from the entry `first`, with its interval, after each of its problems."""
+        both = self.scores[:, place] - self.scores[:, first]
+        differences = both[~np.isnan(both)]
+        means = np.cumsum(differences) / np.arange(1, differences.size + 1)
+        ends = (each.tolist() for each in (means, *intervals(differences, self.common.ALPHA)))
+        return [{"difference": value, "low": low, "high": high} for value, low, high in zip(*ends, strict=True)]
+
+    def _row(self, place: int, difference: Mapping[str, float], standing: Standing) -> dict[str, Any]:
+        """Return an entry as a line of table.jsonl, with its `difference` from the first entry."""
         ran = ~np.isnan(self.scores[:, place])
-        scores = self.scores[ran, place]
-        differences = scores - self.scores[ran, first]
-        low, high = interval(differences, self.common.ALPHA)
         at = standing.dropped.get(place)
         return {
             "entry": self.entries[place].name,
             "state": f"dropped at {at}" if at else "left" if standing.left[1:] else "won",
-            "accuracy": mean_by_problem(scores).to_json(),
-            **{"difference": float(differences.mean()), "low": low, "high": high},
+            "accuracy": mean_by_problem(self.scores[ran, place]).to_json(),
+            **difference,
             "tokens": float(self.tokens[ran, place].mean()),
         }

@@ -135,7 +135,7 @@ class Mortal(HttpFake):
         self._go_on.set()
 
 
-class Proxy(HttpFake):
+class Proxy(Mortal):
     """A proxy of the engine at `target`. The next requests get the answers in `script` instead, one each."""
 
     def __init__(self, target: str, port: int = 0) -> None:
@@ -154,6 +154,7 @@ class Proxy(HttpFake):
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             fault = self.script.pop(0) if self.script else None
+            fault = self.leave_alone if len(self.bodies) > self.life else fault
         try:
             fault(request) if fault else self._forward(request, body)
         finally:

@@ -2,14 +2,21 @@
 sent again. A kill may lose the completions in flight or just arrived.
 """
 
+import json
 import random
+import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.constants import SWEEP
+from tests.conftest import ended, run, start
+from tests.fakes.http import Proxy
 from tests.faults.conftest import (
     CAP,
     FIGURES,
@@ -27,6 +34,8 @@ from tests.faults.conftest import (
     whole,
 )
 from tests.faults.recorder import Recorder
+from tests.helpers.processes import eventually
+from tests.helpers.runs import timeless
 
 
 class Chain:
@@ -115,3 +124,52 @@ def test_killed_at_two_moments(tmp_path: Path, undisturbed: Path, recorder: Reco
 @pytest.mark.faults
 def test_killed_at_a_hundred_moments(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
     kill_and_resume(100, 2, tmp_path, undisturbed, recorder)
+
+
+SMALL = ("LIMIT=5", f"MAX_TOKENS={CAP}", "ANSWER_TOKENS=0", f"CONCURRENCY={IN_FLIGHT}")
+RACE = ("BLOCK=2", "BUDGET=3", "ALPHA=0.5", "ENTRIES=01_greedy,02_rsa_basic_4,13_best_of_4")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("02_rsa_basic_sweep", ("02_rsa_basic", "N=2,3", "K=2", "T=1,2", SWEEP)), ("27_race", ("27_race", *RACE))],
+)
+def test_a_sweep_and_a_race_killed_twice_end_as_undisturbed(
+    name: str, words: tuple[str, ...], proxy: Proxy, tmp_path: Path
+) -> None:
+    found, asked = [], []
+    for kills, folder in ((0, tmp_path / "undisturbed"), (2, tmp_path / "killed")):
+        begin, where = len(proxy.bodies), {"BASE_URL": proxy.url, "RESULTS_DIR": str(folder)}
+        in_flight = list[str]()
+        for number in range(1, kills + 1):
+            proxy.life = len(proxy.bodies) + 9  # the completions of this start
+            process = start(*words, *SMALL, **where)
+            assert eventually(lambda: len(proxy.bodies) > proxy.life)
+            assert eventually(partial(_has_lines, folder / "journal" / f"{name}.jsonl", 9 * number))
+            process.send_signal(signal.SIGKILL)
+            status, _, err = ended(process)
+            assert status == -signal.SIGKILL, err
+            in_flight += map(json.dumps, proxy.bodies[proxy.life :])
+        proxy.life = 10**9
+        status, _, err = run(*words, *SMALL, **where)
+        assert status == 0, err
+        asked.append(Counter(map(json.dumps, proxy.bodies[begin:])) - Counter(in_flight))
+        found.append(_results(folder / name))
+    assert found[0] == found[1] and len(found[0]) > 3
+    assert asked[0] == asked[1] and set(asked[0].values()) == {1}, "only requests in flight were sent again"
+
+
+def _has_lines(path: Path, count: int) -> bool:
+    return path.read_bytes().count(b"\n") == count
+
+
+def _results(folder: Path) -> dict[str, Any]:
+    """Return the newest results and the table of a sweep or race, without figures that depend on time or cache."""
+    found: dict[str, Any] = {
+        path.name: json.loads(path.read_text()) for path in folder.glob("*.json") if "." not in path.stem
+    }
+    for document in found.values():
+        document["provenance"] = document["provenance"]["prompts_sha256"]  # the repository may change meanwhile
+    lines = map(json.loads, (folder / "table.jsonl").read_text().splitlines())
+    found["table"] = [{key: of for key, of in line.items() if key not in ("made", "path", "read")} for line in lines]
+    return {name: timeless(of) for name, of in found.items()}

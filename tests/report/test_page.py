@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.generate.journal import Archive
-from core.report import live, page
+from core.report import live, page, plot
 from core.scaffolds.best_of import BEST_OF
 from core.session.run import solve_sync
 from core.types import Problem
@@ -325,6 +325,33 @@ def test_every_view_fits_its_screen(browser: Any, tmp_path: Path, verified: Path
     tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
     for route in ("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0"):
         tab.fits(axe, tmp_path / "report.html", route, width)
+    tab.close()
+    assert tab.trouble == []
+
+
+def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    runs, folder = [page.read(reports.results(tmp_path) / "02_rsa_basic.json")] * 2, tmp_path / "02_sweep"
+    folder.mkdir()
+    (folder / "table.txt").write_text(
+        "run   vote\n----  ----\nN=2   50.0\n\n     K=1\n---  ---\nN=2  2.0\n\nnote: one\nnote: two\n"
+    )
+    estimates = [{"difference": -0.5, "low": -1.0, "high": 0.5}] * 3
+    for count in (2, 8):  # with bands, and too many for bands
+        plot.race(runs[0].document, [(f"{i}", estimates) for i in range(count)], "first", folder / f"{count}.png")
+    page.write(runs, tmp_path / "report.html", compared=folder)
+    tab = Tab(browser, viewport={"width": 390, "height": 800}, color_scheme="dark")
+    tab.fits(axe, tmp_path / "report.html", "", 390)
+    shown = tab.page
+    assert shown.locator("h1").inner_text() == shown.locator("h2").inner_text() == folder.name
+    assert shown.locator("main pre").count() == 2 and shown.locator("main p.quiet").all_inner_texts()[:2] == [
+        "note: one",
+        "note: two",
+    ]
+    assert (
+        all(shown.locator("img").evaluate_all("all => all.map(each => each.naturalWidth)"))
+        and shown.locator("img").count() == 2
+    )
     tab.close()
     assert tab.trouble == []
 

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from core.report import report
+from core.results import read
 from core.session.equal_compute import Comparison, compare, entry
 from core.session.race import Constants, run_race
 from core.types import Ask, Member, Population, Problem
+from tests.fakes.http import answer
 from tests.fakes.server import ScriptedServer
 
 MADE = entry("12_majority", STAGE=1)
@@ -71,13 +73,16 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     head, *rows = first
     assert rows[0]["entry"] == "lucky" and rows[0]["state"] == "won" and head["is_settled"]
     ran = {row["entry"]: row["accuracy"]["n"] for row in rows}
+    heads = {name: read.read(results / "99_race" / f"{name}-seed0.json")[0] for name in ran}
+    assert {name: of.problem_set["n"] for name, of in heads.items() if of.complete} == ran
+    assert not list((results / "99_race").glob("*.partial.json"))
     assert max(ran.values()) == ran["lucky"] < 30 and all(row["state"].startswith("dropped") for row in rows[1:])
     assert all(look in (results / "99_race" / "table.txt").read_text() for look in head["looks"])
     assert len(server.asked) < 30 * (10 + 8 + 1), "no entry ran on all problems"
     raced(monkeypatch, file)
     assert lines(results) == first and len(server.asked) == asked
     report.main(["99_race"])
-    assert (results / "99_race.html").exists()
+    assert (results / "99_race.html").exists() and (results / "99_race" / "race.png").stat().st_size
 
 
 def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
@@ -92,6 +97,31 @@ def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
     assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
     new = {json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[asked:]}
     assert len(new) == 4, "requests about the first six problems are in the journal"
+
+
+@pytest.mark.parametrize("other", ["model", "set"])
+def test_a_prior_of_another_model_or_set_is_refused(
+    other: str,
+    server: ScriptedServer,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = problems(results.parent)
+    monkeypatch.setattr(
+        "sys.argv", ["98_all.py", file if other == "model" else "PROBLEMS=sums", "LIMIT=2", "BUDGETS=2"]
+    )
+    compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    if other == "model":
+        models = {"object": "list", "data": [{"id": "larger", "object": "model"}]}
+        monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
+    asked = len(server.asked)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        raced(monkeypatch, file, "PRIOR=98_all")
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.count("error: PRIOR=98_all") == 1 and len(err.strip().splitlines()) == 1
+    assert len(server.asked) == asked
 
 
 @pytest.mark.parametrize(

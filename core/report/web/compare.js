@@ -5,7 +5,8 @@ function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
   const series = runs.map((run, n) => {
     const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
     const block = Math.floor(n / colors.length); // 18 results differ, also in grey
-    return { name: withN(run.name, run), plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
+    const name = runs.every((other) => other.head.problem_set.n === run.head.problem_set.n) ? withN(run.name, run) : `${run.name}, n=${run.head.problem_set.n}`;
+    return { name, plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
       points: !isKnown || !isGraded(run) ? [] : run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n) / (run.head.runs?.seeds.length || 1), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
   });
@@ -43,18 +44,19 @@ function problemTable(runs, name = "Results by problem", caption) {
       !caption && there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length && ![problem, there[0]].some((one) => isUngraded(one.steps.at(-1))) ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
 }
 
-/** The table of a comparison at equal budgets, and the notes below it. */
-function atBudgets(text) {
-  const [table, ...notes] = text.trim().split("\n\n");
-  return [h("h3", {}, "At equal budgets"), scroll("At equal budgets", h("pre", {}, table)),
-    notes.join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note))];
+/** The tables of a comparison, sweep or race, its figures, and the notes below its tables. */
+function tabled({ name, text, figures }) {
+  const blocks = text.trim().split("\n\n"), isTable = (block) => /\n-+ /.test(block);
+  return [scroll(name, blocks.filter(isTable).map((block) => h("pre", {}, block))),
+    h("div", { class: "figures" }, Object.entries(figures).map(([of, src]) => h("figure", {}, h("img", { src, alt: `${of} of ${name}` })))),
+    blocks.filter((block) => !isTable(block)).join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note))];
 }
 
 function comparing(data) {
   const { runs, comparison } = data;
   return [
-    h("h2", {}, "Comparison"),
-    data.table && atBudgets(data.table),
+    h("h2", {}, data.table?.name ?? "Comparison"),
+    data.table && tabled(data.table),
     comparison.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)),
     !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS())
       : [frontier(runs, "mean_accuracy", "Mean accuracy"), frontier(runs, "majority_accuracy", "Majority accuracy")]),

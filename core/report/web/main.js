@@ -49,7 +49,7 @@ function show() {
   }
   showChosen();
   shown = page;
-  document.title = (now.problem ? `${now.problem.id} · ` : "") + [now.view === "lab" ? null : now.view === "compare" ? "comparison" : now.run.name, data.lab?.name, "qed-rsa"].filter(Boolean).join(" · ");
+  document.title = (now.problem ? `${now.problem.id} · ` : "") + [now.view === "lab" ? null : now.view === "compare" ? data.table?.name ?? "comparison" : now.run.name, data.lab?.name, "qed-rsa"].filter(Boolean).join(" · ");
 }
 
 function onKey(event) {
@@ -86,7 +86,7 @@ async function live(every) {
       tag = answer.headers.get("ETag");
       const before = JSON.stringify(route().problem);
       data = prepare(await answer.json());
-      document.querySelector("h1").textContent = data.lab?.name ?? data.runs.map((run) => run.name).join(", ");
+      document.querySelector("h1").textContent = data.name;
       parts.clear();
       const { problem } = route();
       const isReading = document.querySelector(".member details[open]") || document.activeElement?.matches("input, select");

@@ -105,7 +105,7 @@ function headline(run) {
     run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
       run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the experiment so far, also for failed requests`].filter(Boolean).join(" · ")),
     isGraded(run) && !proofs && steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
-    isGraded(run) && checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
+    isGraded(run) && checks && checks.right + checks.wrong > 0 && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
       checks.auc_within?.n ? ` · within a problem, %: ${rated(checks.auc_within)}` : ""}`));
 }
 
