@@ -357,7 +357,8 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
-    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(_BRACKETS.sub("", sentence)):
+    said = _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence)
+    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(said):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
     sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
@@ -368,7 +369,7 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     operands = {one for one in free if one not in results and _OPERAND.search(before_of[one])}
     free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
     free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
-    results = [one for one in results if one in free]
+    results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
         return ""
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
