@@ -132,6 +132,10 @@ _HEDGED = re.compile(
     r"|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
     rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
 )
+_NEGATED = re.compile(  # as in "boys who do not play"
+    r"(?:\b(?:who|that|which) (?:do|does|did|are|were|have|has|is)|(?<=[a-z]) (?:will|do|did|would)) ?n[o'’]t "
+    r"(?!the\b|an?\b|work|know|think|believe|see|equal|correct|right|enough|divi)[a-z]+"
+)
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
 _CONCLUDES = re.compile(
     r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*|means)\b"
@@ -158,7 +162,7 @@ _LIST = re.compile(  # x = 2 or x = 3
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
     r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain"
-    r"|find|(?:simplif\w+|reduces?|evaluates?) to|(?:factor\w*|writ\w+|express\w*) as)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as|costs?)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -357,7 +361,7 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
-    said = _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence)
+    said = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
     if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(said):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
@@ -375,9 +379,10 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
     gaps = [(one, other, sentence[one.end() : other.start()]) for one, other in pairwise(numbers)]
     chosen = None if any(" and " in gap and chosen in pair for *pair, gap in gaps) else chosen
-    if not chosen and not any(gap.endswith(" and ") for *_, gap in gaps):  # 12 boys and 8 girls are left
+    is_pair = any(gap.endswith(" and ") for *_, gap in gaps)  # 12 boys and 8 girls are left
+    if not chosen and not is_pair:
         chosen = _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
-    if not chosen and set(numbers) <= set(free):
+    if not chosen and not is_pair and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
