@@ -7,6 +7,7 @@ does."""
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
@@ -19,7 +20,8 @@ MOST = 20  # most statements that are read, from the end of a part
 
 # Numbers, times and ratios, and mathematics that _hidden has hidden.
 _NUMBER = re.compile(
-    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
+    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?<!\\[lg]e )(?<!\\[lg]eq )"
+    r"(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
     r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
@@ -37,8 +39,9 @@ _CALCULATED = re.compile(r"(?![(\[])(?:[\d\s,.()/*×÷+-]|\\(?:times|cdot|div))+
 _RELATION = re.compile(
     r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
 )
-_INEQUALITY = re.compile(r"[^<>=\\]*[a-z]?(?: ?(?:[<>]|\\(?:le|ge|l|g)(?:q|t)?(?![a-z])) ?[^<>=]+){1,2}")
+_INEQUALITY = re.compile(r"[^<>=\\]+(?: ?(?:[<>]|\\[lg](?:eq?|t)(?![a-z])) ?[^<>=]+){1,2}")
 _STATES = re.compile(r"(?:\b(?:is|are)\b|:)\s*\Z")
+_ZEROS = {"thousand": 3, "million": 6, "billion": 9}
 _HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
 _SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
 
@@ -58,13 +61,6 @@ def _hidden(span: "re.Match[str]") -> str:
     return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
 
 
-def _scaled(number: "re.Match[str]") -> str:
-    """Return 1.5 million in digits."""
-    zeros = {"thousand": 3, "million": 6, "billion": 9}[number[2]]
-    whole, _, decimals = number[1].partition(".")
-    return f"{whole}{decimals.ljust(zeros, '0')}".lstrip("0") if len(decimals) <= zeros else number[0]
-
-
 _MATH = (
     r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
     r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
@@ -78,19 +74,19 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
     (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
     (_MATH, _hidden),
-    (r"\\leq?(?![a-z])", "≤"),
-    (r"\\geq?(?![a-z])", "≥"),
-    (r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*|\\(?:(?:sin|cos|tan) ?\w+|(?:int|sum|prod|lim)_[^=\n]*))(?= ?=)", "sum"),
+    (  # asked for, and no equation: a + b + c = 12, f(1) + f(2) = 5, \\sin 2x = 1
+        r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*"
+        r"|\\(?:(?:sin|cos|tan) ?\w+|(?:int|sum|prod|lim)_[^=\n]*))(?= ?=)",
+        "sum",
+    ),
     (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
-    (r"\\\$", "$"),
     (r"(?<=\d) per ?cent\b", "%"),
     (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
-    (r"(?<![\d/])(\d+(?:\.\d+)?) ?(thousand|million|billion)\b", _scaled),
+    (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
     (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
     (r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
     (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
-    (r" ?(?:°|\\degree) ?[CF]?\b|°", " degrees"),
     (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
     (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
     (r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", r"the answer is \1"),
@@ -109,7 +105,8 @@ _RECAP = re.compile(r"(?i)\W*here(?: is|['’]s) (?:a|the|how)\b")
 _ANSWER = re.compile(
     rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
     rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
-    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
+    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta|resposta|risposta|ответ)"
+    r"|答案|答え)\b[ _*]*"
     r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
     r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to"
     r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
@@ -161,8 +158,9 @@ _LIST = re.compile(  # x = 2 or x = 3
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain"
-    r"|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as|costs?)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|costs?"
+    r"|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as)|[=:≈])"
+    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -180,10 +178,11 @@ _COMPARED = re.compile(
     r"| (?:decimal|significant|steps|times(?! ?[.,]?\s*\Z)|plus|minus|divided|multiplied)\b"
 )
 _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
-_EQUATION = re.compile(r"\d(?! [mghsLl]\b) ?[a-zA-Z]\b(?! ?\$?\d)|\d ?\([a-zA-Z]|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
+_EQUATION = re.compile(  # has an unknown
+    r"\d(?! [mghsLl]\b) ?[a-zA-Z]\b(?! ?\$?\d)|\d ?\([a-zA-Z]|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b"
+)
 _TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
-_ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
-_ITEM = re.compile(rf"{_ENTRY.pattern}|[-•\d. ]*\$?\d[\d.,]* [a-z][^=+×*/\d]*")  # Tom: 7, or: 7 apples
+_ITEM = re.compile(r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\d.,]* [a-z][^=+×*/\d]*)")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 _CLOSING = re.compile(
     r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
@@ -272,21 +271,19 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
         if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
-        following = re.match(r"\n(?P<line>[^\n]+)", text[end.start() :]) if end else None
-        if following and all(_ITEM.fullmatch(line.rstrip(" .")) for line in (value, following["line"])):
-            answers.clear()
-            continue
         if answers and re.search(r"(?i)\bif\b", before) and "would" in one[0]:  # another case
             continue
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
-        answer = _value(value, answer_type, is_strict)
+        lines = [value, *re.findall(r"\A\n([^\n]+)", text[end.start() :] if end else "")]
+        is_list = len(lines) > 1 and all(_ITEM.fullmatch(line.rstrip(" .")) for line in lines)
+        answer = "" if is_list else _value(value, answer_type, is_strict)
         if answer or (re.fullmatch("[A-Z][a-z]+", value) and not _HEDGED.search(value)):
             answers.append(answer or value)
         elif re.search(r"\d", value) or _HEDGED.search(value):
             answers.clear()
         else:
             continue
-        rest = text[end.end() :] if end else ""
+        rest = rest if is_list else text[end.end() :] if end else ""
     is_withdrawn = any(_WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest))
     return ([], rest) if is_withdrawn else (answers, rest)
 
@@ -323,9 +320,8 @@ def _implied(text: str, answer_type: str) -> str:
         if is_recap or (i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)):
             sentences = sentences[:i]
             break
-    entries = [_ENTRY.fullmatch(sentence.rstrip(" .")) for sentence in sentences[-2:]]
-    labels = {entry[1].strip().lower() for entry in entries if entry}
-    if len(labels) == 2 and not _CONCLUDES.search(sentences[-1]):  # as in "Tom: 7", "Mary: 42"
+    items = [sentence for sentence in sentences[-2:] if _ITEM.fullmatch(sentence.rstrip(" ."))]
+    if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(items[1]):
         return ""
     frames = [re.sub(r"\A\W*\w+|\d[\d.,]*", "", sentence) for sentence in sentences[-2:]]
     if len({*frames}) < len(frames) and re.match(r" [a-z]", frames[0]):  # as in "Tom has 7 cards. Mary has 42 cards."
@@ -387,8 +383,8 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
         chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     behind = sentence[chosen.end() :] if chosen else ""
-    word = re.match(r"\W*(\w*)", behind)
-    if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED and behind.strip(" .") != "times"):
+    word = re.match(r"\W*(\w*)", "" if behind.strip(" .") == "times" else behind)
+    if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
     return _quantity(chosen[0], unit[0] if unit else "", answer_type) or _read(chosen[0], answer_type)
