@@ -357,8 +357,8 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
-    said = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
-    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(said):
+    claim = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
+    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(claim):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
     sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
