@@ -7,6 +7,7 @@ does."""
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
@@ -19,7 +20,8 @@ MOST = 20  # most statements that are read, from the end of a part
 
 # Numbers, times and ratios, and mathematics that _hidden has hidden.
 _NUMBER = re.compile(
-    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
+    r"[\ue020-\ue07e]+|(?<![A-Za-z0-9_.,/^:<≤≥])(?<![*×÷+^/<>≤≥] )(?<!\w>)(?<!\\[lg]e )(?<!\\[lg]eq )"
+    r"(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
     r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
     r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
@@ -37,6 +39,9 @@ _CALCULATED = re.compile(r"(?![(\[])(?:[\d\s,.()/*×÷+-]|\\(?:times|cdot|div))+
 _RELATION = re.compile(
     r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
 )
+_INEQUALITY = re.compile(r"[^<>=\\]+(?: ?(?:[<>]|\\[lg](?:eq?|t)(?![a-z])) ?[^<>=]+){1,2}")
+_STATES = re.compile(r"(?:\b(?:is|are)\b|:)\s*\Z")
+_ZEROS = {"thousand": 3, "million": 6, "billion": 9}
 _HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
 _SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
 
@@ -48,7 +53,9 @@ def _hidden(span: "re.Match[str]") -> str:
     left, equals, value = text.rpartition("=")
     value = value.strip(" .,\n")
     is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not equals
-    is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or _RELATION.search(value)
+    is_stated = _INEQUALITY.fullmatch(value) and _STATES.search(span.string, 0, span.start())
+    is_relation = _RELATION.search(value) and not is_stated
+    is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or is_relation
     if is_plain or not _SYMBOLIC.search(value) or len(value) > 80 or not value.isascii():
         return text
     return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
@@ -65,15 +72,21 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
+    (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
     (_MATH, _hidden),
-    (r"\b(?:m ?\+ ?n|p ?\+ ?q)(?= ?=)", "sum"),  # asked for, and no equation
+    (  # asked for, and no equation: a + b + c = 12, f(1) + f(2) = 5, \\sin 2x = 1
+        r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*"
+        r"|\\(?:(?:sin|cos|tan) ?\w+|(?:int|sum|prod|lim)_[^=\n]*))(?= ?=)",
+        "sum",
+    ),
     (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
-    (r"\\\$", "$"),
     (r"(?<=\d) per ?cent\b", "%"),
+    (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
+    (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
+    (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
     (r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
     (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
-    (r" ?(?:°|\\degree) ?[CF]?\b|°", " degrees"),
     (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
     (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
     (r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", r"the answer is \1"),
@@ -82,16 +95,18 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
 _NEXT = re.compile(  # the model begins another problem or turn
     rf"(?i)(?:<\|[\w ]+\|>|</?s>|<(?:eos|(?:start|end)_of_turn)>|\[/?INST\])+|(?<!\A){_LINE}(?:next )?"
-    r"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]"
+    rf"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]|(?<!\A){_LINE}now (?:try|solve)\b"
 )
 _CHECK = re.compile(
     r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step|why|how)\b"
 )
+_RECAP = re.compile(r"(?i)\W*here(?: is|['’]s) (?:a|the|how)\b")
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
     rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
     rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
-    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|antwort|réponse|respuesta|resposta|risposta|ответ)|答案|答え)\b[ _*]*"
+    r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta|resposta|risposta|ответ)"
+    r"|答案|答え)\b[ _*]*"
     r"(?:final ?|(?:to|for|of|in|that|I|we|you)\b[^.:=\n]{1,60}?|\([^()\n]{1,40}\))?"
     r"(?:[:：=]>?|->|→| - |(?P<is>,? ?(?:is|was|equals|ist|est|es|é|è|(?:would|should|will|must) be|comes (?:out )?to"
     r")\b|[是为は])),?(?: ?(?:equal to|therefore|thus|simply|then|just|exactly|indeed|as follows|now|only|about|around"
@@ -114,6 +129,10 @@ _HEDGED = re.compile(
     r"|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
     rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
 )
+_NEGATED = re.compile(  # as in "boys who do not play"
+    r"(?:\b(?:who|that|which) (?:do|does|did|are|were|have|has|is)|(?<=[a-z]) (?:will|do|did|would)) ?n[o'’]t "
+    r"(?!the\b|an?\b|work|know|think|believe|see|equal|correct|right|enough|divi)[a-z]+"
+)
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
 _CONCLUDES = re.compile(
     r"(?i)\b(?:so|thus|therefore|hence|finally|total|final|left|altogether|in all|remain\w*|means)\b"
@@ -124,7 +143,8 @@ _MAIN = re.compile(  # all that precedes the main clause
     r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
-    r"(?i)\A\W*(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*, (?:then )?"
+    r"(?i)\A\W*(?:if\b(?!.*\b(?:but|had|answer)\b).*, (?:then|(?:that|this|it) means)"
+    r"|(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
 )
 _TAIL = re.compile(  # what follows the main clause
     r"(?i),? (?:which (?!is\b|gives|leaves|means|makes|equals)|when|where|after|before|attained|achieved|occurring"
@@ -133,13 +153,14 @@ _TAIL = re.compile(  # what follows the main clause
 _VALUE = f"(?:{_NUMBER.pattern})"
 _LIST = re.compile(  # x = 2 or x = 3
     rf"(?:\bare|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
-    rf"(?:(?:, (?:and |or )?| and | or )(?(name)(?P=name) ?= ?){_VALUE})+)[ .]*\Z"
+    rf"(?:(?:, (?:and |or )?| and | or )(?(name)[a-z] ?= ?){_VALUE})+)[ .]*\Z"
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|obtain"
-    r"|find)|[=:≈])(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|costs?"
+    r"|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as)|[=:≈])"
+    r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
 _LEFT = re.compile(r"(?i)[^,;\d]{0,30}? (?:left|remaining|in total|in all|altogether|total)\b")
@@ -154,17 +175,20 @@ _OPERAND = re.compile(
 )
 _COMPARED = re.compile(
     r"(?i) (?:\w+ )?(?:more|fewer|less|times|older|younger)\b[^,;]*\b(?:than|as)\b|[^,;]{0,20} to make\b"
-    r"| (?:decimal|significant|steps|times|plus|minus|divided|multiplied)\b"
+    r"| (?:decimal|significant|steps|times(?! ?[.,]?\s*\Z)|plus|minus|divided|multiplied)\b"
 )
 _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
-_EQUATION = re.compile(r"\d ?[a-zA-Z]\b(?! ?\$?\d)|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b")  # has an unknown
+_EQUATION = re.compile(  # has an unknown
+    r"\d(?! [mghsLl]\b) ?[a-zA-Z]\b(?! ?\$?\d)|\d ?\([a-zA-Z]|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b"
+)
 _TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
-_ENTRY = re.compile(r"[-•\d. ]*([^:=\d]{1,40})[:=] *[^\s\d]?\d[^=+×*/]*")  # Tom: 7
+_ITEM = re.compile(r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\d.,]* [a-z][^=+×*/\d]*)")  # Tom: 7
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 _CLOSING = re.compile(
     r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
     r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
 )
+_UNSOLVED = re.compile(r"(?i)\b(?:has|have|is|are) no (?:real |integer )?solutions?[ .]*\Z")
 _GIVEN_UP = re.compile(
     r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin"
     r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
@@ -189,7 +213,7 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
     for pattern, instead in _PLAIN:
         text = re.sub(pattern, instead, text)
     if way == LAST_NUMBER:
-        answers, doubt = _last_number(text, answer_type)
+        answers, doubt = _last_number(text, answer_type, truncated)
     else:
         answers, doubt = _stated(text, answer_type, truncated, not is_boxed)
     answer = answers[-1] if answers else ""
@@ -207,8 +231,10 @@ def read(text: str, way: str = BOXED, answer_type: str = "integer", truncated: b
     return Extraction(answer or None, doubt, tuple(other for other in others if other))
 
 
-def _last_number(text: str, answer_type: str) -> tuple[list[str], str | None]:
+def _last_number(text: str, answer_type: str, truncated: bool) -> tuple[list[str], str | None]:
     """Return the last number of `text` in a list, with a doubt if its sentence has several."""
+    if truncated and re.search(r"\d[.,:/\d]*\Z", text.rstrip(" *_")):  # the number may be cut
+        return [], None
     for sentence in reversed(_SENTENCES.split(text)):
         if numbers := _NUMBER.findall(sentence):
             answer = _read(numbers[-1], answer_type)
@@ -225,7 +251,9 @@ def _stated(text: str, answer_type: str, truncated: bool, may_imply: bool) -> tu
         answers, rest = _announced(part, answer_type, truncated and is_last)
         if answers:
             return answers, None
-        is_ended = not truncated if is_last else _CONCLUDES.search(rest) or "=" in rest
+        last = _SENTENCES.split(rest.strip())[-1]
+        concludes = _CONCLUDES.search(rest) or "=" in rest or (last and _picked(last, "", answer_type, True))
+        is_ended = not truncated if is_last else concludes
         if may_imply and is_ended and (implied := _implied(rest, answer_type)):
             return [implied], "implied"
     return [], None
@@ -243,15 +271,19 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
         if is_open or says_nothing(value) or _HEDGED.search(re.split("[,;]", before)[-1]) or (end and end[0] == "?"):
             continue
+        if answers and re.search(r"(?i)\bif\b", before) and "would" in one[0]:  # another case
+            continue
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
-        answer = _value(value, answer_type, is_strict)
+        lines = [value, *re.findall(r"\A\n([^\n]+)", text[end.start() :] if end else "")]
+        is_list = len(lines) > 1 and all(_ITEM.fullmatch(line.rstrip(" .")) for line in lines)
+        answer = "" if is_list else _value(value, answer_type, is_strict)
         if answer or (re.fullmatch("[A-Z][a-z]+", value) and not _HEDGED.search(value)):
             answers.append(answer or value)
         elif re.search(r"\d", value) or _HEDGED.search(value):
             answers.clear()
         else:
             continue
-        rest = text[end.end() :] if end else ""
+        rest = rest if is_list else text[end.end() :] if end else ""
     is_withdrawn = any(_WITHDRAWN.search(each) and " other " not in each for each in _SENTENCES.split(rest))
     return ([], rest) if is_withdrawn else (answers, rest)
 
@@ -271,7 +303,7 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
         answer = _read(each, answer_type)
         if answer and "=" not in each and not _is_prose(answer):
             return answer
-    picked = _picked(f"is {value}" if is_strict else value, "", answer_type, is_strict)
+    picked = _picked(f"{'is' if is_strict else 'So'} {value}", "", answer_type, is_strict)
     return picked or ("" if _is_prose(answer) or _HEDGED.search(value) else answer)
 
 
@@ -283,15 +315,21 @@ def _implied(text: str, answer_type: str) -> str:
     if any(map(_GIVEN_UP.search, [*sentences[:1], *sentences[-2:]])):
         return ""
     for i, sentence in enumerate(sentences):
-        if i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or _CONCLUDES.search(sentences[i - 1])):
+        is_after = i and _CONCLUDES.search(sentences[i - 1])
+        is_recap = is_after and _RECAP.match(sentence) and _NUMBER.search(sentences[i - 1])
+        if is_recap or (i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)):
             sentences = sentences[:i]
             break
-    entries = [_ENTRY.fullmatch(sentence.rstrip(" .")) for sentence in sentences[-2:]]
-    labels = {entry[1].strip().lower() for entry in entries if entry}
-    if len(labels) == 2 and not _CONCLUDES.search(sentences[-1]):  # as in "Tom: 7", "Mary: 42"
+    items = [sentence for sentence in sentences[-2:] if _ITEM.fullmatch(sentence.rstrip(" ."))]
+    if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(items[1]):
         return ""
+    frames = [re.sub(r"\A\W*\w+|\d[\d.,]*", "", sentence) for sentence in sentences[-2:]]
+    if len({*frames}) < len(frames) and re.match(r" [a-z]", frames[0]):  # as in "Tom has 7 cards. Mary has 42 cards."
+        return ""
+    if _UNSOLVED.search(sentences[-1] if sentences else ""):
+        return "no solution"
     for i, sentence in reversed(list(enumerate(sentences))):
-        if _CONCLUDES.search(sentence) or len(sentences) == 1:
+        if _CONCLUDES.search(sentence) or i == len(sentences) - 1:
             sentence = _in_digits(sentence)
         if "?" in sentence or (sentence.lstrip().startswith("|") and not _TOTAL.search(sentence.partition("|")[2])):
             return ""
@@ -311,33 +349,41 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
         return ""
     if listed := _LIST.search(sentence):
-        return ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
+        names = re.findall(r"\b([a-z]) ?=", listed[1])
+        values = ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
+        if len({*names}) < 2 or (names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)):
+            return values if len({*names}) < 2 else f"({values})"
     main = _without(sentence, _CONDITION, _TAIL)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
-    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(_BRACKETS.sub("", sentence)):
+    claim = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
+    if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(claim):
         return ""
     sentence = f"= {after.strip()}" if equals and _NUMBER.match(after.strip()) else sentence
     sentence = _without(sentence, _BRACKETS, _MAIN, _MAIN)
     before_of = {one: sentence[: one.start()] for one in _NUMBER.finditer(sentence)}
     free = [one for one in before_of if not _KNOWN.search(before_of[one])]
     numbers = [one for one in free if not _is_open(one[0])]
-    free = [one for one in free if not _OPERAND.search(before_of[one]) or (one[0][-1] == "%" and len(before_of) == 1)]
-    free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
     results = [one for one in free if _RESULT.search(before_of[one])]
+    operands = {one for one in free if one not in results and _OPERAND.search(before_of[one])}
+    free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
+    free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
+    results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
         return ""
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
-    pairs = [sentence[one.end() : other.start()] for one, other in pairwise(numbers) if chosen in (one, other)]
-    chosen = None if any(" and " in pair for pair in pairs) else chosen
-    chosen = chosen or _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
-    if not chosen and set(numbers) <= set(free):
+    gaps = [(one, other, sentence[one.end() : other.start()]) for one, other in pairwise(numbers)]
+    chosen = None if any(" and " in gap and chosen in pair for *pair, gap in gaps) else chosen
+    is_pair = any(gap.endswith(" and ") for *_, gap in gaps)  # 12 boys and 8 girls are left
+    if not chosen and not is_pair:
+        chosen = _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
+    if not chosen and not is_pair and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     behind = sentence[chosen.end() :] if chosen else ""
-    word = re.match(r"\W*(\w*)", behind)
+    word = re.match(r"\W*(\w*)", "" if behind.strip(" .") == "times" else behind)
     if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
         return ""
     unit = _UNIT.match(behind)
