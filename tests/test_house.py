@@ -15,24 +15,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 20_460,
+    "core": 20_600,
     "core/base": 1_060,
-    "core/problems": 1_050,
-    "core/grading": 1_980,
+    "core/problems": 1_060,
+    "core/grading": 2_020,
     "core/engines": 3_520,
     "core/generate": 1_890,
     "core/scaffolds": 2_790,
     "core/results": 1_970,
-    "core/report": 2_730,
-    "core/plan": 1_090,
-    "core/session": 1_740,
-    "labs": 13_330,
+    "core/report": 2_760,
+    "core/plan": 1_110,
+    "core/session": 1_770,
+    "labs": 13_350,
     "labs/proofs": 2_770,
-    "labs/star": 2_490,
-    "labs/lean": 5_040,
+    "labs/star": 2_500,
+    "labs/lean": 5_050,
     "labs/endpoint": 760,
     "labs/training": 2_280,
-    "tests": 31_320,
+    "tests": 31_530,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
