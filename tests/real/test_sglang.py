@@ -105,7 +105,16 @@ def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str]
     env["PATH"] = f"{tmp_path / 'bin'}:{env['PATH']}"
     (tmp_path / "learned").mkdir()
     learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
-    small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
+    small = (
+        "MAX_ITERATION=0",
+        "TRAIN_NODES=16",
+        "EPOCHS=2",
+        "MAX_NODES=8",
+        "HARVEST=4",
+        "GO=1",
+        "STEPS=20",
+        "EXPLORE=lemmas",
+    )
     done = subprocess.run(
         [
             *(sys.executable, str(ROOT / "experiments" / "24_lean_iteration.py"), f"TRAIN_THEOREMS={learned}"),

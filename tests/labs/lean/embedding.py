@@ -25,14 +25,14 @@ def asked(server: Server, given: "Given[T]", batch: int = 0) -> T:
     return asyncio.run(within())
 
 
-class Mortal(Proxy):
-    """A proxy that passes `life` requests on, and refuses all others."""
+class Refusing(Proxy):
+    """A proxy that passes `left` requests on, and refuses all others."""
 
-    life = 10**9
+    left = 10**9
 
     def post(self, request: Request, body: bytes) -> None:
-        self.life -= 1
-        if self.life < 0:
+        self.left -= 1
+        if self.left < 0:
             answer(503, {"error": {"message": "gone"}})(request)
         else:
             super().post(request, body)

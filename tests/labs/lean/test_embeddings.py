@@ -16,7 +16,7 @@ from labs.lean.embeddings import embed, load, text_of
 from labs.training.embeddings import Embedded, Embedder, Vectors
 from labs.training.served import on_llamacpp
 from tests.fakes.http import Proxy, Request, answer, reset
-from tests.labs.lean.embedding import Given, Mortal, asked
+from tests.labs.lean.embedding import Given, Refusing, asked
 
 STATES = [f"case {i}\np q r : Prop\nh{i} : p → q\n⊢ {'p ∧ ' * (i % 9)}r" for i in range(40)]
 
@@ -69,12 +69,12 @@ def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Se
 
 def test_parts_before_a_lost_server_are_kept(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "PART", 10)
-    proxy = Mortal(server.base_url)
-    through, proxy.life = replace(server, base_url=proxy.url), 2
+    proxy = Refusing(server.base_url)
+    through, proxy.left = replace(server, base_url=proxy.url), 2
     with pytest.raises(RunFailed, match="503"):
         asked(through, into(tmp_path), batch=10)
     assert len(load(tmp_path).vectors) == 20
-    proxy.life = 10**9
+    proxy.left = 10**9
     assert asked(through, into(tmp_path)) == len(STATES) - 20
     proxy.close()
 

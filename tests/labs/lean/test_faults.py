@@ -36,7 +36,7 @@ from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import FIGURES, PIPES, SEED, Popen, end, wait
 from tests.helpers.once import once
 from tests.helpers.processes import eventually
-from tests.labs.lean.embedding import Mortal
+from tests.labs.lean.embedding import Refusing
 from tests.labs.lean.embedding import asked as asked_of
 from tests.labs.lean.forests import head, kept
 from tests.labs.lean.small import HELD_OUT, LEARNED, TIMES, below, born, written
@@ -230,7 +230,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
         on_llamacpp(served.POLICY) as embedding,
         Journal(tmp_path / "journal.jsonl") as journal,
     ):
-        proxy = Mortal(embedding.base_url)
+        proxy = Refusing(embedding.base_url)
         through = replace(embedding, base_url=proxy.url)
         width = asked_of(embedding, lambda asking: asking(["⊢ p"])).vectors.shape[1]
         guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through)
@@ -242,10 +242,10 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
 
         undisturbed = found("undisturbed")
         assert not any(each["reason"] == ERROR for each in undisturbed)
-        proxy.life = 3
+        proxy.left = 3
         with pytest.raises(RunFailed, match="503"):
             found("disturbed")
-        proxy.life = 10**9
+        proxy.left = 10**9
         assert len(list((tmp_path / "disturbed").glob("*.json"))) < len(theorems)
         assert found("disturbed") == undisturbed
         path = outcome.path_of(tmp_path / "disturbed", theorems[0].name)
