@@ -85,7 +85,12 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
     (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
-    (r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%", ""),  # in another form
+    (  # in another form
+        r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%(?! \w+ than)"
+        r"|(?<=[a-z]),? (?:or|which is) \d+ (?:(?:hour|minute|day|week|year|pound|dollar|met(?:er|re))s?|feet) "
+        r"and \d+ [a-z]+",
+        "",
+    ),
     (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
     (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
     (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
@@ -147,8 +152,8 @@ _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then 
     r"|(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
 )
 _TAIL = re.compile(  # what follows the main clause
-    r"(?i),? (?:which (?!is\b|gives|leaves|means|makes|equals)|when|where|after|before|attained|achieved|occurring"
-    r"|because|since|so that|even though|although)\b.*|: (?=\().*"
+    r"(?i),? (?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|after|before|attained"
+    r"|achieved|occurring|because|since|so that|even though|although)\b.*|: (?=\().*"
 )
 _VALUE = f"(?:{_NUMBER.pattern})"
 _LIST = re.compile(  # x = 2 or x = 3
