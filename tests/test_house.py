@@ -15,10 +15,10 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 20_600,
+    "core": 20_610,
     "core/base": 1_060,
     "core/problems": 1_060,
-    "core/grading": 2_020,
+    "core/grading": 2_030,
     "core/engines": 3_520,
     "core/generate": 1_890,
     "core/scaffolds": 2_790,
