@@ -389,9 +389,9 @@ def report(folder: Path) -> str:
         others = [readings[each.id] for _, readings in peers.values()]
         replies = {name: texts[each.id].strip() for name, (texts, _) in peers.items()}  # as our journal stores replies
         cases.append(Case(each.id, each.reference, each.reply, own | others[0] | others[1], replies))
-    for name, (replies, _) in peers.items():
-        equal = sum(replies[each.id].strip() == each.reply for each in asked)
-        lines.append(f"replies of {name} with our text: {shown(equal, len(asked))}")
+    for name in peers:
+        equal = sum(case.others[name] == case.reply for case in cases)
+        lines.append(f"replies of {name} with our text: {shown(equal, len(cases))}")
     return "\n".join([*lines, "", table(cases), "", explained(cases)])
 
 

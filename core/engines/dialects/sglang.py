@@ -21,7 +21,8 @@ from core.types import Message
 # back for lack of room, SGLang only has to read its tokens again.
 CONSERVATIVENESS = 0.5
 # Of KV cache. SGLang copies a list with 8 bytes for each free token, outside the memory that it sets aside. On an H100
-# the embedded model got 102 million tokens, and the first request ran out of memory. 256 requests never need as many.
+# the embedded model got 102 million tokens, and the first request ran out of memory. This number suffices for 256
+# requests of 32,768 tokens. A larger model's cache has fewer tokens.
 MOST_TOKENS = 2**23
 
 
