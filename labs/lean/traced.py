@@ -41,7 +41,6 @@ def proofs(named: str) -> Proofs:
     if named == "auto":
         rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
         return {row["name"]: row["proof"] for row in rows if row["teach"]}
-    key(named)
     found: dict[str, list[str]] = {}
     for pair in pairs.read(Path(named).expanduser()):
         found.setdefault(pair.theorem, []).append(pair.tactic)
