@@ -46,19 +46,23 @@ _HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
 _SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
 
 
+_EQUALS = re.compile(r"=(?![^{]*\})")  # outside braces
+
+
 def _hidden(span: "re.Match[str]") -> str:
     """Return the mathematics of a `span`. A value that is an expression, a point or an interval is put into private
     characters. So it is one word, which no other pattern matches."""
     text = next(group for group in span.groups() if group is not None)
-    left, equals, value = text.rpartition("=")
+    value = _EQUALS.split(text)[-1]
+    left = text.removesuffix(value)
     value = value.strip(" .,\n")
-    is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not equals
+    is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not left
     is_stated = _INEQUALITY.fullmatch(value) and _STATES.search(span.string, 0, span.start())
     is_relation = _RELATION.search(value) and not is_stated
     is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or is_relation
     if is_plain or not _SYMBOLIC.search(value) or len(value) > 80 or not value.isascii():
         return text
-    return f"{left}{equals}{' ' * bool(equals)}{value.translate(_HIDDEN)}"
+    return f"{left}{' ' * bool(left)}{value.translate(_HIDDEN)}"
 
 
 _MATH = (
@@ -68,10 +72,10 @@ _MATH = (
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
-    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)", ""),
+    (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)|\\(?=\*)", ""),
     (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
-    (r"(?<=[is=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W)", r"\\(\1\\)"),
+    (r"(?<=[setd=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W|\Z)", r"\\(\1\\)"),
     (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
     (_MATH, _hidden),
     (  # asked for, and no equation: a + b + c = 12, f(1) + f(2) = 5, \\sin 2x = 1
@@ -81,6 +85,7 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     ),
     (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
     (r"(?<=\d) per ?cent\b", "%"),
+    (r"=\s*\n\s*(?=[$\d])", "= "),
     (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
     (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
     (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
@@ -103,12 +108,13 @@ _NEXT = re.compile(  # the model begins another problem or turn
     rf"(?:question|problem|example|exercise|q|user|human|instruction)(?: ?\d+)?[:.]|(?<!\A){_LINE}now (?:try|solve)\b"
 )
 _CHECK = re.compile(
-    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?(?:check|verif\w+|explanation|note|step-by-step|why|how)\b"
+    r"(?i)\W*(?:let['’]s |let (?:us|me) |to |we can )?"
+    r"(?:check|verif\w+|explanation|note|step-by-step|why|how(?! (?:many|much|long|far)))\b"
 )
 _RECAP = re.compile(r"(?i)\W*here(?: is|['’]s) (?:a|the|how)\b")
 # An announcement: "#### 42", "Answer 42", "A: 42", or "the answer to the question is 42" and its kind.
 _ANSWER = re.compile(
-    rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:(?:final|a)[ \t]*[:=]"
+    rf"(?i)(?P<line>{_LINE}(?<=###) ?(?=[^#\w]*\d))|{_LINE}(?:final[ \t]*[:=]|a[ \t]*:"
     rf"|(?:the )?(?:final |correct )?ans(?:wer)?\b\.?(?:[ \t]*[{LINE_ENDS}]|(?= ?[$\d])))"
     r"|(?<!to )(?<!can )(?:\b(?:answer|ans|correct (?:option|choice)|antwort|réponse|respuesta|resposta|risposta|ответ)"
     r"|答案|答え)\b[ _*]*"
@@ -125,17 +131,18 @@ _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|wh
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _REFUSED = (
-    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way)|never|none|neither|wrong|incorrect|mistake"
-    r"|unclear|unknown|error|undefined)\b|n['’]t\b"
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|such)|never|none|neither(?! [a-z]+ nor)|wrong"
+    r"|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could|maybe|perhaps|possibly"
-    r"|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also )?be|maybe"
+    r"|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
     rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
 )
 _NEGATED = re.compile(  # as in "boys who do not play"
-    r"(?:\b(?:who|that|which) (?:do|does|did|are|were|have|has|is)|(?<=[a-z]) (?:will|do|did|would)) ?n[o'’]t "
+    r"(?:\b(?:who|that|which)(?: \w+)? (?:do|does|did|are|were|have|has|is|will)"
+    r"|(?<=[a-z]) (?:will|do|did|would)) ?n[o'’]t "
     r"(?!the\b|an?\b|work|know|think|believe|see|equal|correct|right|enough|divi)[a-z]+"
 )
 _WITHDRAWN = re.compile(r"(?i)\b(?:wait|actually|wrong|incorrect|mistake|sorry|correction|not (?:right|correct))\b")
@@ -144,26 +151,30 @@ _CONCLUDES = re.compile(
 )
 _SO = re.compile(r"(?i)\W*(?:so|thus|therefore|hence)\b")
 _MAIN = re.compile(  # all that precedes the main clause
-    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b|\A\W*(?:"
-    r"(?:finally|then)\W*)?(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
+    r"(?i).*\b(?:so|therefore|thus|hence|but|which (?:gives|leaves|means|makes)|(?<=, )(?:giving|leaving))\b"
+    r"|\A\W*(?:(?:finally|then|and|now)\W*)?"
+    r"(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
     r"(?i)\A\W*(?:if\b(?!.*\b(?:but|had|answer)\b).*, (?:then|(?:that|this|it) means)"
-    r"|(?:since|because|as|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
+    r"|(?:since|because|as|given that|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
 )
 _TAIL = re.compile(  # what follows the main clause
     r"(?i),? (?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|after|before|attained"
-    r"|achieved|occurring|because|since|so that|even though|although)\b.*|: (?=\().*"
+    r"|achieved|occurring|if(?=[^,=]*\Z)|(?:at|for) [a-z] ?= ?(?=\d)|because|since|so that|even though|although)\b.*"
+    r"|: (?=\().*"
 )
 _VALUE = f"(?:{_NUMBER.pattern})"
+_CLAIM = re.compile(rf"(?i).*=(?!.*=).*(?=\b(?:is|are) (?:\w+ )?{_VALUE}[ .]*\Z)")  # the value of y when x = 2 is 7
+_WRITTEN_LAST = re.compile(r"(?is).*(?:\b(?:is|are|equals|equal to|given by|get)\b:?|:)\s+(\S.{0,80}?)[ .,]*")
 _LIST = re.compile(  # x = 2 or x = 3
-    rf"(?:\bare|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
+    rf"(?:\b(?:are|(?:is|at|points?)(?= ?[\ue020-\ue07e]))|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
     rf"(?:(?:, (?:and |or )?| and | or )(?(name)[a-z] ?= ?){_VALUE})+)[ .]*\Z"
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|total of|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|costs?"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|costs?"
     r"|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as)|[=:≈])"
     r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
@@ -175,7 +186,7 @@ _KNOWN = re.compile(
 )
 _OPERAND = re.compile(
     r"(?i)\b(?:by|than|plus|minus|times|from|as|least|most|over|under|twice|double|triple|half(?: of)?"
-    r"|(?:root|square|cube) of|(?:add|subtract|divid|multipl)\w*|check|try|test|consider)"
+    r"|(?:root|square|cube) of|(?<!needs to )(?:add|subtract|divid|multipl)\w*|check|try|test|consider)"
     r"(?: it| them| this| that)?(?: by)? ?\Z"
 )
 _COMPARED = re.compile(
@@ -191,12 +202,12 @@ _ITEM = re.compile(r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\
 _UNIT = re.compile(r" ?(?:(?:square|cubic) )?[A-Za-z]+(?:/[A-Za-z]+| per [a-z]+)?(?:\^\{?[23]\}?|[²³])?")
 _CLOSING = re.compile(
     r"(?i)\W*(?:(?:would|do|did|does) (?:you|this|that)\b|want (?:me|to)\b|let me know|(?:I )?hope\b|feel free|if you\b"
-    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|remember\b)"
+    r"|shall (?:I|we)\b|can I\b|is there\b|please\b|good (?:luck|job)|great\b|note\b|where\b|remember\b)"
 )
 _UNSOLVED = re.compile(r"(?i)\b(?:has|have|is|are) no (?:real |integer )?solutions?[ .]*\Z")
 _GIVEN_UP = re.compile(
     r"(?i)\b(?:enough information|(?:can(?:not|['’]t| ?not)|unable to|(?:im|not )possible to) (?:be )?(?:determin"
-    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on)"
+    r"|answer|solv|say|tell|help)\w*|(?:I['’]m|I am) (?:not sure|sorry)|don['’]t know|depends on|no (?:\w+ )?way)"
 )
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
 _SPOILED = CHANGING - {
@@ -319,10 +330,10 @@ def _implied(text: str, answer_type: str) -> str:
         sentences.pop()
     if any(map(_GIVEN_UP.search, [*sentences[:1], *sentences[-2:]])):
         return ""
-    for i, sentence in enumerate(sentences):
-        is_after = i and _CONCLUDES.search(sentences[i - 1])
-        is_recap = is_after and _RECAP.match(sentence) and _NUMBER.search(sentences[i - 1])
-        if is_recap or (i and _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)):
+    for i, sentence in enumerate(sentences[1:], 1):
+        is_after = _CONCLUDES.search(sentences[i - 1])
+        is_check = _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)
+        if _NUMBER.search(sentences[i - 1]) and (is_check or (is_after and _RECAP.match(sentence))):
             sentences = sentences[:i]
             break
     items = [sentence for sentence in sentences[-2:] if _ITEM.fullmatch(sentence.rstrip(" ."))]
@@ -333,6 +344,8 @@ def _implied(text: str, answer_type: str) -> str:
         return ""
     if _UNSOLVED.search(sentences[-1] if sentences else ""):
         return "no solution"
+    if expression := _written_last("\n".join(sentences[-2:]), answer_type):
+        return expression
     for i, sentence in reversed(list(enumerate(sentences))):
         if _CONCLUDES.search(sentence) or i == len(sentences) - 1:
             sentence = _in_digits(sentence)
@@ -347,21 +360,30 @@ def _implied(text: str, answer_type: str) -> str:
     return ""
 
 
+def _written_last(text: str, answer_type: str) -> str:
+    """Return the expression with a variable that ends `text` without TeX's delimiters, or ""."""
+    written = _WRITTEN_LAST.fullmatch(text)
+    value = _EQUALS.split(written[1])[-1].strip() if written else ""
+    is_open = re.search(r"[A-Za-z]", value) and re.search(r"[\w)] ?[-+*] ?[\w(\\]", value)
+    return _read(value, answer_type) if is_open and not _is_prose(value) and not _RELATION.search(value) else ""
+
+
 def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = False) -> str:
     """Return the number with its unit that a sentence implies, or "" if it is unclear which number this is. `earlier`
     is the text before the sentence. If `is_strict` is set, the number must follow a word such as "is" or a sign "="."""
     concludes = _CONCLUDES.search(sentence)
     if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
         return ""
-    if listed := _LIST.search(sentence):
+    if listed := _LIST.search(_without(sentence, _TAIL)):
         names = re.findall(r"\b([a-z]) ?=", listed[1])
         values = ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
         if len({*names}) < 2 or (names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)):
             return values if len({*names}) < 2 else f"({values})"
-    main = _without(sentence, _CONDITION, _TAIL)
+    main = _without(sentence, _CONDITION, _TAIL, _CLAIM)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
-    is_equation = _EQUATION.search(before.rpartition("=")[2]) and not _is_open(after)
+    left = before.rpartition("=")[2]
+    is_equation = _EQUATION.search(left) and not _is_open(after) and not re.search(r"(?<!equation) is ", left)
     claim = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
     if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(claim):
         return ""
@@ -373,20 +395,23 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     results = [one for one in free if _RESULT.search(before_of[one])]
     operands = {one for one in free if one not in results and _OPERAND.search(before_of[one])}
     free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
-    free = [one for one in free if not _COMPARED.match(sentence, one.end()) or (concludes and len(before_of) == 1)]
+    is_result = len(before_of) == 1 or sentence.startswith("= ")
+    free = [one for one in free if is_result or not _COMPARED.match(sentence, one.end())]
     results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
     if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
         return ""
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
-    gaps = [(one, other, sentence[one.end() : other.start()]) for one, other in pairwise(numbers)]
-    chosen = None if any(" and " in gap and chosen in pair for *pair, gap in gaps) else chosen
-    is_pair = any(gap.endswith(" and ") for *_, gap in gaps)  # 12 boys and 8 girls are left
-    if not chosen and not is_pair:
-        chosen = _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
-    if not chosen and not is_pair and set(numbers) <= set(free):
+    if len(results) > 1 and not sentence[results[-1].end() :].strip(" .") and " and " not in sentence:
+        chosen = results[-1]
+    if not chosen and set(numbers) <= set(free):
         computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
         chosen = _one([one for one in free if computed and _one([computed, one])])
         chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
+    gaps = [(pair, sentence[pair[0].end() : pair[1].start()]) for pair in pairwise(numbers) if not _one([*pair])]
+    if any(chosen in pair and " and " in gap for pair, gap in gaps):
+        chosen = None
+    if not chosen and not any(gap.endswith(" and ") for _, gap in gaps):  # 12 boys and 8 girls are left
+        chosen = _one([o for o in free if _TOTAL.search(before_of[o]) or _LEFT.match(sentence, o.end())])
     behind = sentence[chosen.end() :] if chosen else ""
     word = re.match(r"\W*(\w*)", "" if behind.strip(" .") == "times" else behind)
     if chosen not in free or _LISTED.match(behind) or (word and word[1].lower() in _SPOILED):
