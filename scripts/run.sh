@@ -3,7 +3,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh" ""  # --help is answered below
 groups=(
-  "Baselines without aggregation:01 12 13 14 17"
+  "Baselines without aggregation:01 12 13 28 14 17"
   "RSA:02 03 04 05 16"
   "Scaffolds of other projects:06 07 08 09 10 11"
   "Any scaffold on any problems, and all scaffolds at equal compute:18 19 15 27"
