@@ -8,6 +8,7 @@ does."""
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 
 from core.constants import AUTO, BOXED, LAST_NUMBER
@@ -24,7 +25,7 @@ _NUMBER = re.compile(
     r"(?:[-−–](?=[\d.$£€¥₹]))?(?:\$ ?|[£€¥₹] ?)?-?"
     r"(?:(?:\d+:\d+|\d+ : \d+)(?: ?[AaPp]\.?[Mm]\b\.?)?|\\[dt]?frac ?\{\d+\} ?\{\d+\}|\d+ \d+/\d+|\d+/\d+"
     r"|\d{1,3}(?:(?:,|\{,\})\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
-    r"(?![A-Za-z0-9_^]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
+    r"(?![A-Za-z0-9_^]|-[a-z]|[.,]\d|:\d| ?[*×÷+^] ?[\w$]| ?/ ?(?:\d|[a-z]\b)| - \w\b)(?:\\?%)?"
 )
 _SPELLED = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"""
@@ -35,7 +36,6 @@ _ANY = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))}|hundred|thousand|
 _WORDED = re.compile(rf"(?i)\b{_ANY}(?:(?:[- ]| and ){_ANY})*\b")
 # Mathematics whose value is neither a number nor a calculation, and relations that state no value.
 _SYMBOLIC = re.compile(r"\\(?!times|cdot|div|%|\$|,)[a-z]+|[\^_(\[{]|\d[a-z]|\b[a-z]\b")
-_CALCULATED = re.compile(r"(?![(\[])(?:[\d\s,.()/*×÷+-]|\\(?:times|cdot|div))+")
 _RELATION = re.compile(
     r"[<>≤≥≠≈?]|\\(?:le|ge|ne|lt|gt|equiv|to|approx|ldots|cdots|[Rr]ightarrow|implies|quad)(?![a-z])"
 )
@@ -59,10 +59,28 @@ def _hidden(span: "re.Match[str]") -> str:
     is_name = re.fullmatch(r"\\?[A-Za-z]+'?|[a-zA-Z]\(\w\)", value) and not left
     is_stated = _INEQUALITY.fullmatch(value) and _STATES.search(span.string, 0, span.start())
     is_relation = _RELATION.search(value) and not is_stated
-    is_plain = is_name or _NUMBER.fullmatch(value) or _CALCULATED.fullmatch(value) or is_relation
+    is_plain = is_name or _NUMBER.fullmatch(value) or is_relation
     if is_plain or not _SYMBOLIC.search(value) or len(value) > 80 or not value.isascii():
         return text
     return f"{left}{' ' * bool(left)}{value.translate(_HIDDEN)}"
+
+
+def _in_one_form(pair: "re.Match[str]") -> str:
+    """Return the first number of a `pair` that says the same twice: 0.25 or 1/4, 30 inches or 2 feet and 6 inches."""
+    number, unit, other, end = pair.groups()
+    try:
+        one, two = (Fraction(each.strip("%\\")) / (100 if "%" in each else 1) for each in (number, other))
+    except (ValueError, ZeroDivisionError):
+        return pair[0]
+    is_same = " and " in end if unit.strip() and end else abs(one - two) <= abs(one) / 100
+    return f"{number}{unit}" if is_same else pair[0]
+
+
+def _with_equals(comma: "re.Match[str]") -> str:
+    """Return " = " for a `comma` and "or" between an operation or words and a number, as in "half of that, or $20"."""
+    clause = re.split(r"[.,;\n]", comma.string[max(0, comma.start() - 100) : comma.start()])[-1]
+    is_result = not re.search(r"\d", clause) or re.search(r"\d.* (?:[-+*/x×÷]|times|plus|minus|\w+ed by) ", clause)
+    return " = " if is_result else comma[0]
 
 
 _MATH = (
@@ -73,7 +91,7 @@ _MATH = (
 _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
     (r"<<[^<>\n]*>>|(?s:```[a-z]+\n.*?```)|\\(?=\*)", ""),
-    (r"(?<!\d)(\d{0,9})√\(?(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
+    (r"(?<!\d)(\d{0,9})(?: ?\*? ?sqrt\(|√\(?)(\d+)\)?", r"\\(\1\\sqrt{\2}\\)"),
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[setd=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W|\Z)", r"\\(\1\\)"),
     (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
@@ -85,21 +103,23 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     ),
     (r"\$\$|\\[()\[\]]|[\"“”\u2600-\u27bf\U0001f000-\U0001faff\ufe0f]|</?(?!answer)[a-z]\w{0,9}>", ""),
     (r"(?<=\d) per ?cent\b", "%"),
+    (r"<([$£€]?-?\d[\d.,]*%?)>", r"\1"),
+    (r"\b((?:exceed|increas|decreas)\w*\b[^.\d\n]{0,40}) by (?=[$£€\d])", r"\1 "),
     (r"=\s*\n\s*(?=[$\d])", "= "),
+    (r", or (?=[$£€\d])", _with_equals),
     (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
     (rf"(?<![\d/.,])(\d+(?:\.\d+)?) ?({'|'.join(_ZEROS)})\b", lambda n: f"{Decimal(n[1]).scaleb(_ZEROS[n[2]]):f}"),
     (r"\bnot \$?\d[\d.,/]*,? (?:but|it is|it['’]s) ", ""),
     (r" ?(?:\\pmod ?\{?\d+\}?|\(mod \d+\))", ""),
-    (  # in another form
-        r"(?<=[\d}]),? (?:or|which is) (?:about |approximately |roughly )?\d[\d.]*\\?%(?! \w+ than)"
-        r"|(?<=[a-z]),? (?:or|which is) \d+ (?:(?:hour|minute|day|week|year|pound|dollar|met(?:er|re))s?|feet) "
-        r"and \d+ [a-z]+",
-        "",
+    (
+        r"(?<![\d.,/])(\d(?:[\d.,/]{0,20}\d)?\\?%?)((?: [a-z]+){0,3}?),? (?:or|which is)"
+        r"(?: about| approximately| roughly)?"
+        r" (\d(?:[\d.,/]{0,20}\d)?\\?%?)((?: [a-z]+ and \d+)?(?: [a-z]+)?)(?! \w+ than)(?!\w)",
+        _in_one_form,
     ),
     (r"(?m)^[ \t>*#-]*\d{1,2}[.)][ \t]+(?=[^\s])", ""),  # the number of a list's item
     (r"\$?\b(\d+) dollars? and (\d\d) cents?\b", r"$\1.\2"),
     (r"(?<![\w)])[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?![\w(])|\b\d+(?:st|nd|rd|th)\b", ""),
-    (r"(?i)(?<!\S)([-$£€]*\d[^.!?\n]{0,40}?) is (?:the|my|our) (?:final |correct )?answer\b", r"the answer is \1"),
     (r"</?answer>", "\nAnswer: "),
 ]
 _LINE = rf"(?:\A|(?<=[{LINE_ENDS}]))[ \t>#-]*"
@@ -131,14 +151,15 @@ _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|wh
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
 _REFUSED = (
-    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|such)|never|none|neither(?! [a-z]+ nor)|wrong"
-    r"|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
+    r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|value|such)|never|none|neither(?! [a-z]+ nor)"
+    r"|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also )?be|maybe"
-    r"|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to|and an? (?:half|third|quarter)"
-    rf"|(?:need|have|must|want|can|should)(?: to)? {_TASK})\b"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also )?be(?= \W?\d)"
+    r"|maybe|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to"
+    rf"|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? {_TASK}\b"
+    r"(?!.* (?:get|gives?|us|be|is) \W?\d))\b"
 )
 _NEGATED = re.compile(  # as in "boys who do not play"
     r"(?:\b(?:who|that|which)(?: \w+)? (?:do|does|did|are|were|have|has|is|will)"
@@ -156,26 +177,36 @@ _MAIN = re.compile(  # all that precedes the main clause
     r"(?:after|with|when|since|because|as|in|at|for|from|on|during|given|by|out|of)\b[^,]*, "
 )
 _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then ... = $15
-    r"(?i)\A\W*(?:if\b(?!.*\b(?:but|had|answer)\b).*, (?:then|(?:that|this|it) means)"
-    r"|(?:since|because|as|given that|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
+    r"(?i)\A\W*(?:(?:so|thus|then|now|and|therefore|hence)\b\W*)?"
+    r"(?:if\b(?!.*\b(?:but|had|answer)\b).*, (?:then|(?:that|this|it) means)"
+    r"|(?:since|because|as|given that|when|\w{2,}ing|if(?!.*\b(?:but|would|had|answer)\b))\b[^,]*,) "
 )
 _TAIL = re.compile(  # what follows the main clause
-    r"(?i),? (?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|after|before|attained"
-    r"|achieved|occurring|if(?=[^,=]*\Z)|(?:at|for) [a-z] ?= ?(?=\d)|because|since|so that|even though|although)\b.*"
-    r"|: (?=\().*"
+    r"(?i),? (?:(?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|attained|achieved|occurring"
+    r"|if(?=[^,=]*\Z)|(?:at|for) [a-z] ?= ?(?=\d))\b.*"
+    r"|(?:after|before|because|since|so that|even though|although)\b[^=]*\Z)|: (?=\().*"
 )
 _VALUE = f"(?:{_NUMBER.pattern})"
-_CLAIM = re.compile(rf"(?i).*=(?!.*=).*(?=\b(?:is|are) (?:\w+ )?{_VALUE}[ .]*\Z)")  # the value of y when x = 2 is 7
+_CLAIM = re.compile(  # what precedes the claim, as in "the value of y when x = 2 is 7"
+    rf"(?i)(?!.*, and ).*(?:=(?!.*=)|\b(?:when|if|that|who|which)\b).*"
+    rf"(?=\b(?:is|are|has) (?:\w+ )?{_VALUE}(?: [a-z]+){{0,3}}[ .]*\Z)"
+)
+_THERE = re.compile(  # there are 7 primes less than 100
+    rf"(?i)\A\W*(?:(?:so|thus|therefore|hence|that)\b\W*)*there (?:is|are|were|(?:will|would) be)"
+    rf" ({_VALUE}(?: [a-z-]+){{1,3}}?) "
+    r"(?:in|of|on|that|with|which|such|whose|less|between|from|to)\b(?!.*(?:=| and \d|, and |\b(?:so|total)\b)).*"
+)
 _WRITTEN_LAST = re.compile(r"(?is).*(?:\b(?:is|are|equals|equal to|given by|get)\b:?|:)\s+(\S.{0,80}?)[ .,]*")
 _LIST = re.compile(  # x = 2 or x = 3
-    rf"(?:\b(?:are|(?:is|at|points?)(?= ?[\ue020-\ue07e]))|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
-    rf"(?:(?:, (?:and |or )?| and | or )(?(name)[a-z] ?= ?){_VALUE})+)[ .]*\Z"
+    rf"(?:\b(?:are:?|(?:is|at|points?)(?= ?[\ue020-\ue07e]))|(?=\b[a-z] ?=)) ?((?:\b(?P<name>[a-z]) ?= ?)?{_VALUE}"
+    rf"(?:(?:, (?:and |or )?| and | or )(?(name)[a-z] ?= ?){_VALUE})+)(?: in \w+ order)?[ .]*\Z"
 )
 # Words before a number (ending in \Z) or after it, by its role: a result, a total, a number that is known, an operand,
 # and a circumstance of the sentence, such as "in 3 hours".
 _RESULT = re.compile(
-    r"(?i)(?:\b(?:is|are|was|were|be|equals?|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes|costs?"
-    r"|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to|(?:factor\w*|writ\w+|express\w*) as)|[=:≈])"
+    r"(?i)(?:\b(?:is|are|was|were|be|equals?|(?:would|will) have|(?:equal|comes|amounts|adds? up) to|gives?|gets?|makes"
+    r"|costs?|obtain|find|(?:simplif\w+|reduces?|evaluates?|factors?) (?:in)?to"
+    r"|(?:simplif\w+|factor\w*|writ\w+|express\w*) as)|[=:≈])"
     r"(?: (?:now|only|just|exactly|about|approximately|therefore|thus|still))* ?\Z"
 )
 _TOTAL = re.compile(r"(?i)\btotal\b[^,;\d]*\Z")
@@ -195,7 +226,8 @@ _COMPARED = re.compile(
 )
 _CIRCUMSTANCE = re.compile(r"(?i)\b(?:in|for|after|at|of|with|on|to|within|among|per|during|its|his|her|their) ?\Z")
 _EQUATION = re.compile(  # has an unknown
-    r"\d(?! [mghsLl]\b) ?[a-zA-Z]\b(?! ?\$?\d)|\d ?\([a-zA-Z]|(?<![\w'’])[a-zA-Z] ?[-+*/^]|[-+*/^] ?[a-zA-Z]\b"
+    r"\d(?! [mghsLl]\b) ?[a-hj-zA-Z]\b(?! ?\$?\d)|\d ?\([a-hj-zA-Z]\b"
+    r"|(?<![\w'’])[a-hj-zA-Z] ?[-+*/^]|[-+*/^] ?[a-hj-zA-Z]\b"
 )
 _TWO_NAMES = re.compile(r"\b([a-z]) ?=.*\b(?!\1)[a-z] ?=[^=]*\Z")  # x = 18 and y = 5
 _ITEM = re.compile(r"[-•]? ?(?:[^:=\d]{1,40}[:=] *[^\s\d]?\d[^=+×*/]*|\$?\d[\d.,]* [a-z][^=+×*/\d]*)")  # Tom: 7
@@ -211,7 +243,7 @@ _GIVEN_UP = re.compile(
 )
 # Words after a number that make it unclear. Other words of CHANGING may begin the rest of a sentence.
 _SPOILED = CHANGING - {
-    *re.findall(r"\w+", "to in over by is are was were has have for and that which it should can this so")
+    *re.findall(r"\w+", "to in over by is are was were has have for and that which it should can this so fewer less")
 }
 
 
@@ -292,7 +324,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
         is_strict = bool(one["line"] or one["is"]) and not value.startswith("that ")
         lines = [value, *re.findall(r"\A\n([^\n]+)", text[end.start() :] if end else "")]
         is_list = len(lines) > 1 and all(_ITEM.fullmatch(line.rstrip(" .")) for line in lines)
-        answer = "" if is_list else _value(value, answer_type, is_strict)
+        answer = "" if is_list else _value(value, text[: one.start()], answer_type, is_strict)
         if answer or (re.fullmatch("[A-Z][a-z]+", value) and not _HEDGED.search(value)):
             answers.append(answer or value)
         elif re.search(r"\d", value) or _HEDGED.search(value):
@@ -304,7 +336,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
     return ([], rest) if is_withdrawn else (answers, rest)
 
 
-def _value(value: str, answer_type: str, is_strict: bool) -> str:
+def _value(value: str, earlier: str, answer_type: str, is_strict: bool) -> str:
     """Return the answer in the `value` of a statement, or "" if it is unclear. See _picked for `is_strict`."""
     value = _in_digits(_OPTION.sub("", value))
     if re.search(r"[-+*/=×÷^(]\s*\Z", value):
@@ -319,7 +351,7 @@ def _value(value: str, answer_type: str, is_strict: bool) -> str:
         answer = _read(each, answer_type)
         if answer and "=" not in each and not _is_prose(answer):
             return answer
-    picked = _picked(f"{'is' if is_strict else 'So'} {value}", "", answer_type, is_strict)
+    picked = _picked(f"{'is' if is_strict else 'So'} {value}", earlier, answer_type, is_strict)
     return picked or ("" if _is_prose(answer) or _HEDGED.search(value) else answer)
 
 
@@ -333,14 +365,17 @@ def _implied(text: str, answer_type: str) -> str:
     for i, sentence in enumerate(sentences[1:], 1):
         is_after = _CONCLUDES.search(sentences[i - 1])
         is_check = _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)
-        if _NUMBER.search(sentences[i - 1]) and (is_check or (is_after and _RECAP.match(sentence))):
+        is_remark = is_check or (is_after and _RECAP.match(sentence))
+        if is_remark and _picked(sentences[i - 1], "\n".join(sentences[: i - 1]), answer_type):
             sentences = sentences[:i]
             break
     items = [sentence for sentence in sentences[-2:] if _ITEM.fullmatch(sentence.rstrip(" ."))]
     if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(items[1]):
         return ""
     frames = [re.sub(r"\A\W*\w+|\d[\d.,]*", "", sentence) for sentence in sentences[-2:]]
-    if len({*frames}) < len(frames) and re.match(r" [a-z]", frames[0]):  # as in "Tom has 7 cards. Mary has 42 cards."
+    if (
+        len({*frames}) < len(frames) and all(map(_NUMBER.search, sentences[-2:])) and re.match(" [a-z]", frames[0])
+    ):  # as in "Tom has 7 cards. Mary has 42 cards."
         return ""
     if _UNSOLVED.search(sentences[-1] if sentences else ""):
         return "no solution"
@@ -374,16 +409,18 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     concludes = _CONCLUDES.search(sentence)
     if len(sentence) > MAX_ANSWER_CHARS or ("If " in sentence and "If " in earlier):
         return ""
+    sentence = _THERE.sub(r"there are \1", sentence)
     if listed := _LIST.search(_without(sentence, _TAIL)):
         names = re.findall(r"\b([a-z]) ?=", listed[1])
         values = ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
         if len({*names}) < 2 or (names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)):
             return values if len({*names}) < 2 else f"({values})"
-    main = _without(sentence, _CONDITION, _TAIL, _CLAIM)
+    main = _without(sentence, _CLAIM, _CONDITION, _TAIL)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     left = before.rpartition("=")[2]
-    is_equation = _EQUATION.search(left) and not _is_open(after) and not re.search(r"(?<!equation) is ", left)
+    is_chain = re.search(r"(?<!equation) is |=(?!.*(?:,| and )).*=\Z", before + equals)
+    is_equation = _EQUATION.search(left) and not _is_open(after) and not is_chain
     claim = _NEGATED.sub("", _BRACKETS.sub("", sentence.rpartition(":")[2] if equals else sentence))
     if is_equation or _TWO_NAMES.search(sentence) or not after.strip() or _HEDGED.search(claim):
         return ""
@@ -395,18 +432,18 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     results = [one for one in free if _RESULT.search(before_of[one])]
     operands = {one for one in free if one not in results and _OPERAND.search(before_of[one])}
     free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
+    computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
+    again = [one for one in free if computed and _one([computed, one])]
     is_result = len(before_of) == 1 or sentence.startswith("= ")
-    free = [one for one in free if is_result or not _COMPARED.match(sentence, one.end())]
+    free = [one for one in free if is_result or one in again or not _COMPARED.match(sentence, one.end())]
     results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
-    if re.search(r"(?<!\^)(?<!\^\{)\d", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
+    if re.search(r"(?<!\^)(?<!\^\{)\d(?!-[a-z])", _NUMBER.sub("", sentence[results[-1].start() if results else 0 :])):
         return ""
     chosen = (None if is_strict or {*results} - {*numbers} else _one(numbers)) or _one(results)
     if len(results) > 1 and not sentence[results[-1].end() :].strip(" .") and " and " not in sentence:
         chosen = results[-1]
     if not chosen and set(numbers) <= set(free):
-        computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
-        chosen = _one([one for one in free if computed and _one([computed, one])])
-        chosen = chosen or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
+        chosen = _one(again) or _one([one for one in free if concludes and not _CIRCUMSTANCE.search(before_of[one])])
     gaps = [(pair, sentence[pair[0].end() : pair[1].start()]) for pair in pairwise(numbers) if not _one([*pair])]
     if any(chosen in pair and " and " in gap for pair, gap in gaps):
         chosen = None
