@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -188,21 +188,14 @@ def card() -> Card:
 
 @contextmanager
 def choosing(named: str) -> Iterator[None]:
-    """Set MODEL to the card or .toml file `named`, and unset BASE_URL and ENGINE, during the block.
+    """Set MODEL to the card or .toml file `named`, and clear BASE_URL and ENGINE, during the block.
     If `named` is "", nothing changes. Raises UserError if the card is missing or invalid."""
     if not named:
         yield
         return
     chosen = named if named.endswith(".toml") else f"{cards.EXPLICIT}{named.removeprefix(cards.EXPLICIT)}"
     cards.find(chosen)
-    with _in_place_of(("MODEL", "BASE_URL", "ENGINE"), chosen):
-        yield
-
-
-@contextmanager
-def choosing_weights(path: Path) -> Iterator[None]:
-    """Set MODEL to the weights in `path` during the block."""
-    with _in_place_of(("MODEL",), str(path)):
+    with setting(MODEL=chosen, BASE_URL="", ENGINE=""):
         yield
 
 
@@ -218,20 +211,6 @@ def setting(**values: str | None) -> Iterator[None]:
         for name in given:
             del os.environ[name]
         os.environ.update(before)
-
-
-@contextmanager
-def _in_place_of(names: Iterable[str], model: str) -> Iterator[None]:
-    """Set MODEL and unset the other `names` during the block."""
-    before = {name: os.environ.pop(name, None) for name in names}
-    os.environ["MODEL"] = model
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def model() -> str:

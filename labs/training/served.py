@@ -119,7 +119,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
         engine = start.gpu_engine()
         start.set_up(engine)
         log = folder / f"{engine.kind}.log"
-        with environment.choosing_weights(model.path), start.launched(engine, need, why, log) as server:
+        with environment.setting(MODEL=str(model.path)), start.launched(engine, need, why, log) as server:
             yield server
     else:
         with start.on_llamacpp(converted(model, folder), need, why=why) as server:
