@@ -19,6 +19,7 @@ from pathlib import Path
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import ROOT
+from core.constants import Rule
 from core.engines import cards
 from core.engines.cards import Card
 from core.engines.server import Key, engines, is_local
@@ -32,6 +33,14 @@ _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
 
 def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
+
+
+def _number(name: str, default: int, most: int) -> int:
+    return int(Rule("", int, 1, most).read(name, _value(name) or default))
+
+
+def _choice(name: str, default: str, *others: str) -> str:
+    return str(Rule("", str, choices=(default, *others)).read(name, _value(name).lower() or default))
 
 
 def check() -> None:
@@ -55,10 +64,7 @@ def host() -> str:
 
 def port() -> int:
     """Return the port of our server, which is PORT or 30000. Raises UserError if PORT is no port."""
-    named = _value("PORT") or str(PORT)
-    if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
-        raise UserError(f"PORT={named} is no port. Give a number from 1 to 65535")
-    return int(named)
+    return _number("PORT", PORT, 65535)
 
 
 def api_key() -> Key:
@@ -250,34 +256,23 @@ def hub_model(named: str) -> tuple[str, str] | None:
 
 def tensor_parallel() -> int:
     """Return the number of GPUs that one server uses together, from TP (by default 1). Raises UserError."""
-    named = _value("TP") or "1"
-    if not named.isascii() or not named.isdigit() or not 1 <= int(named) <= 16:
-        raise UserError(f"TP={named} is no number of GPUs. Give a number from 1 to 16")
-    return int(named)
+    return _number("TP", 1, 16)
 
 
 def kv_cache() -> str:
     """Return the type of KV cache in KV, or "" if KV is not set. Raises UserError for an unknown type."""
-    kv = _value("KV").lower()
-    if kv and kv not in KV_BYTES:
-        raise UserError(f"KV={kv} is no type of KV cache. Give {' or '.join(KV_BYTES)}")
-    return kv
+    return _choice("KV", *KV_BYTES) if _value("KV") else ""
 
 
 def is_deterministic() -> bool:
     """Return whether DETERMINISTIC=1 asks for an engine that honours seeds. Raises UserError unless it is 0 or 1."""
-    wanted = _value("DETERMINISTIC")
-    if wanted not in ("", "0", "1"):
-        raise UserError(f"DETERMINISTIC={wanted} is neither 0 nor 1. Give 1 if SGLang must honour seeds, else 0")
-    return wanted == "1"
+    return _choice("DETERMINISTIC", "0", "1") == "1"
 
 
 def exact() -> bool | None:
     """Return whether llama.cpp must give equal replies to equal seeds in any batch (EXACT=1), or may be faster (0).
     Return None for EXACT=auto, the default. Raises UserError for other values."""
-    wanted = _value("EXACT").lower() or "auto"
-    if wanted not in ("auto", "0", "1"):
-        raise UserError(f"EXACT={wanted} is unknown. Give 1 for replies that do not depend on the batch, 0 or auto")
+    wanted = _choice("EXACT", "auto", "0", "1")
     return None if wanted == "auto" else wanted == "1"
 
 

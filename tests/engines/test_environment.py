@@ -36,7 +36,7 @@ def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("PORT", value) for value in ("http", "0", "65536", "٣")),
+        *(("PORT", value) for value in ("http", "0", "65536")),
         *(("API_KEY", value) for value in ("sk-é", "sk 1", "sk\t1")),
         ("ENGINE", "ollama"),
         ("BIND", "0.0.0.0"),  # without an API_KEY
