@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, defstruct, structs
+from msgspec import Meta, Struct
 
 from core.base.errors import UserError
 from core.base.fields import Positive, Sha256, fitted
@@ -59,18 +59,6 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         return Prices(self.read, self.read if self.cached is None else self.cached, self.written, self.on.isoformat())
 
 
-def _recommended() -> type[Struct]:
-    """Return the class of a card's [sampling] table, with the types and ranges of the constants in Sampled."""
-    ranged: Any = []
-    for name in SAMPLING:
-        rule = rules(Sampled)[name.upper()]
-        ranged.append((name, Annotated[rule.type, Meta(ge=rule.low, le=rule.high)] | None, None))
-    return defstruct("Recommended", ranged, frozen=True, forbid_unknown_fields=True)
-
-
-RECOMMENDED = _recommended()
-
-
 @dataclass(frozen=True)
 class Wheel:
     """A GGUF file in a Python wheel: pip's `requirement`, the `file` in the wheel, their hashes, size and licence."""
@@ -114,7 +102,7 @@ class Card:
     shots: Annotated[int, Meta(ge=0)] | Text = 0
     system: str = ""
     prompt: Text = ""
-    sampling: Mapping[str, float] = field(default_factory=dict)
+    sampling: Mapping[Annotated[str, _one_of(*SAMPLING)], int | float] = field(default_factory=dict)
     send: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, int | float | str] = field(default_factory=dict)
     wheel: Wheel | None = None
@@ -275,11 +263,9 @@ def read(path: Path) -> Card:
         found = tomllib.loads(read_text(path, "the card", listing()))
         if unknown := found.keys() - {each.name for each in fields(Card)} | found.keys() & {"name"}:
             raise ValueError(f"{min(unknown)!r:.60} is no field of a card")
-        price, sampling = found.pop("price", None), found.pop("sampling", {})
+        price = found.pop("price", None)
         card = fitted(found | {"name": path.stem}, Card, wrong, FIX)
-        prices = None if price is None else fitted(price, Price, wrong, FIX, "[price] ").prices
-        chosen = structs.asdict(fitted(sampling, RECOMMENDED, wrong, FIX, "[sampling] "))
-        return replace(card, price=prices, sampling={name: each for name, each in chosen.items() if each is not None})
+        return card if price is None else replace(card, price=fitted(price, Price, wrong, FIX, "[price] ").prices)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{wrong} ({error}). {FIX}") from None
 
@@ -313,10 +299,11 @@ def has_version(url: str) -> bool:
     return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 
-def origin(url: str) -> tuple[str, str, int | None]:
-    """Return the scheme, host and port of an address. Text that can't be parsed gives "", "" and None."""
+def origin(url: str) -> str:
+    """Return the scheme, host and port of an address, without a default port, or "" if it can't be parsed."""
     try:
         parts = urllib.parse.urlsplit(url)
-        return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
-        return "", "", None
+        return ""
+    host = parts.netloc.lower().rpartition("@")[2]
+    return f"{parts.scheme}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(parts.scheme, ':'))}"

@@ -11,6 +11,7 @@ import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
+from core.engines.cards import origin
 from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # without data, after which a request fails
@@ -121,11 +122,6 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: urllib.request.Request, *about: Any) -> urllib.request.Request | None:
         onward = super().redirect_request(req, *about)
-        if onward is not None and _origin(onward) != _origin(req):
-            raise Elsewhere(_origin(req), _origin(onward))
+        if onward is not None and (there := origin(onward.full_url)) != origin(req.full_url):
+            raise Elsewhere(origin(req.full_url), there)
         return onward
-
-
-def _origin(request: urllib.request.Request) -> str:
-    host = request.host.lower().rpartition("@")[2] if request.host else ""
-    return f"{request.type}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(request.type, ':'))}"

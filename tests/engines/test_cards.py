@@ -105,7 +105,7 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         ('thinking = "loud"', "tags|field|hidden|none"),
         ('continues = "no"', "continues"),
         ("sampling = 0.6", "sampling"),
-        ("[sampling]\ntemperature = 9", "temperature"),
+        ("[sampling]\ntemprature = 1", "temperature"),
 
         ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
         ("[send]\ntemperature = 1", "temperature"),
