@@ -3,7 +3,6 @@
 `python -m core.engines.process COMMAND …` is the supervisor. It runs COMMAND in its own process group and ends this
 group when the supervisor's standard input closes. So even if the parent is killed, no server keeps a GPU's memory."""
 
-import ctypes
 import json
 import os
 import re
@@ -56,8 +55,6 @@ FAILURES = (
         "the weights are missing or damaged. Fetch them again. For QED-Nano, remove its folder and run setup.sh",
     ),
 )
-
-PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
 
 Answer = TypeVar("Answer")
 
@@ -194,7 +191,7 @@ def last_words(lines: Sequence[str]) -> str:
 def hold(args: Sequence[str]) -> int:
     """Run the command `args` until it ends or standard input closes, then end its group. Return the exit status."""
     try:
-        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
+        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True)
     except OSError as error:
         raise UserError(f"{args[0]} can't be started ({error.strerror}). Check its path and permissions") from None
     watch = threading.Thread(target=sys.stdin.read, daemon=True)
@@ -203,12 +200,6 @@ def hold(args: Sequence[str]) -> int:
         watch.join(0.1)
     end_group(child)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
-
-
-def _die_with_parent() -> None:
-    """Have Linux kill this child if its supervisor is killed. Other processes of SGLang and vLLM end with the child."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -126,21 +126,3 @@ PORT, DRIVER, MEMORY, WEIGHTS = (meaning.format(port=77) for _, meaning in proce
 def test_errors_of_servers_are_explained(printed: str, meaning: str) -> None:
     """They are printed by SGLang 0.5.23, vLLM 0.33.0, PyTorch and transformers, by their sources."""
     assert process.explanation([f"{line}\n" for line in printed.split("\n")], 1, 77).endswith(meaning)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
-def test_killing_the_supervisor_itself_frees_the_port(tmp_path: Path) -> None:
-    program = f"""
-import os, socket, time
-listener = socket.create_server(("127.0.0.1", 0))
-with open({str(tmp_path / "new")!r}, "w") as out:
-    out.write(f"{{os.getpid()}} {{listener.getsockname()[1]}}")
-os.rename({str(tmp_path / "new")!r}, {str(tmp_path / "pids")!r})
-time.sleep(600)
-"""
-    with process.running("X", [sys.executable, "-c", program], 1, tmp_path / "log") as started:
-        pid, port = pids(tmp_path / "pids")
-        started.supervisor.kill()
-        assert eventually(lambda: not is_alive(pid))
-        with socket.create_server(("127.0.0.1", port)):
-            pass
