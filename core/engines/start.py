@@ -92,8 +92,6 @@ def asked_for(
         say(f"{why}, so llama.cpp serves a GGUF file of {model}", sys.stderr)
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
-        if model.endswith(".gguf"):
-            raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
             f"MODEL={model} can't be served. No server answers on port {environment.port()}, and there is no NVIDIA "
             "GPU. Set BASE_URL for a model on a server, set MODEL to an existing .gguf file, or unset MODEL for the "
@@ -271,8 +269,7 @@ def gpu_engine() -> OnGpu:
 
 
 def model_for(engine: OnGpu, named: str) -> weights.Model:
-    """Return the model `named`. Raises UserError without a GPU, or if the model is missing or would be misread."""
-    _check_gpu(engine)
+    """Return the model `named`. Raises UserError if the model is missing or would be misread."""
     model = weights.Model.at(named)
     engine.check_model(model.folder)
     return model
@@ -280,14 +277,10 @@ def model_for(engine: OnGpu, named: str) -> weights.Model:
 
 def set_up(engine: OnGpu) -> None:
     """Install an `engine` if it is missing, and end the process if that fails. Raises UserError without a GPU."""
-    _check_gpu(engine)
-    files.set_up(engine.kind)
-
-
-def _check_gpu(engine: OnGpu) -> None:
     if not gpus.has_gpu():
         name = environment.asked_by().partition("=")[0]
         raise UserError(f"{engine.label} needs an NVIDIA GPU, but nvidia-smi lists none. Unset {name} to use the CPU")
+    files.set_up(engine.kind)
 
 
 def python_of(engine: OnGpu) -> str:
