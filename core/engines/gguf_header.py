@@ -29,36 +29,29 @@ class Gguf:
         try:
             header = _Header(path)
             fields = {name: found.contents() for name, found in header.fields.items() if found.data}
+            architecture, parts = fields[Keys.General.ARCHITECTURE], fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)
+            if architecture not in ARCHITECTURES:
+                raise UserError(f"{path} has the architecture {architecture}. Give a Llama, Qwen2 or Qwen3 model")
+            if parts > 1:
+                raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 OUT.gguf")
+            own = {key.removeprefix(f"{architecture}."): value for key, value in fields.items()}
+            tensors = {tensor.name: tensor.shape for tensor in header.tensors}
+            hidden, heads = own["embedding_length"], own["attention.head_count"]
+            shape = Shape(
+                own["block_count"],
+                hidden,
+                heads,
+                own.get("attention.head_count_kv", heads),
+                own.get("attention.key_length", hidden // heads),
+                own["feed_forward_length"],
+                int(tensors.get("token_embd.weight", (hidden, 0))[1]),
+                tied="output.weight" not in tensors,
+            )
+            return cls(path, path.stat().st_size, shape, own["context_length"])
         except OSError as error:
             raise UserError(f"{path} can't be read ({error.strerror}). Check the path and its permissions") from None
-        except (ValueError, LookupError, OverflowError, struct.error) as error:
+        except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
             raise UserError(f"{path} is damaged or no GGUF file ({error}). Give a complete GGUF file") from None
-        architecture = fields.get(Keys.General.ARCHITECTURE)
-        if architecture not in ARCHITECTURES:
-            raise UserError(f"{path} has the architecture {architecture}. Give a file of a Llama, Qwen2 or Qwen3 model")
-        if (parts := fields.get(Keys.Split.LLM_KV_SPLIT_COUNT, 1)) > 1:
-            raise UserError(f"{path} is one of {parts} parts. Merge them: llama-gguf-split --merge PART1 OUT.gguf")
-
-        def number(key: str, default: int = 0) -> int:
-            name = key.format(arch=architecture)
-            value = fields.get(name, default)
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"{path} has no positive integer in the field {name}. Give another file of the model")
-            return value
-
-        heads, hidden = number(Keys.Attention.HEAD_COUNT), number(Keys.LLM.EMBEDDING_LENGTH)
-        tensors = {tensor.name: tensor.shape for tensor in header.tensors}
-        shape = Shape(
-            number(Keys.LLM.BLOCK_COUNT),
-            hidden,
-            heads,
-            number(Keys.Attention.HEAD_COUNT_KV, heads),
-            number(Keys.Attention.KEY_LENGTH, hidden // heads),
-            number(Keys.LLM.FEED_FORWARD_LENGTH),
-            int(tensors.get("token_embd.weight", (hidden, 0))[1]),
-            tied="output.weight" not in tensors,
-        )
-        return cls(path, path.stat().st_size, shape, number(Keys.LLM.CONTEXT_LENGTH))
 
 
 class _Header(GGUFReader):
