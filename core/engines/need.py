@@ -86,17 +86,13 @@ def settings(
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
     memory = gpu.memory - (embedding_bytes(shape) if need.second else 0)
     tokens = kv_tokens(shape, memory, kv, gpus)
-    least = need.least
-    if tokens < least and need.second:
+    if tokens < need.least:
+        smaller = "set KV=fp8, " if kv == "bf16" and gpu.fp8 else ""
+        other = f" and an embedding server ({embedding_bytes(shape) / 2**30:.1f} GiB)" if need.second else ""
+        remedy = ONE_SERVER if need.second else f"Lower MAX_TOKENS, {smaller}use a larger GPU, or several GPUs (TP=2)"
         raise UserError(
-            f"{gpu.name} is too small for two servers. The embedding server takes {embedding_bytes(shape) / 2**30:.1f} "
-            f"GiB. {tokens:,} tokens of KV cache are left, but one request may need {least:,}. {ONE_SERVER}"
-        )
-    if tokens < least:
-        raise UserError(
-            f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name}, but one request may need "
-            f"{least:,}. Lower MAX_TOKENS, {'set KV=fp8, ' if kv == 'bf16' and gpu.fp8 else ''}use a larger GPU, or "
-            "several GPUs (TP=2)"
+            f"{gpu.name} has room for {tokens:,} tokens of KV cache ({kv}) besides the weights{other}, but one request "
+            f"may need {need.least:,}. {remedy}"
         )
     return Settings(
         context=min(need.context, longest, tokens),
