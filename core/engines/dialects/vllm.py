@@ -21,8 +21,7 @@ SHARE = 0.9  # of the memory that is left to vLLM (vLLM's default is 0.92)
 CONTINUES: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 
 _CACHE = "vllm:cache_config_info{"
-_LABEL = re.compile(r'(\w+)="(\d*)')  # a label of a metric, with the first digits of its value
-_CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
+_LABEL = re.compile(r'(\w+)="([^"]*)"')  # a label of a metric with its value
 
 
 class VLLM(OnGpu):
@@ -35,14 +34,14 @@ class VLLM(OnGpu):
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         metrics = client.text(f"{found.root}/metrics", found.api_key)
-        cache = _CACHE_TYPE.search(metrics)
+        caches = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
         base = models.get(str(about.get("parent")), {})  # the base model of an adapter
-        settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
+        settings = {"kv_cache_dtype": caches[0].get("cache_dtype") if caches else None, "base": base.get("root")}
         path = str(about.get("root") or "")
         return replace(
             found,
             kind=self.kind,
-            limit=_limit(metrics),
+            limit=_limit(caches),
             context=count(about.get("max_model_len")),
             version=line(page_of(found, "version").get("version")),
             seeds=True,
@@ -114,12 +113,11 @@ class VLLM(OnGpu):
         return [], {"VLLM_API_KEY": key} if key else {}
 
 
-def _limit(metrics: str) -> int:
+def _limit(caches: Sequence[Mapping[str, str]]) -> int:
     """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per engine, plus WAITING.
-    `metrics` has a line for the cache of each engine (--data-parallel-size)."""
-    engines = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
-    tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
-    return WAITING + max(1, min(MOST_RUNNING * max(1, len(engines)), tokens // FEWEST_HELD))
+    `caches` are the labels of each engine's cache (--data-parallel-size)."""
+    tokens = sum(map(_cache_tokens, caches)) or MOST_RUNNING * FEWEST_HELD
+    return WAITING + max(1, min(MOST_RUNNING * max(1, len(caches)), tokens // FEWEST_HELD))
 
 
 def _cache_tokens(labels: Mapping[str, str]) -> int:
