@@ -1,6 +1,6 @@
 """Recognise, start and ask SGLang. Versions 0.5.17 (on an H100) and 0.5.23 (on a CPU) accepted the flags."""
 
-import os
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,8 +102,8 @@ class SGLang(OnGpu):
         if not key:
             return [], {}
         file = folder / "key.yaml"
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            out.write(f'api-key: "{key.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n')
+        file.touch(0o600)
+        file.write_text(f"api-key: {json.dumps(key)}\n")  # a string of JSON is a string of YAML
         return ["--config", str(file)], {}
 
 
