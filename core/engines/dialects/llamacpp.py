@@ -60,7 +60,9 @@ class LlamaCpp(Dialect):
         props = page_of(found, "props") if self.is_owner(about) or not is_provider else {}
         if not (props or self.is_owner(about)):
             return None
-        tags = tags_in(about)
+        tags = about.get("tags")
+        tags = [*map(str, tags)] if isinstance(tags, list) else []  # `serving` sets them
+        release = next((tag for tag in tags if tag.startswith("xllamacpp ")), None)
         asked = next((tag.removeprefix(ASKED) for tag in tags if tag.startswith(ASKED)), None)
         path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
         return replace(
@@ -68,10 +70,10 @@ class LlamaCpp(Dialect):
             kind=self.kind,
             limit=(count(props.get("total_slots")) or 1) + WAITING,
             context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
-            version=line(release_in(about) or props.get("build_info")),
+            version=line(release or props.get("build_info")),
             sha256=embedded_sha256() if found.model == embedded_name() else None,
             seeds=True,
-            exact=EXACT in tags if tags & {EXACT, FAST} else None,
+            exact=EXACT in tags if {*tags} & {EXACT, FAST} else None,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
             template=tail,
         )
@@ -192,17 +194,6 @@ def physical_cores() -> int:
 
 def release() -> str:
     return f"xllamacpp {version('xllamacpp')}"
-
-
-def release_in(about: Mapping[str, Any]) -> str | None:
-    """Return the xllamacpp release in the model list of a server that `serving` started, or None for other servers."""
-    return next((tag for tag in tags_in(about) if tag.startswith("xllamacpp ")), None)
-
-
-def tags_in(about: Mapping[str, Any]) -> set[str]:
-    """Return the tags of a model in a server's list. `serving` sets them."""
-    tags = about.get("tags")
-    return set(map(str, tags)) if isinstance(tags, list) else set()
 
 
 def exactness(default: bool) -> tuple[bool, set[str]]:
