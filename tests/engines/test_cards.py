@@ -4,14 +4,11 @@ import json
 import re
 import sys
 import tomllib
-from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.base import files
 from core.base.errors import UserError
@@ -89,7 +86,6 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
     ("text", "field"),
     [
         ("model = 3", "model"),
-        ('model = "a\\nb"', "model"),
         ('modle = "m"', "modle"),
         ('name = "m"', "name"),
         ('api_key = "sk-very-secret"', "api_key"),
@@ -98,25 +94,13 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         ('base_url = "https://x/v1?api_key=very-secret"', "address"),
         ('base_url = "http://[::1"', "address"),
         ('key_env = "sk_very_secret"', "key_env"),
-        ("context = 0", "context"),
-
         ('cap = "tokens"', "max_tokens|max_completion_tokens"),
         ('never = ["top_p", "stop"]', "never[1]"),
-        ('thinking = "loud"', "tags|field|hidden|none"),
-        ('continues = "no"', "continues"),
-        ("sampling = 0.6", "sampling"),
         ("[sampling]\ntemprature = 1", "temperature"),
-
         ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
-        ("[send]\ntemperature = 1", "temperature"),
         ("[send]\nx = nan", "[send]"),
-
         ('[query]\nkey = "very-secret"', "[query]"),
-        ("[query]\napi-version = 1", "query"),
         ("[price]\nread = 1\nwritten = 2", "on"),
-
-        ("[price]\nread = 1\nwritten = inf\non = 2026-11-23", "written"),
-        ('[price]\nread = 1\nwritten = 2\non = "today"', "on"),
         ("model = m", "line 1"),
         ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
     ],
@@ -136,14 +120,6 @@ def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
             cards.read(path)
     with pytest.raises(UserError, match="opnai.*azure, deepseek"):
         cards.find("card:opnai")
-
-
-@given(st.text(max_size=60))
-def test_any_file_is_a_card_or_a_user_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    path = tmp_path_factory.mktemp("card") / "x.toml"
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with suppress(UserError):
-        cards.read(path)
 
 
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
