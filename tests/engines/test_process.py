@@ -112,13 +112,9 @@ PORT, DRIVER, MEMORY, WEIGHTS = (meaning.format(port=77) for _, meaning in proce
     ("printed", "meaning"),
     [
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", MEMORY),
-        ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", MEMORY),
-        ("ValueError: No available memory for the cache blocks.", MEMORY),
         ("OSError: [Errno 98] error while attempting to bind on address ('127.0.0.1', 30000)", PORT),
         ("RuntimeError: Found no NVIDIA driver on your system.", DRIVER),
-        ("ImportError: libcuda.so.1: cannot open shared object file", DRIVER),
         ("OSError: /w/QED-Nano does not appear to have a file named config.json", WEIGHTS),
-        ("safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge", WEIGHTS),
         ("launch_server.py: error: unrecognized arguments: --fast", "unrecognized arguments: --fast"),
         ("Traceback\n  File x\nValueError: odd thing\nbye", "ValueError: odd thing"),
     ],
