@@ -16,10 +16,8 @@ import pytest
 
 from core.base.errors import UserError
 from core.engines import fleet, process, start
-from core.engines.attach import probe
 from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals, run
-from tests.fakes.engines import models
 from tests.helpers.machine import stand_in
 from tests.helpers.processes import eventually
 from tests.helpers.slurm import KEY, SUBMIT, ended, slurm, submit
@@ -94,28 +92,6 @@ def test_a_server_that_ends_is_unregistered_and_restarted(
     monkeypatch.setenv("BIND", "0.0.0.0")
     with pytest.raises(UserError, match=r"BIND=0\.0\.0\.0"):
         fleet.serve(file)
-
-
-def test_a_gateway_has_the_engine_context_and_summed_limit_of_its_servers(
-    serve: Any, engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {
-        "/server_info": {"max_total_num_tokens": 160_000, "version": "0.5.23"},
-        "/model_info": {"model_path": "/weights/QED-Nano"},
-    }
-    for i in range(2):
-        (tmp_path / str(i)).write_text(serve(pages).root)
-    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("FLEET", str(tmp_path))
-    found = probe("http://127.0.0.1:9", "x")
-    assert found is not None
-    assert (found.base_url, found.why) == ("http://127.0.0.1:9/v1", "x (a gateway in front of 2 servers)")
-    assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 160)
-    assert found.identity == "lm-provers/QED-Nano" and found.card.problem_set == "aime_2025"
-    assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
-    (tmp_path / "1").write_text(engine.base_url.removesuffix("/v1"))
-    with pytest.raises(UserError, match=r"llama\.cpp.*sglang"):
-        probe("http://127.0.0.1:9", "x")
 
 
 def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server, tmp_path: Path) -> None:

@@ -520,7 +520,9 @@ def test_in_a_fleet_a_path_of_weights_is_no_name(tmp_path: Path, monkeypatch: py
 # Gateways
 
 
-def test_a_gateway_does_not_change_the_identity_of_weights(serve: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_gateway_reports_its_servers_and_their_summed_limit(
+    serve: Any, engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     front = serve({})
     monkeypatch.setenv("BASE_URL", front.url)
     monkeypatch.setenv("FLEET", str(tmp_path))
@@ -536,7 +538,10 @@ def test_a_gateway_does_not_change_the_identity_of_weights(serve: Any, tmp_path:
     alone = one.probed()
     found = through(one, serve(pages))
     assert (found.key_fields, found.origin, found.base_url) == (alone.key_fields, alone.origin, front.url)
+    assert (found.limit, found.context) == (2 * alone.limit, alone.context)
+    assert found.why == "x (a gateway in front of 2 servers)"
     assert found.thinking is True, "its servers report more than the gateway"
+    assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
     complete(replace(found, base_url=one.url), tmp_path)
     assert reused(complete(alone, tmp_path)) == [True] * 3
     assert "0.5.23 and 0.5.24" in through(one, two).origin
