@@ -67,9 +67,7 @@ OTHERS = {
     "sglang: weights updated": (
         sglang(), sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": "step-200"}}
     ),
-    "sglang: a quantization": (sglang(), sglang(quantization="fp8")),
     "sglang: another type of KV cache": (sglang(), sglang(kv_cache_dtype="fp8_e5m2")),
-    "sglang: a chat template": (sglang(), sglang(chat_template="/models/plain.jinja")),
     "sglang: an adapter": (sglang(), sglang(lora_paths=[{"lora_name": "a", "lora_path": "/adapters/a"}])),
     "vllm: other weights": (vllm(), vllm("/models/two")),
     "vllm: another type of KV cache": (vllm(), vllm(cache="fp8")),
@@ -271,18 +269,13 @@ def test_ollamas_digest_distinguishes_models_of_one_name(serve: Any, tmp_path: P
     ("asked", "replied", "is_same"),
     [
         ("gpt-4o", "gpt-4o-2024-08-06", True),
-        ("claude-sonnet-4", "claude-sonnet-4-20250514", True),
         ("qwen3", "qwen3:latest", True),
         ("QED-Nano", "/models/qed-nano.gguf", True),
         ("models/gemini-2.5-pro", "gemini-2.5-pro", True),
-        ("gpt-4", "gpt-4-0613", True),
         ("mistral-large-latest", "mistral-large-2411", True),
-        ("deepseek/deepseek-r1:free", "deepseek/deepseek-r1", True),
         ("deepseek-ai/DeepSeek-V3", "accounts/fireworks/models/deepseek-v3", True),
-        ("Qwen/Qwen3-8B", "/root/.cache/Qwen3-8B/", True),
         ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
         ("a/model", "b/model", False),
-        ("llama-3", "llama-2", False),
         ("qwen3:4b", "qwen3:8b", False),
         ("QED-Nano", "Nano", False),
     ],
