@@ -124,7 +124,7 @@ for ask, name in ((weights.fetch, "experts"), (weights.fetch, "pickle"), (weight
     try:
         ask(f"some/{name}")
     except UserError as error:
-        print(name, "refused")
+        print(name)
         print(error, file=__import__("sys").stderr)
 """
 
@@ -136,15 +136,7 @@ def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(h
     assert "model.safetensors" in lines[0] and "evil.bin" not in lines[0] and "original" not in lines[0]
     assert lines[1] == f"{NEW} one.Q8_0.gguf 32768" and lines[2] == "two.Q8_0.gguf"
     assert lines[3].startswith("one.Q8_0@"), "served by llama.cpp"
-    assert [line.split()[0] for line in lines[4:]] == [
-        "experts",
-        "pickle",
-        "gated",
-        "none",
-        "huge",
-        "two-GGUF",
-        "dense",
-    ]
+    assert " ".join(lines[4:]) == "experts pickle gated none huge two-GGUF dense"
     assert "HF_TOKEN" in done.stderr and "two.Q4_0.gguf, two.Q8_0.gguf" in done.stderr and "WEIGHTS_DIR" in done.stderr
     assert not list(tmp_path.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
     assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
@@ -194,10 +186,8 @@ def test_a_file_that_is_replaced_gets_a_new_digest(tmp_path: Path) -> None:
     ("named", "level", "is_misread"),
     [
         ("LlamaTokenizerFast", "ByteLevel", True),  # DeepSeek's
-        ("LlamaTokenizer", "ByteLevel", True),
         ("LlamaTokenizerFast", "Metaspace", False),  # Llama 2's
         ("PreTrainedTokenizerFast", "ByteLevel", False),
-        ("Qwen2Tokenizer", "ByteLevel", False),
         (None, "ByteLevel", False),
     ],
 )
