@@ -24,11 +24,6 @@ class OnGpu(Dialect):
         """Return the arguments with which a Python interpreter serves `model`. The arguments contain no API key."""
         raise NotImplementedError
 
-    def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments that serve only embeddings of `model`, under its `embedding_name`.
-        Engines with `embeds` need no such server."""
-        raise NotImplementedError
-
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Return the flags and environment variables that pass the API `key`, but do not show it in process lists.
         The flags may name a file that is written into `folder`."""

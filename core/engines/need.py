@@ -10,16 +10,12 @@ from typing import Any
 from core.base.errors import UserError
 from core.constants import Constants, Rule, rules
 from core.engines.gpus import Gpu
-from core.engines.shape import RUNTIME_BYTES, Shape, kv_tokens, mem_fraction
+from core.engines.shape import Shape, kv_tokens, mem_fraction
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
 TRACE_SHARE = 1 / 3  # of MAX_TOKENS, in the cache per request (assumed: traces end at two thirds, and are half written)
 MOST_RUNNING = 256  # requests (more requests bring no gain on one GPU)
 FEWEST_HELD = 2048  # tokens of KV cache that each request is assumed to hold at least, which limits requests in flight
-# For a server of embeddings: the tokens of its longest text, the tokens read together, and the bytes of their
-# activations. The bytes are an assumption. A layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens.
-EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
-ONE_SERVER = "Use ENGINE=sglang (one server proposes and embeds), a larger GPU, or ENERGY=0 if the experiment has it"
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,6 @@ class Need:
     answer_tokens: int = 512  # of the forced answer
     shots: int = 0  # tokens of the worked examples and the system message before each prompt
     embeds: bool = False  # whether this server also embeds
-    second: bool = False  # whether a server for embeddings with the same weights starts first on this GPU
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
@@ -65,9 +60,8 @@ class Settings:
     kv: str  # "bf16" or "fp8"
     fraction: float  # of the GPU's free memory, for weights and KV cache
     running: int  # the most requests decoded together
-    tokens: int  # of KV cache, as computed here (the server has its own count). For embeddings: tokens in a batch
+    tokens: int  # of KV cache, as computed here (the server has its own count)
     deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
-    share: float = 1  # of the GPU's memory for this server, below 1 if there are two servers
     embeds: bool = False  # whether the server also embeds
     gpus: int = 1  # used together (tensor parallelism)
 
@@ -84,49 +78,23 @@ def settings(
     kv = kv or ("fp8" if gpu.fp8 and not need.embeds else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
-    memory = gpu.memory - (embedding_bytes(shape) if need.second else 0)
-    tokens = kv_tokens(shape, memory, kv, gpus)
+    tokens = kv_tokens(shape, gpu.memory, kv, gpus)
     if tokens < need.least:
         smaller = "set KV=fp8, " if kv == "bf16" and gpu.fp8 else ""
-        other = f" and an embedding server ({embedding_bytes(shape) / 2**30:.1f} GiB)" if need.second else ""
-        remedy = ONE_SERVER if need.second else f"Lower MAX_TOKENS, {smaller}use a larger GPU, or several GPUs (TP=2)"
         raise UserError(
-            f"{gpu.name} has room for {tokens:,} tokens of KV cache ({kv}) besides the weights{other}, but one request "
-            f"may need {need.least:,}. {remedy}"
+            f"{gpu.name} has room for {tokens:,} tokens of KV cache ({kv}) besides the weights, but one request may "
+            f"need {need.least:,}. Lower MAX_TOKENS, {smaller}use a larger GPU, or several GPUs (TP=2)"
         )
     return Settings(
         context=min(need.context, longest, tokens),
         kv=kv,
-        fraction=mem_fraction(memory),
+        fraction=mem_fraction(gpu.memory),
         running=running(tokens, need.max_tokens),
         tokens=tokens,
         deterministic=deterministic,
-        share=memory / gpu.memory,
         embeds=need.embeds,
         gpus=gpus,
     )
-
-
-def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
-    """Return the settings of a server for embeddings on `gpu`. Raises UserError if the server does not fit."""
-    if (needed := embedding_bytes(shape)) > gpu.memory:
-        raise UserError(
-            f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, but embedding with this model takes "
-            f"{needed / 2**30:.1f} GiB. {ONE_SERVER}"
-        )
-    return Settings(
-        context=min(EMBEDDED_TOKENS, longest),
-        kv="bf16",
-        fraction=mem_fraction(gpu.memory),
-        running=MOST_RUNNING,
-        tokens=TOGETHER,
-        share=needed / gpu.memory,
-    )
-
-
-def embedding_bytes(shape: Shape) -> float:
-    """Return the estimated bytes of GPU memory that a server for embeddings needs."""
-    return RUNTIME_BYTES + shape.weight_bytes + TOGETHER * shape.kv_bytes("bf16") + EMBEDDING_SPARE
 
 
 def running(tokens: int, max_tokens: int) -> int:

@@ -216,33 +216,15 @@ def launched(
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic, together())
-    port = port or environment.port()
-    args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
-    with started(engine, args, port, model.name, why, log, card) as server:
-        if not (extra or card.concurrency):  # vLLM does not report how many requests it decodes together
-            server = replace(server, limit=min(server.limit, chosen.running + WAITING))
-        yield server
-
-
-@contextmanager
-def started(
-    engine: OnGpu,
-    args: Sequence[str],
-    port: int,
-    model: str,
-    why: str,
-    log: Path | None = None,
-    card: Card = cards.NONE,
-) -> Iterator[Server]:
-    """Start the Python interpreter of `engine` with `args`, which serve `model` under this name. See `launched`."""
-    root, key = f"http://{environment.host()}:{port}", environment.api_key()
-    args = [python_of(engine), *args]
+    host, port, key = environment.host(), port or environment.port(), environment.api_key()
+    args = [python_of(engine), *engine.arguments(model, chosen, host, port), *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
         say(f"Starting {engine.label} may take some minutes. Its log is {log}", sys.stderr)
 
     def answering() -> Server | None:
-        return probe(root, why, model, key, card) if client.is_healthy(root) else None
+        root = f"http://{host}:{port}"
+        return probe(root, why, model.name, key, card) if client.is_healthy(root) else None
 
     folder = tempfile.TemporaryDirectory()
     with folder:
@@ -250,6 +232,8 @@ def started(
         with process.running(engine.label, [*args, *hidden], port, log, secrets, key) as running:
             server = running.wait_until(answering, process.START_SECONDS)
             folder.cleanup()  # the server has read the key, so no copy is left if this process is killed
+            if not (extra or card.concurrency):  # vLLM does not report how many requests it decodes together
+                server = replace(server, limit=min(server.limit, chosen.running + WAITING))
             yield replace(server, failure=running.failure)
 
 
@@ -260,10 +244,12 @@ def together() -> int:
     return wanted
 
 
-def gpu_engine() -> OnGpu:
-    """Return the GPU engine that ENGINE or MODEL selects, else the default one. Raises UserError for other engines."""
-    wanted = environment.engine()
-    if engine := dialect.on_gpu(wanted):
+def gpu_engine(embeds: bool = False) -> OnGpu:
+    """Return the GPU engine that ENGINE or MODEL selects, else the default one. Raises UserError for other engines.
+    If it `embeds`, it must return a text's embedding while it generates."""
+    if (engine := dialect.on_gpu(environment.engine())) and embeds and not engine.embeds:
+        raise UserError(f"{engine.label} does not embed here. Set ENGINE=sglang, or ENERGY=0 if the experiment has it")
+    if engine:
         return engine
     raise UserError(f"{environment.asked_by()} can't serve a folder of weights on a GPU. Unset this setting")
 

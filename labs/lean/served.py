@@ -1,8 +1,7 @@
 """Serve a policy that proposes tactics, and embed states with the same weights.
 
 The policy is the tiny policy of data/lean, unless the user names another. SGLang proposes and embeds in one server.
-For other engines a second server embeds: llama.cpp in this process on the CPU, or vLLM, so that the GPU holds the
-weights twice. The embedding server starts first, and the other server gets the rest of the memory (Need.second).
+For a policy that llama.cpp serves, a second server in this process embeds. vLLM only proposes.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.engines import environment, gpus, start, weights
-from core.engines.need import Need, embedding_settings, settings
+from core.engines.need import Need, settings
 from core.engines.server import Server
 from labs.lean.constants import LeanConstants
 from labs.training import served
@@ -49,19 +48,15 @@ def policy(need: Need, folder: Path) -> AbstractContextManager[Server]:
 
 
 def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
-    """Return what a search needs from its server. `embeds`: this server or a second one embeds with the policy."""
-    if not (embeds and is_on_gpu(policy)):
-        return Need(0, config.MAX_TOKENS, 0)
-    is_one = start.gpu_engine().embeds
-    return Need(0, config.MAX_TOKENS, 0, embeds=is_one, second=not is_one)
+    """Return what a search needs from its server. If it `embeds` and is on a GPU, it also embeds with the policy."""
+    return Need(0, config.MAX_TOKENS, 0, embeds=embeds and is_on_gpu(policy))
 
 
 def check_embeds(policy: Weights, config: LeanConstants) -> None:
-    """Raise UserError if the memory of the GPU, or of TP GPUs, is too small to propose and to embed with a policy."""
+    """Raise UserError if the GPU engine does not embed, or if its memory is too small to propose and to embed."""
     if is_on_gpu(policy):
+        start.gpu_engine(embeds=True)
         model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
-        if needed.second:
-            embedding_settings(model.shape, model.longest, gpu)
         settings(model.shape, model.longest, gpu, needed, environment.kv_cache(), gpus=start.together())
 
 

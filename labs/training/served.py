@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import client, environment, gpus, process, start, weights
-from core.engines.dialect import OnGpu
+from core.engines import client, environment, gpus, start, weights
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
-from core.engines.need import Need, embedding_settings
+from core.engines.need import Need
 from core.engines.server import Server
 from labs.training.architectures import architecture_of, read_object
 
@@ -116,7 +115,7 @@ def served(model: Weights, need: Need, folder: Path) -> Iterator[Server]:
         with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=model.path) as server:
             yield server
     elif is_on_gpu(model):
-        engine = start.gpu_engine()
+        engine = start.gpu_engine(need.embeds)
         start.set_up(engine)
         log = folder / f"{engine.kind}.log"
         with environment.setting(MODEL=str(model.path)), start.launched(engine, need, why, log) as server:
@@ -139,15 +138,11 @@ def converted(model: Weights, folder: Path) -> Path:
 
 
 def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
-    """Serve a model's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-    Start this server before a server that generates. SGLang's server does both. The log and converted weights are
-    written to `folder`."""
+    """Serve a model's embeddings, by SGLang on the GPU or by llama.cpp on the CPU. Raises UserError.
+    The log and converted weights are written to `folder`."""
     if not is_on_gpu(model):
         return on_llamacpp(model.path if model.is_gguf else converted(model, folder))
-    if (engine := start.gpu_engine()).embeds:
-        return served(model, Need(k=0, max_tokens=0, answer_tokens=0, embeds=True), folder)
-    start.set_up(engine)
-    return on_gpu(engine, model.path, folder / f"{engine.kind}-embedding.log")
+    return served(model, Need(k=0, max_tokens=0, answer_tokens=0, embeds=True), folder)
 
 
 @contextmanager
@@ -162,12 +157,3 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), 0, size, key, exact=False, embeds=True) as address:
         yield replace(start.reached(address, WHY, name), sha256=weights.sha256(gguf))
-
-
-def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:
-    """Serve embeddings by the weights in `folder`, with a GPU engine on a free port. Raises UserError."""
-    model = start.model_for(engine, str(folder))
-    chosen = embedding_settings(model.shape, model.longest, gpus.here())
-    port = process.free_port()
-    args = engine.embedding(model, chosen, environment.host(), port)
-    return start.started(engine, args, port, engine.embedding_name(model.name), WHY, log)

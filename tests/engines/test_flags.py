@@ -5,12 +5,13 @@ import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
-from core.engines import gpus, start
+from core.engines import gpus, process, start
 from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
@@ -134,7 +135,9 @@ def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tm
 def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
     """The limit is not reported by vLLM. With added flags it may decode more."""
     monkeypatch.setattr(start, "model_for", lambda *_: a_model(tmp_path))
-    monkeypatch.setattr(start, "started", lambda *_: nullcontext(Server("vllm", "u", "m", "x", limit=258)))
+    monkeypatch.setattr(start, "python_of", lambda *_: "python")
+    running = SimpleNamespace(wait_until=lambda *_: Server("vllm", "u", "m", "x", limit=258), failure=None)
+    monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
     for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
         with start.launched(VLLM, Need(), extra=extra) as server:

@@ -4,24 +4,19 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from core.engines.attach import probe
-from core.engines.dialects import vllm
 from core.engines.need import MOST_RUNNING
 from core.engines.server import Server
 from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Sampling
-from labs.training.served import on_gpu, on_llamacpp
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
 from tests.helpers.runs import journal_lines, load
-from tests.labs.lean.embedding import asked as asked_of
-from tests.real.conftest import FIGURES, SUMS, ask, members, post, run, within
+from tests.real.conftest import FIGURES, SUMS, ask, members, post, run
 
 pytestmark = pytest.mark.engines
 
@@ -134,21 +129,3 @@ def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_p
     assert kept.items() <= dict(zip(keys, lines, strict=True)).items()
     assert kept.keys() <= {m["key"] for m in members(document)}
     FIGURES.append(f"vLLM, 02 killed after {len(kept)} of {len(keys)} completions and resumed: none asked twice")
-
-
-def test_it_embeds_by_the_mean_like_llama_cpp(
-    launching: dict[str, str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = ["7*43", prompts.solve(SUMS[0])[0]["content"], "h : p\n⊢ q", "12 + 7 = 19\n" * 100]
-
-    def vectors(server: Server) -> Any:
-        return asked_of(server, lambda embedder: embedder(texts), batch=3).vectors
-
-    with within(launching, monkeypatch), on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
-        assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
-        there = vectors(server)
-    with on_llamacpp() as server:
-        here = vectors(server)
-    off = np.abs(there - here).max()
-    FIGURES.append(f"vLLM, embeddings: off llama.cpp's by {off:.1e} at most")
-    assert off < 1e-2

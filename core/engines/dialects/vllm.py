@@ -17,7 +17,6 @@ from core.engines.server import WAITING, Server, is_local
 from core.engines.weights import Model
 from core.types import Message
 
-SHARE = 0.9  # of the memory that is left to vLLM (vLLM's default is 0.92)
 CONTINUES: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 
 _CACHE = "vllm:cache_config_info{"
@@ -30,7 +29,6 @@ class VLLM(OnGpu):
     kind, label = "vllm", "vLLM"
     owner = "vllm"
     engines = ("vllm",)
-    pooling = "mean"
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         metrics = client.text(f"{found.root}/metrics", found.api_key)
@@ -79,7 +77,7 @@ class VLLM(OnGpu):
             )
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        """Return the arguments of vLLM's interpreter. Alone on a GPU, vLLM takes its default share of memory."""
+        """Return the arguments of vLLM's interpreter. vLLM takes its default share of memory."""
         return [
             *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
             *("--host", host, "--port", str(port)),
@@ -87,25 +85,10 @@ class VLLM(OnGpu):
             *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
             *("--max-num-seqs", str(chosen.running)),
             *(("--tensor-parallel-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
-            *(("--gpu-memory-utilization", f"{SHARE * chosen.share:.3f}") if chosen.share < 1 else ()),
             *("--stream-interval", str(STREAM_INTERVAL)),
             *self.parser(model),
             "--enable-prefix-caching",
             "--enable-prompt-tokens-details",
-            "--disable-uvicorn-access-log",
-        ]
-
-    def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-        name = self.embedding_name(model.name)
-        return [
-            *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", name),
-            *("--host", host, "--port", str(port)),
-            *("--runner", "pooling", "--convert", "embed"),
-            *("--pooler-config", f'{{"pooling_type": "{self.pooling.upper()}"}}'),
-            *("--max-model-len", str(chosen.context)),
-            *("--max-num-batched-tokens", str(chosen.tokens), "--max-num-seqs", str(chosen.running)),
-            *("--gpu-memory-utilization", f"{chosen.share:.3f}"),
-            "--enforce-eager",  # CUDA graphs only help decoding
             "--disable-uvicorn-access-log",
         ]
 

@@ -1,24 +1,18 @@
 """Test the servers that propose and embed with a policy: their memory and flags, and a start on stand-ins of GPUs."""
 
-import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.engines import attach, gpus, need, weights
+from core.engines import attach, gpus, weights
 from core.engines.dialects.sglang import DIALECT as SGL
-from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.embedded_model import EMBEDDED_GGUF
-from core.engines.gpus import Gpu
-from core.engines.need import Need, embedding_bytes, embedding_settings, settings
+from core.engines.need import Need, settings
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
@@ -42,79 +36,17 @@ SGLANG = f"""[ "$1" = -c ] || echo "$CUDA_VISIBLE_DEVICES $*" >>"$STARTS"
 {sglang.STARTED}"""
 
 
-def test_the_memory_of_both_on_a_4090_by_hand() -> None:
-    """4,022,468,096 parameters in bf16, keys and values of 8,192 tokens in bf16, 0.5 GiB for CUDA, 1 GiB to compute."""
-    taken = 2 * 4_022_468_096 + 8192 * 4 * 36 * 8 * 128 + 1.5 * GIB
-    gpu = gpus.named("4090")
-    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, second=True))
-    left = gpu.memory - taken
-    kept = 2.5 * GIB + 0.04 * left
-    assert embedding_bytes(QED_NANO) == taken
-    assert beside.fraction == round(1 - kept / (left - RUNTIME_BYTES), 3)
-    assert beside.tokens == pytest.approx(
-        (left - RUNTIME_BYTES - kept - 2 * 4_022_468_096) / (2 * 36 * 8 * 128), rel=0.01
-    )
-    assert beside.context == need.PROMPT_TOKENS + 128 and beside.tokens > 10 * beside.context
-    assert beside.share == left / gpu.memory
-    assert settings(QED_NANO, 262144, gpu, Need(0, 128, 0)).share == 1, "alone, it has all of it"
-
-
-@given(st.floats(1, 200), st.integers(1, 100), st.integers(1, 64).map(lambda heads: 64 * heads))
-def test_what_both_are_given_is_what_the_gpu_has(gib: float, layers: int, hidden: int) -> None:
-    shape = Shape(layers, hidden, 32, 8, 128, 3 * hidden, 150_000, tied=True)
-    gpu = Gpu("any", gib * GIB, 1e12, 1e14, fp8=True)
-    try:
-        other = embedding_settings(shape, 40960, gpu)
-        mine = settings(shape, 40960, gpu, Need(0, 128, 0, second=True))
-    except UserError:
-        with suppress(UserError):
-            settings(shape, 40960, gpu, Need(0, 128, 0))  # alone it may fit
-        return
-    assert mine.share + other.share == pytest.approx(1)
-    taken = mine.tokens * shape.kv_bytes(mine.kv) + shape.weight_bytes + RUNTIME_BYTES
-    assert taken + embedding_bytes(shape) <= gpu.memory
-    assume(mine.tokens > 0)
-    assert settings(shape, 40960, gpu, Need(0, 128, 0)).tokens > mine.tokens
-
-
-def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() -> None:
-    gpu = gpus.named("4090")
-    assert settings(PROVER_8B, 40960, gpu, Need(0, 128, 0)).tokens > 10_000, "alone it fits"
-    with pytest.raises(UserError, match=r"17\.9 GiB.*ENERGY=0"):
-        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, second=True))
-    small = Gpu("small", 10 * GIB, 1e12, 1e14, fp8=False)
-    with pytest.raises(UserError, match=r"10\.0 GiB.*10\.1"):
-        embedding_settings(QED_NANO, 40960, small)
-
-
 def test_one_server_of_a_7b_policy_proposes_and_embeds_on_a_4090_by_hand() -> None:
     """6.91e9 parameters in bf16, and 30 layers of keys and values of all 32 heads in bf16: 480 KiB for a token."""
     gpu = gpus.named("4090")
     chosen = settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True))
     room = gpu.memory - RUNTIME_BYTES - (2.5 * GIB + 0.04 * gpu.memory) - 2 * 6_910_375_680
     assert chosen.tokens == pytest.approx(room / (480 * 1024), rel=0.01) and 6 * 2304 < chosen.tokens < 7 * 2304
-    assert (chosen.kv, chosen.share, chosen.context) == ("bf16", 1, 2304)
+    assert (chosen.kv, chosen.context) == ("bf16", 2304)
     assert _of(SGL.arguments(MODEL, chosen, "127.0.0.1", 30000), "--return-hidden-states-mode") == "last"
     assert settings(PROVER_7B, 65536, gpu, Need(0, 256, 0, embeds=True), kv="fp8").tokens == pytest.approx(
         2 * chosen.tokens, abs=1
     )
-
-
-def test_the_flags_of_servers_that_embed() -> None:
-    chosen = embedding_settings(QED_NANO, 262144, gpus.named("4090"))
-    vllm = VLLM.embedding(MODEL, chosen, "127.0.0.1", 30001)
-    assert _of(vllm, "--served-model-name") == "policy-mean@0123456789ab", "vectors that are pooled otherwise"
-    assert json.loads(_of(vllm, "--pooler-config")) == {"pooling_type": "MEAN"}
-    assert float(_of(vllm, "--gpu-memory-utilization")) == pytest.approx(
-        embedding_bytes(QED_NANO) / 24564 / 2**20, abs=1e-3
-    )
-    assert "--trust-remote-code" not in vllm and _of(vllm, "--host") == "127.0.0.1"
-    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, second=True))
-    alone = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0))
-    share = float(_of(VLLM.arguments(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
-    assert 0.4 < share < 0.9 * beside.share + 1e-3 and share + chosen.share < 1
-    assert "--gpu-memory-utilization" not in VLLM.arguments(MODEL, alone, "127.0.0.1", 30000)
-    assert "--return-hidden-states-mode" not in SGL.arguments(MODEL, alone, "127.0.0.1", 30000)
 
 
 def _of(args: list[str], flag: str) -> str:
@@ -125,7 +57,7 @@ def _of(args: list[str], flag: str) -> str:
 def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]:
     """Return the embedded model as a folder, on a machine with stand-ins of a GPU and of SGLang."""
     convert(EMBEDDED_GGUF, tmp_path / "policy")
-    small = GPU.replace("24564", "3700")  # MiB, too few for two servers of any model
+    small = GPU.replace("24564", "3700")  # MiB
     monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=small, sglang_python=SGLANG))
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
     monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
@@ -138,7 +70,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     gpus.count.cache_clear()
 
 
-def test_on_a_gpu_that_is_too_small_for_two_servers_one_proposes_and_embeds(policy: Weights, tmp_path: Path) -> None:
+def test_one_server_on_a_small_gpu_proposes_and_embeds(policy: Weights, tmp_path: Path) -> None:
     texts = ["⊢ p → p", "h : p\n⊢ q", "x " * 6000]
 
     def embedded(server: Server) -> tuple[str, np.ndarray]:
@@ -162,12 +94,9 @@ def test_on_a_gpu_that_is_too_small_for_two_servers_one_proposes_and_embeds(poli
     assert "--return-hidden-states-mode last" in started and (tmp_path / "sglang.log").exists()
 
 
-def test_the_gpu_that_one_sglang_fits_is_too_small_for_two_vllms(
-    policy: Weights, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vllm_is_refused_if_it_must_embed(policy: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not served.need(policy, CONFIG).embeds
     monkeypatch.setenv("ENGINE", "vllm")
-    assert served.need(policy, CONFIG, embeds=True).second and not served.need(policy, CONFIG).second
     with pytest.raises(UserError, match="ENGINE=sglang"):
         served.check_embeds(policy, CONFIG)
 
