@@ -15,7 +15,6 @@ from functools import cache, cached_property
 from typing import Any
 
 from core.base.errors import one_line
-from core.constants import Sampled
 from core.engines.cards import NONE, Card
 from core.types import Message
 
@@ -91,10 +90,6 @@ class Dialect:
         raise NotImplementedError
 
     # Ask it
-
-    def refusal(self, server: "Server", config: Sampled) -> str:
-        """Return why the server would refuse every request of a run, in one line, or "" if it would not."""
-        return ""
 
     def closed(self, server: "Server", messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request that continues after closed `thinking` and `opening`.

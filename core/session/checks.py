@@ -64,8 +64,6 @@ def check_context(server: Server, config: Asking) -> None:
             f"VERIFY_MODE=p_true begins a verdict and reads the next token's probabilities, but the server of the card "
             f"{card.name} {lacks}. Set VERIFY_MODE=verdict"
         )
-    if why := server.dialect.refusal(server, config):
-        raise UserError(why)
     shots, context = framing.of(config, card).tokens, server.context
     room = (context or 0) - ROOM - shots
     with_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.constants import Sampled
 from core.engines import chat_template
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
@@ -51,14 +50,6 @@ class SGLang(OnGpu):
             seeds=info.get("enable_deterministic_inference") is True,  # otherwise SGLang ignores seeds
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
             template=lambda server: chat_template.tail_by_tokens(server, "text"),
-        )
-
-    def refusal(self, server: Server, config: Sampled) -> str:
-        if not (server.seeds and config.MIN_P):
-            return ""
-        return (
-            "an SGLang with DETERMINISTIC=1 crashes if MIN_P is above 0. Set MIN_P=0, or start SGLang with "
-            "DETERMINISTIC=0"
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
