@@ -65,8 +65,7 @@ class Dialect:
     engines: tuple[str, ...] = ()  # the values of ENGINE that start it (the first is its own name)
     is_known = True  # False: it may call any model "default", so its address (or its weights) identifies the model
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
-    is_in_process = False  # whether it may run in this process
-    has_version = True  # whether it reports its version in the same form in this process and outside
+    is_in_process = False  # whether it may run in this process (its release has another form outside)
     has_top_k = True  # whether requests may contain top_k and min_p
     continues: bool | None = True  # True if it continues a message, None if only a trial shows whether it does
     hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
@@ -185,7 +184,7 @@ class Server:
     @property
     def origin(self) -> str:
         """The description of the server in one line. The journal stores it with each completion."""
-        if not (self.dialect.has_version or self.weights) and digest_in(self.model):
+        if self.dialect.is_in_process and not self.weights and digest_in(self.model):
             return one_line(f"{self.kind}, {self.model}", 500)
         which = [f"{name} {value}" for name, value in self.weights.items()]
         if not which and not digest_in(self.model):

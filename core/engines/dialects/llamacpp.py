@@ -51,7 +51,6 @@ class LlamaCpp(Dialect):
     engines = ("llamacpp", "embedded")
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
-    has_version = False  # a separate server and a server in this process report their release in different forms
     hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
     ends_at_context = True
 
