@@ -175,18 +175,16 @@ def _secret(name: str, key: str) -> str:
 
 def card() -> Card:
     """Return the card that MODEL names, or cards.NONE if MODEL names no card. EFFORT replaces its effort.
-    Raises UserError for an invalid card or EFFORT."""
+    Raises UserError for an invalid card, or for EFFORT if the model does not reason."""
     named, effort = _value("MODEL"), _value("EFFORT")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
     found = cards.NONE if is_path or not named else cards.find(named)
     if not effort:
         return found
-    if not re.fullmatch(r"[a-z]+", effort):
-        raise UserError(f"EFFORT={effort:.40} is no effort. Give a word that the provider accepts, such as low or high")
     if not found.takes_effort:
         which = f"the card {found.name} is not for such a model" if found.name else "MODEL names no card"
         raise UserError(
-            f"EFFORT={effort} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a "
+            f"EFFORT={effort:.40} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a "
             "card such as openai, or to a copy with the field effort"
         )
     return replace(found, effort=effort)

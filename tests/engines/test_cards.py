@@ -381,13 +381,11 @@ def test_effort_replaces_the_card_s_effort_and_enters_the_key_only_if_set(
     assert found == replace(plain, effort="low") and (found.shown() or {})["effort"] == "low"
 
 
-@pytest.mark.parametrize(("model", "effort"), [("", "low"), ("embedded", "low"), ("smollm2", "low"), ("openai", "9")])
-def test_effort_is_refused_for_models_that_do_not_reason(
-    monkeypatch: pytest.MonkeyPatch, model: str, effort: str
-) -> None:
+@pytest.mark.parametrize("model", ["", "embedded", "smollm2"])
+def test_effort_is_refused_for_models_that_do_not_reason(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     monkeypatch.setenv("MODEL", model)
-    monkeypatch.setenv("EFFORT", effort)
-    with pytest.raises(UserError, match=f"EFFORT={effort}"):
+    monkeypatch.setenv("EFFORT", "low")
+    with pytest.raises(UserError, match="EFFORT=low"):
         environment.card()
 
 
