@@ -103,12 +103,11 @@ def asked_for(
 
 def _at_base_url() -> Server:
     base_url, card = environment.base_url(), environment.card()
-    why, shown, name = "BASE_URL is set", f"BASE_URL={base_url}", "BASE_URL"
-    if environment.is_cards_address():
-        why, shown, name = f"the card {card.name} names it", f"{base_url}, the address in the card {card.name}", "MODEL"
+    name = "MODEL" if environment.is_cards_address() else "BASE_URL"
+    why = f"the card {card.name} names it" if environment.is_cards_address() else "BASE_URL is set"
     if server := probe(base_url, why, environment.served_model(), environment.key(), card):
         return server
-    raise UserError(f"no server answers at {shown} ({client.why_not(base_url)}). Check the address, or unset {name}")
+    raise UserError(f"no server answers at {base_url} ({client.why_not(base_url)}). Correct or unset {name}")
 
 
 def _listed() -> dict[str, object] | None:
