@@ -24,11 +24,14 @@ from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
 
 
-def test_the_embedded_engine_has_the_limit_and_context_of_one_attached_to(engine: Server) -> None:
+def test_the_embedded_engine_equals_one_attached_to(engine: Server) -> None:
     attached = probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
-    assert attached is not None and attached.kind == "llama.cpp" and attached.identity == engine.identity
-    assert attached.limit == engine.limit and attached.context == engine.context == EMBEDDED_CONTEXT
-    assert attached.card.name == "embedded" and attached.card.problem_set == "sums" and attached.thinking
+    assert attached is not None and attached.kind == "llama.cpp"
+    assert (attached.identity, attached.key_fields) == (engine.identity, engine.key_fields)
+    assert (attached.origin, attached.limit) == (engine.origin, engine.limit)
+    assert attached.context == engine.context == EMBEDDED_CONTEXT
+    assert attached.card.name == "embedded" and attached.card.problem_set == "sums"
+    assert attached.thinking is engine.thinking is True
     assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
 
 
