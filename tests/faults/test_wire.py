@@ -1,8 +1,6 @@
 """Faults on the wire: the client against the real engine, a proxy that mistreats requests between them."""
 
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -14,12 +12,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.process import free_port
 from core.engines.server import Server
 from core.generate import retry
 from core.generate.journal import Journal
-from core.generate.reply import Stalled
 from core.types import Completion
 from tests.conftest import ended, python, run, start
 from tests.faults import proxy as wire
@@ -37,32 +33,21 @@ PASSING = wire.named(
     {
         "reset before headers": wire.raw(b"", reset=True),
         "closed before headers": wire.raw(b""),
-        "closed in the status line": wire.raw(b"HTTP/1.1 20"),
         "closed in the headers": wire.raw(b"HTTP/1.1 200 OK\r\ncontent-ty"),
-        "no HTTP": wire.raw(b"SSH-2.0-OpenSSH_9.9\r\n"),
         "TLS": wire.raw(b"\x15\x03\x01\x00\x02\x02\x16"),
-        "reset after headers": wire.broken_off(0, reset=True),
         "reset in mid body": wire.broken_off(0.5, reset=True),
-        "reset in mid chunk": wire.broken_off(0.5, reset=True, framing="chunks"),
         "body a byte short": wire.broken_off(0.9999),
         "chunks without an end": wire.broken_off(0.9, framing="chunks"),
         "429": wire.says(429, {"error": {"message": "slow down"}}, retry_after="0"),
         "408": wire.says(408, b""),
-        "500 of a list": wire.says(500, [1]),
         "502": wire.says(502, b"<html>bad gateway</html>", "text/html"),
         "503": wire.says(503, {"error": {"message": "loading", "type": "unavailable_error"}}),
-        "529": wire.says(529, {"type": "error"}),
         "terminal escapes": wire.says(500, {"error": {"message": "\x1b[31m\x07\u202e red\n\n"}}),
         "an error of no known status": wire.says(200, {"error": {"message": "odd", "code": True}}),
         "empty body": wire.says(200, b""),
-        "204": wire.raw(b"HTTP/1.1 204 No Content\r\n\r\n", close=False),
         "html": wire.says(200, b"<html>a proxy's page</html>", "text/html"),
-        "html labelled SSE": wire.says(200, b"<html>a proxy's page</html>", "text/event-stream"),
         "no text": wire.says(200, b"\xff\xfe\x00\x80" * 300),
         "deep JSON": wire.says(200, b"[" * 100_000),
-        "NaN": wire.says(200, b"NaN"),
-        "list": wire.says(200, [1, 2]),
-        "empty object": wire.says(200, {}),
         "garbage labelled gzip": wire.passed(headers={"content-encoding": "gzip"}),
         "headers without an end": wire.raw(b"HTTP/1.1 200 OK\r\n" + b"x-pad: 12345678\r\n" * 40_000),
     }
@@ -73,7 +58,6 @@ TORN = wire.named(
     {
         "in mid line": wire.passed(change=lambda body: body[: len(body) * 6 // 10]),
         "in mid line, closed as HTTP/1.0": wire.broken_off(0.6, framing="end"),
-        "a stream of nothing": wire.says(200, b"", "text/event-stream"),
         "a stream of done alone": wire.says(200, b"data: [DONE]\n\n", "text/event-stream"),
         "a stream of comments": wire.says(200, b": ping\n\n" * 9, "text/event-stream"),
     }
@@ -85,9 +69,7 @@ HARMLESS = wire.named(
         "closed after the answer": wire.closed_after(reset=False),
         "reset when idle": wire.closed_after(reset=True),
         "connection: close": wire.passed(headers={"connection": "close"}),
-        "closed as HTTP/1.0": wire.broken_off(1, framing="end"),
         "100": wire.passed(before=b"HTTP/1.1 100 Continue\r\n\r\n"),
-        "103": wire.passed(before=b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
         "large headers": wire.passed(headers={f"x-{i}": "x" * 4000 for i in range(8)}),
         "a long comment": wire.passed(change=lambda body: (b":" + b"x" * 2**20) * (body[:1] != b"{") + b"\n\n" + body),
         "a long line": wire.passed(change=lambda body: body.replace(b'{"', b'{"pad":"' + b"x" * 2**20 + b'","', 1)),
@@ -98,11 +80,7 @@ HARMLESS = wire.named(
 TOLERATED = wire.named(
     {
         "JSON or SSE labelled html": wire.passed("text/html"),
-        "JSON or SSE labelled nothing": wire.passed(" "),
-        "JSON or SSE labelled JSON": wire.passed("application/json"),
-        "JSON or SSE labelled SSE": wire.passed("text/event-stream"),
         "JSON or SSE labelled with another charset": wire.passed("application/json; charset=utf-16"),
-        "a header too large": wire.passed(headers={"x-pad": "x" * 30_000}),
         "headers too large": wire.passed(headers={f"x-{i}": "x" * 5000 for i in range(60)}),
         "redirect": wire.raw(b"HTTP/1.1 307 Temporary\r\nlocation: /v1/chat/completions\r\ncontent-length: 0\r\n\r\n"),
     }
@@ -225,14 +203,10 @@ STUCK = {
     "before headers": wire.stuck(None),
     "after headers": wire.stuck(0),
     "in mid body": wire.stuck(0.5),
-    "a byte before the end": wire.stuck(0.9999),
 }
 TRICKLING = {
-    "a header": wire.stuck(None, 0.2, b"x", b"HTTP/1.1 200 OK\r\nx-pad: "),
     "headers": wire.stuck(None, 0.2, b"HTTP/1.1 102 Processing\r\n\r\n"),
-    "space": wire.stuck(0, 0.2, b" "),
     "comments": wire.stuck(0.3, 0.2, b": ping\n\n"),
-    "a line": wire.stuck(0.3, 0.2, b"x"),
     "events": wire.stuck(0, 0.2, b'data: {"choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n'),
 }
 
@@ -251,24 +225,6 @@ def test_bytes_that_stop_end_a_request_long_before_its_timeout(
 
 
 @LONG
-@cases(STUCK)
-def test_a_request_that_always_stalls_is_given_up_and_owed(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault
-) -> None:
-    server = before(proxy, engine, True)
-    proxy.choose = lambda: fault if proxy.bodies[-1]["seed"] == 5 else None
-    began = time.monotonic()
-    got, *beside = ask(server, tmp_path, range(5, 9), timeout=1000, stall=0.5)
-    assert time.monotonic() - began < 30
-    assert got.error and "\n" not in got.error and got.text == got.thinking == ""
-    assert [figures(c) for c in beside] == [figures(calm[c.seed]) for c in beside]
-    assert sum(body["seed"] == 5 for body in proxy.bodies) == Stalled.tries
-    assert len(kept(tmp_path)) == 3
-    proxy.choose = lambda: None
-    assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
-
-
-@LONG
 @cases(TRICKLING)
 def test_bytes_that_trickle_for_ever_end_at_the_timeout(
     engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
@@ -281,20 +237,6 @@ def test_bytes_that_trickle_for_ever_end_at_the_timeout(
     assert got.error and "\n" not in got.error and kept(tmp_path) == []
     proxy.choose = lambda: None
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
-
-
-@LONG
-def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
-    """llama.cpp closes one just as it is reused: "Server disconnected without sending a response"."""
-    monkeypatch.undo()  # the real waits
-    server = before(proxy, engine, stream)
-    ask(server, tmp_path, limit=1)
-    proxy.script = [wire.closed_after(reset=False), wire.raw(b"")] * 4
-    began = time.monotonic()
-    got = ask(server, tmp_path, range(100, 104), limit=1)
-    assert all(c.error is None for c in got) and time.monotonic() - began < 10
 
 
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300", "PROBLEMS=sums")
@@ -369,41 +311,5 @@ def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(und
     time.sleep(4)
     with second_server(port):
         status, out, err = ended(process)
-    assert status == 0, out + err
-    assert_equal_runs(tmp_path, undisturbed)
-
-
-def another_model(folder: Path) -> Path:
-    """Return the embedded model with other weights, which answers as fluently, but otherwise."""
-    path = folder / "qed-rsa-embedded.gguf"
-    shutil.copy(EMBEDDED_GGUF, path)
-    with open(path, "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        for at in range(size // 2 // 4096 * 4096, size - 4096, 4096):  # float32: the sign of one weight in 1,024
-            file.seek(at + 3)
-            byte = file.read(1)[0]
-            file.seek(at + 3)
-            file.write(bytes([byte ^ 0x80]))
-    return path
-
-
-def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undisturbed: Path) -> None:
-    status, out, err = ended(process)
-    ending = err.splitlines()[-1]
-    assert status == 2 and ending.startswith("error: ") and "qed-rsa-embedded@b0" in ending, out + err
-    assert "Traceback" not in err and err.count("error: ") == 1
-    assert completions(folder).items() <= completions(undisturbed).items(), "nothing of the other model is kept"
-
-
-@LONG
-def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp_path: Path) -> None:
-    port = free_port()
-    process = killed_under(port, tmp_path, 20)
-    time.sleep(1)
-    with second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))):
-        refused_another_model(process, tmp_path, undisturbed)
-    with second_server(port):  # and the right one again: the run goes on where it was
-        places = {"BASE_URL": f"http://127.0.0.1:{port}/v1", "RESULTS_DIR": str(tmp_path)}
-        status, out, err = run("02_rsa_basic", *SMALL, **places)
     assert status == 0, out + err
     assert_equal_runs(tmp_path, undisturbed)
