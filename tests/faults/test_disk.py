@@ -4,7 +4,6 @@ The same command then ends with an undisturbed run's results.
 """
 
 import json
-import os
 import random
 import resource
 import shutil
@@ -21,7 +20,6 @@ from tests.faults.conftest import (
     end,
     finish,
     journal,
-    kill,
     records,
     seeds,
     wait_for_lines,
@@ -96,24 +94,6 @@ def test_a_folder_that_is_read_only(tmp_path: Path, undisturbed: Path, recorder:
         resumes(folder, undisturbed, recorder, "writable-again")
 
 
-def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) -> None:
-    """Kill a run once its journal has `lines` lines."""
-    process = begin(folder, BASE_URL=recorder.url, API_KEY=run)
-    wait_for_lines(process, folder, lines)
-    kill(process)
-    assert process.returncode < 0
-
-
-@pytest.mark.faults
-def test_a_run_goes_on_from_a_journal_cut_in_its_last_record(
-    tmp_path: Path, undisturbed: Path, recorder: Recorder
-) -> None:
-    partly(tmp_path, recorder, "before-the-cut")
-    content = journal(tmp_path).read_bytes()
-    os.truncate(journal(tmp_path), len(content) - random.Random(SEED).randint(2, 100))
-    resumes(tmp_path, undisturbed, recorder, "after-the-cut")
-
-
 @pytest.mark.faults
 def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
@@ -134,28 +114,6 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
     assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
     keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]
     assert len(keys) == len(set(keys)) == TOTAL
-
-
-@pytest.mark.faults
-def test_of_two_runs_started_at_once_one_goes_on_unharmed(
-    tmp_path: Path, undisturbed: Path, recorder: Recorder
-) -> None:
-    both = [begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"at-once-{i}") for i in range(2)]
-    ended = sorted((end(process) for process in both), key=lambda result: result[0])
-    assert ended[0][0] == 0, ended
-    assert "another run is writing" in the_error(ended[1][0], ended[1][2])
-    assert whole(tmp_path) == whole(undisturbed)
-    assert len(recorder.of("at-once-0")) * len(recorder.of("at-once-1")) == 0, "one of them asked nothing"
-
-
-@pytest.mark.faults
-def test_results_moved_to_another_place_go_on_there(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    here, there = tmp_path / "here", tmp_path / "another machine's disk" / "ergebnisse é"
-    partly(here, recorder, "here")
-    shutil.copytree(here, there)
-    shutil.rmtree(here)
-    resumes(there, undisturbed, recorder, "there")
-    assert not here.exists()
 
 
 @pytest.mark.faults

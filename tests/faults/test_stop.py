@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -90,22 +89,6 @@ def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
     kept = seeds(tmp_path)
     assert len(kept) >= 10 and finish(tmp_path, BASE_URL=recorder.url, API_KEY="goes-on") == whole(undisturbed)
     assert not kept & {request.seed for request in recorder.of("goes-on")}
-
-
-@pytest.mark.faults
-def test_ctrl_c_twice_in_a_row_leaves_at_any_moment(tmp_path: Path, undisturbed: Path) -> None:
-    rng = random.Random(f"{SEED} twice")
-    for _ in range(4):
-        process = begin(tmp_path)
-        wait(process, 1.0)
-        wait_for_lines(process, tmp_path, min(TOTAL, len(records(tmp_path)) + rng.randint(0, 8)))
-        process.send_signal(signal.SIGINT)
-        wait(process, rng.uniform(0, 0.3))
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
-        status, _, err = end(process, SECONDS)
-        assert status in (130, -signal.SIGINT), (status, err)
-    assert finish(tmp_path) == whole(undisturbed)
 
 
 @pytest.mark.faults
