@@ -44,24 +44,6 @@ def test_few_failures_in_many_samples_are_no_failed_problem() -> None:
     assert (turned.low, turned.high) == pytest.approx((1 - nearly.high, 1 - nearly.low), abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "times"), [(10, 3.3), (30, 2.0), (100, 1.5)])
-@pytest.mark.parametrize("rate", [0.02, 0.98])
-def test_near_0_and_1_the_interval_is_not_much_wider_than_need_be(n: int, times: float, rate: float) -> None:
-    """Problems that are all alike: 8 samples of each are worth 8 n."""
-    rng = np.random.default_rng(4)
-    found = [mean_by_problem(rng.binomial(8, rate, n) / 8) for _ in range(200)]
-    width = float(np.mean([e.high - e.low for e in found]))
-    assert width < times * 2 * 1.96 * math.sqrt(rate * (1 - rate) / (8 * n))
-    assert np.mean([e.low <= rate <= e.high for e in found]) >= 0.92
-
-
-def test_problems_that_are_all_alike_leave_a_little_doubt() -> None:
-    for n in (2, 5, 30, 2000):
-        even = mean_by_problem([0.5] * n)
-        assert even.low < 0.5 < even.high and even.low == pytest.approx(1 - even.high)
-        assert mean_by_problem([0.5] * n).high - even.low < mean_by_problem([0, 1] * (n // 2 + 1)).high
-
-
 @pytest.mark.parametrize(
     ("right", "n", "low", "high"), [(3, 10, 0.0667, 0.6525), (1, 30, 0.0008, 0.1722), (15, 30, 0.3130, 0.6870)]
 )
@@ -76,11 +58,6 @@ def test_few_problems_say_little() -> None:
     empty = mean_by_problem([])
     assert math.isnan(empty.value)
     assert empty.to_json() == {"value": None, "low": 0.0, "high": 1.0, "n": 0}
-
-
-def test_more_samples_of_one_problem_do_not_narrow_the_interval() -> None:
-    few, many = [[1.0], [0.0], [1.0], [1.0]], [[1.0] * 64, [0.0] * 64, [1.0] * 64, [1.0] * 64]
-    assert mean_by_problem(few) == mean_by_problem(many)
 
 
 @pytest.mark.parametrize("values", [[1.5], [-0.1], [math.nan], [[0.5], []], [[0.5, 2.0]]])
@@ -224,14 +201,6 @@ def test_no_shift_that_the_test_accepts_is_left_out(differences: list[float]) ->
             assert min(abs(shift - result.low), abs(shift - result.high)) < 0.36
 
 
-def test_where_all_problems_differ_the_interval_is_little_more_than_the_test_inverted() -> None:
-    rng = np.random.default_rng(6)
-    differences = np.clip(rng.normal(0.1, 0.2, 60), -1, 1)
-    result = paired(np.maximum(0, -differences), np.maximum(0, differences))
-    half = 2.0 * differences.std(ddof=1) / math.sqrt(60)  # Student's t, which the inverted test comes to
-    assert result.high - result.low < 1.1 * 2 * half
-
-
 def test_what_was_not_sampled_may_be_there() -> None:
     """No problem differs: by the rule of three, one in ten may, or one in 667."""
     result = paired([1] * 30, [1] * 30)
@@ -289,13 +258,6 @@ def test_a_change_in_cost_is_a_ratio_of_means() -> None:
     assert -0.55 < result.low < result.value < result.high < -0.42, "half of each, long or short"
     scaled = relative_change([1e6, 3e6, 2e6, 4e6], [5e5, 1.6e6, 9e5, 2.1e6])
     assert scaled is not None and (scaled.low, scaled.high) == pytest.approx((result.low, result.high))
-
-
-def test_a_ratio_turned_round_is_the_inverse() -> None:
-    a, b = [100, 300, 200, 400, 90], [50, 400, 90, 210, 80]
-    there, back = relative_change(a, b), relative_change(b, a)
-    assert there is not None and back is not None
-    assert (1 + there.low) * (1 + back.high) == pytest.approx(1) == (1 + there.value) * (1 + back.value)
 
 
 def test_what_has_no_ratio_or_no_interval_is_said() -> None:
