@@ -9,14 +9,13 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.problems import hub, sets
+from core.problems import sets
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
-from core.problems.math500 import MATH500
 from core.problems.proofbench import PROOFBENCH
-from core.problems.school import GSM8K, SVAMP
+from core.problems.school import SVAMP
 from tests.helpers.problems import Hub, parquet, printed_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
@@ -53,24 +52,9 @@ def schemes(split: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def gsm8k(count: int) -> list[dict[str, Any]]:
-    return [
-        {"question": f"{i} bags of 500?", "answer": f"<<{i}*500={i * 500}>>\n#### {i * 500:,}"}
-        for i in range(1, count + 1)
-    ]
-
-
 def svamp(numbers: Iterable[int], answer: Callable[[int], Any]) -> list[dict[str, Any]]:
     return [
         {"ID": f"chal-{i}", "Body": f"Ann has {i} pens", "Question": "How many?", "Answer": answer(i)} for i in numbers
-    ]
-
-
-def math500(count: int) -> list[dict[str, Any]]:
-    return [
-        {"problem": f"Halve {i}.", "solution": "so", "answer": rf"\frac{{{i}}}{{2}}", "subject": "Algebra", "level": 2}
-        | {"unique_id": f"test/algebra/{i}.json"}
-        for i in range(1, count + 1)
     ]
 
 
@@ -100,8 +84,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             AIME_2025.repo: {NEW: {one: table(aime())}},
             AIME_2024.repo: {AIME_2024.revision: {one: table(rows(29))}},
             HMMT_2025.repo: {HMMT_2025.revision: {one: table([*rows(29), rows(30)[29] | {"answer": "π"}])}},
-            GSM8K.repo: {GSM8K.revision: {GSM8K.files[""]: table(gsm8k(1319))}},
-            MATH500.repo: {MATH500.revision: {"test.jsonl": lines(math500(500))}},
             SVAMP.repo: {
                 SVAMP.revision: {
                     "train.json": json.dumps(svamp(range(1000, 300, -1), str)).encode(),
@@ -163,26 +145,13 @@ def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path:
 
 
 def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
-    aime_2025, hmmt = load(served.root, tmp_path, "aime_2025", "hmmt_2025")
+    names = ("aime_2025", "hmmt_2025", "svamp", "svamp:train", "svamp:test")
+    aime_2025, hmmt, whole, train, test = load(served.root, tmp_path, *names)
     assert len(aime_2025["problems"]) == 30 and aime_2025["revision"] == NEW and aime_2025["version"] == "unknown"
     assert aime_2025["source"] == f"hub MathArena/aime_2025 at {NEW}" and aime_2025["licence"] == "CC BY-NC-SA 4.0"
     assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
-
-
-def test_sets_of_numbers_and_latex_are_the_published_files(served: Hub, tmp_path: Path) -> None:
-    names = ("gsm8k", "svamp", "svamp:train", "svamp:test", "math500")
-    gsm, whole, train, test, latex = load(served.root, tmp_path, *names)
-    assert gsm["answers"] == [str(i * 500) for i in range(1, 1320)] and gsm["licence"] == "MIT"
-    assert whole["answers"] == [str(i) for i in range(1, 1001)] and whole["version"] == "unknown"
-    assert whole["problems"][0] == "Ann has 1 pens. How many?"
+    assert whole["answers"] == [str(i) for i in range(1, 1001)] and whole["problems"][0] == "Ann has 1 pens. How many?"
     assert train["answers"] == whole["answers"][300:] and test["answers"] == whole["answers"][:300]
-    assert latex["answers"][2] == r"\frac{3}{2}" and latex["id"] == "test/algebra/1.json" and not latex["is_proofs"]
-    assert {*gsm["types"], *whole["types"], *latex["types"]} == {"math"}
-    (tmp_path / "gsm.jsonl").write_bytes(lines(gsm8k(1319)))
-    (tmp_path / "svamp.json").write_text(json.dumps(svamp(range(1, 1001), float)))
-    parquet(tmp_path / "math.parquet", math500(500))
-    files = [sets.load(str(tmp_path / name)) for name in ("gsm.jsonl", "svamp.json", "math.parquet")]
-    assert [each.sha256 for each in files] == [each["sha256"] for each in (gsm, whole, latex)]
 
 
 def test_a_copy_of_word_problems_without_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,10 +320,3 @@ def test_the_files_of_a_split() -> None:
         files_of(["data/test-00000-of-00002.parquet"], "", "a/b")
     assert files_of([*names, "data/test-0-of-1.parquet"], "test", "a/b") == ["data/test-0-of-1.parquet"]
     assert files_of(["b.jsonl", "a.jsonl", "dataset_infos.json", ".x.jsonl"], "", "a/b") == ["a.jsonl", "b.jsonl"]
-
-
-def test_a_set_that_changes_while_it_is_fetched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "_listed", lambda *_: (OLD, ["test.jsonl"], None))
-    monkeypatch.setattr(hub, "fetched", lambda *_: hub.Found((Path(NEW) / "test.jsonl",), NEW))
-    with pytest.raises(UserError, match="mine/two"):
-        sets.load("hub:mine/two")
