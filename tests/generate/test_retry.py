@@ -1,6 +1,5 @@
 """Servers that send nothing usable end the run soon, and overwrite no earlier results."""
 
-import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,8 @@ from typing import Any
 import pytest
 
 from core.base.errors import RunFailed, UserError
-from core.engines.attach import look_again
-from core.engines.server import Server
 from core.generate import retry
-from core.generate.budget import Hold
-from core.generate.retry import Asker, Over
+from core.generate.retry import Over
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
@@ -55,13 +51,6 @@ def test_a_server_away_as_long_as_a_request_is_asked_again_costs_nothing(moody: 
     moody.choose = choose
     got, _ = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(12)])
     assert all(one.error is None for one in got)
-
-
-@pytest.mark.usefixtures("hurried")
-def test_connections_that_are_lost_while_others_are_answered_fail_one_request(moody: Moody, tmp_path: Path) -> None:
-    moody.choose = lambda n, prompt: reset if prompt == "lost" else good(prompt)
-    got, _ = ask_each(moody.url, tmp_path, [*(["a"] * 30), "lost", *(["b"] * 60)], 2)
-    assert [n for n, one in enumerate(got) if one.error is not None] == [30]
 
 
 def test_a_server_that_is_away_for_too_long_ends_the_run(moody: Moody, tmp_path: Path, monkeypatch: Any) -> None:
@@ -134,44 +123,6 @@ def test_a_server_at_work_on_other_requests_is_not_given_up(moody: Moody, tmp_pa
     moody.choose = choose
     got, _ = ask_each(moody.url, tmp_path, ["long", *(f"prompt {n}" for n in range(20))])
     assert got[0].text and all(one.error for one in got[1:])
-
-
-@pytest.mark.usefixtures("hurried")
-def test_the_reason_is_the_newest_failure(moody: Moody) -> None:
-    """The requests a and b fail in turn: a, b, a."""
-    a_failed, b_failed, is_read = threading.Event(), threading.Event(), threading.Event()
-    reasons: list[str] = []
-
-    def after(event: threading.Event, reply: Answer) -> Answer:
-        def waiting(request: Request) -> None:
-            event.wait(60)
-            reply(request)
-
-        return waiting
-
-    def choose(n: int, prompt: str) -> Answer:
-        tries = moody.prompts.count(prompt)
-        failure = answer(500, {"error": {"message": f"{prompt}{tries}"}})
-        if prompt == "b":
-            if tries == 2:
-                b_failed.set()
-            return after(a_failed, failure) if tries == 1 else after(is_read, good(prompt))
-        if tries == 2:
-            a_failed.set()
-        if tries == 3:
-            reasons.append(asker.reason)
-            is_read.set()
-        return failure if tries == 1 else after(b_failed, failure) if tries == 2 else good(prompt)
-
-    async def ask() -> None:
-        async with asker:
-            bodies = ({"model": "m", "messages": [{"role": "user", "content": prompt}]} for prompt in "ab")
-            await asyncio.gather(*(asker(body, "", Hold(None, None), 0.0) for body in bodies))
-
-    moody.choose = choose
-    asker = Asker(Server("other", moody.url, "m", "x", look=look_again), 4, 60.0, 60.0, print)
-    asyncio.run(ask())
-    assert "a2" in reasons[0] and asker.reason == ""
 
 
 @pytest.mark.usefixtures("hurried")
