@@ -170,14 +170,12 @@ def test_azures_path_query_and_header(provider: Any, tmp_path: Path, monkeypatch
     monkeypatch.setenv("BASE_URL", f"{place.base}?api-version=2024-10-21")
     monkeypatch.setenv("MODEL", "azure:mine")
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody")
     with start.serving() as server:
         assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
         assert server.base_url == place.base and server.query == {"api-version": "2024-10-21"}
         assert look_again(server) == server
     assert all(path.endswith("?api-version=2024-10-21") for path in place.asked), place.asked
     assert all(sent["api-key"] == KEY and "authorization" not in sent for sent in place.headers)
-    assert not any("openai-organization" in sent for sent in place.headers)
 
 
 OPENROUTER = b": OPENROUTER PROCESSING\n\n"
@@ -250,16 +248,6 @@ def test_cut_thinking_is_read_as_the_card_says_without_a_trial(provider: Any, tm
     card = Card("mine", base_url=place.base, model="m", thinking="none")
     (got,) = ask(place.attached(card), tmp_path)
     assert got.answer == "so far" and got.truncated and len(place.bodies) == 1
-
-
-def test_headers_of_the_environment_go_to_no_server(provider: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: mine\nAuthorization: Bearer sk-mine")
-    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password mine\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
-    place = provider()
-    assert ask(place.attached(Card("p", base_url=place.base, model="m")), tmp_path)[0].error is None
-    assert {sent.get("authorization") for sent in place.headers} == {f"Bearer {KEY}"}
-    assert not any("x-secret" in sent for sent in place.headers)
 
 
 def test_what_opens_an_answer_is_refused_before_anything_is_sent(provider: Any, tmp_path: Path) -> None:
