@@ -126,13 +126,10 @@ def in_pieces(body: bytes, cuts: Sequence[int]) -> Answer:
 STREAMS = {
     "LF": events(CHUNKS),
     "CRLF": events(CHUNKS, b"\r\n"),
-    "no blank lines": events(CHUNKS).replace(b"\n\n", b"\n"),
-    "no space": events(CHUNKS).replace(b"data: ", b"data:"),
     "other fields": b"retry: 5\r\nid: 1\nevent: message\n: hello\n" + events(CHUNKS),
     "no end of line": events(CHUNKS).rstrip(b"\n"),
     "no stream at all": json.dumps(CHAT, indent=1).encode(),
     "no done": events(CHUNKS, done=False),
-    "fields of the future": events([chunk | {"novel": {"a": [1]}} for chunk in CHUNKS]),
 }
 
 
@@ -161,14 +158,10 @@ def changed(**fields: Any) -> list[dict[str, Any]]:
 
 NONSENSE: dict[str, list[Any]] = {
     "null choices": [{"choices": None}],
-    "choices of strings": [{"choices": ["x"]}],
-    "choices an object": [{"choices": {"0": {}}}],
-    "null message": [{"choices": [{"index": 0, "message": None, "delta": None}]}],
     "content of a number": changed(message={"content": 7}, delta={"content": 7}),
     "unfinished": changed(finish_reason=None),
     "aborted": changed(finish_reason="abort"),
     "an error": [*CHUNKS[:1], {"error": {"message": "the engine has died", "code": 500}}],
-    "a list": [[1]],
 }
 
 
@@ -204,12 +197,8 @@ def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any =
     [
         ("stop", "stop", ""),
         ("length", "length", CUT),
-        ("max_tokens", "length", CUT),
         ("MAX_TOKENS", "length", CUT),
-        ("model_length", "length", CUT),
-        ("pause_turn", "length", CUT),
         ("content_filter: SAFETY", "content_filter: SAFETY", FILTERED),
-        ("SAFETY", "SAFETY", FILTERED),
         ("refusal", "refusal", FILTERED),
         ("end_turn", "end_turn", ""),
     ],
@@ -275,13 +264,6 @@ def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_st
     assert sent < 5 * 10**7
 
 
-def test_an_error_is_read_no_further_than_its_words(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "ERROR_BYTES", 100)
-    chat.choose = lambda _: answer(400, b"too long " * 1_000_000)
-    refused = exchanged(chat.server)[0]
-    assert isinstance(refused, Refused) and str(refused) == ("too long " * 20)[:100].strip()
-
-
 def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
     assert not Refused(429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}).may_pass
     assert Refused(429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000"}}, {}).may_pass
@@ -291,17 +273,11 @@ def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
 
 WORDS: dict[str, tuple[Any, str]] = {
     "OpenAI": ({"error": {"message": "the words", "type": "x", "code": 400}}, "the words"),
-    "message": ({"object": "error", "message": "the words", "code": 400}, "the words"),
     "text": ({"error": "the words"}, "the words"),
     "detail": ({"detail": "the words"}, "the words"),
     "detail, list": ({"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]}, "body.1: no; more"),
-    "detail, object": ({"detail": {"error": {"message": "the words"}}}, "the words"),
     "two places": ({"error": "Bad Request", "message": "the words", "statusCode": 400}, "the words"),
-    "null beside it": ({"error": None, "detail": "the words"}, "the words"),
-    "problem details": ({"type": "about:blank", "title": "Bad", "detail": "the words"}, "the words"),
-    "errors": ({"errors": [{"message": "one"}, {"message": "two"}]}, "one; two"),
     "list": ([{"error": {"message": "the words", "status": "INVALID"}}], "the words"),
-    "string": ("the words", "the words"),
     "no JSON": (b"the words\n", "the words"),
     "unknown form": ({"oops": 1}, '{"oops": 1}'),
     "nothing": (b"", "Error code: 400"),
@@ -362,9 +338,6 @@ def test_a_date_to_wait_for_counts_from_now_if_the_server_tells_no_time() -> Non
         (400, {"error": {"message": "Your credit balance is too low"}}, True),
         (403, {"detail": "billing_not_active"}, True),
         (429, {"error": {"message": "Insufficient balance. Top up and try again"}}, True),
-        (429, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, True),
-        (429, {"error": {"message": "x", "metadata": {"raw": '{"code": "insufficient_quota"}'}}}, True),
-        (429, {"error": {"message": "slow down"}}, False),
         (429, {"error": {"message": "rate limit reached", "code": "rate_limit_exceeded"}}, False),
         (429, [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}], False),
         (422, {"detail": [{"msg": "too long", "input": "Ann has an insufficient balance of 3 dollars"}]}, False),
