@@ -1,7 +1,5 @@
 """Waits: the embedded engine continues inside thinking; prompts and replies are those of vLLM, SGLang and others."""
 
-import json
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,15 +67,6 @@ def test_the_cap_is_of_all_waits_together_and_what_hits_it_is_forced(engine: Ser
 
 def left_open(server: Server, thinking: str) -> dict[str, Any]:
     return server.dialect.left_open(server, MESSAGES, thinking)
-
-
-def test_the_real_engine_leaves_thinking_open(engine: Server) -> None:
-    asked = left_open(engine, "1+1=2\n\nWait")
-    place = f"{engine.base_url.removesuffix('/v1')}/apply-template"
-    sent = urllib.request.Request(place, json.dumps(asked).encode(), {"content-type": "application/json"})
-    with urllib.request.urlopen(sent) as reply:
-        prompt = json.load(reply)["prompt"]
-    assert engine.tail is not None and prompt.endswith(f"{engine.tail}1+1=2\n\nWait")
 
 
 # What QED-Nano's kind of template makes of messages, and what others do: Qwen3's puts thinking before all that an
