@@ -53,6 +53,13 @@ def test_a_server_away_as_long_as_a_request_is_asked_again_costs_nothing(moody: 
     assert all(one.error is None for one in got)
 
 
+@pytest.mark.usefixtures("hurried")
+def test_connections_that_are_lost_while_others_are_answered_fail_one_request(moody: Moody, tmp_path: Path) -> None:
+    moody.choose = lambda n, prompt: reset if prompt == "lost" else good(prompt)
+    got, _ = ask_each(moody.url, tmp_path, [*(["a"] * 30), "lost", *(["b"] * 60)], 2)
+    assert [n for n, one in enumerate(got) if one.error is not None] == [30]
+
+
 def test_a_server_that_is_away_for_too_long_ends_the_run(moody: Moody, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(retry, "AWAY_SECONDS", 1.0)
     moody.choose = lambda n, prompt: good(prompt) if n < 4 else reset
