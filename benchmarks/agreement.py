@@ -43,7 +43,6 @@ from core.engines import client, environment, start
 from core.engines.dialects.llamacpp import LlamaCpp
 from core.engines.need import Need
 from core.engines.server import Server
-from core.generate.journal import from_record
 from core.results.find import archive
 
 PEERS = ROOT / ".venv-peers/bin"
@@ -278,8 +277,7 @@ def our_replies(folder: Path) -> list[Asked]:
             record = journals.record(member["key"])
             if record is None or "error" in member:
                 raise UserError(f"{problem['id']} has no reply: {member.get('error', 'it is not in the journal')}")
-            reply = from_record(member["key"], record.completion).answer
-            asked.append(Asked(problem["id"], record.messages, problem["answer"], reply))
+            asked.append(Asked(problem["id"], record.messages, problem["answer"], record.completion.answer))
     return asked
 
 

@@ -26,7 +26,7 @@ from core.base import seeds
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
-from core.generate.journal import Journal, to_record
+from core.generate.journal import Journal
 from core.problems import sets
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Completion, Message, Sampling
@@ -77,7 +77,7 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, server: Server, config
             completion = Completion(
                 key, seed, rng.choice(thoughts), f"The sum is \\boxed{{{answer}}}.", None, "stop", 60, 0, 300
             )
-            journal.put(key, to_record(completion), messages)
+            journal.put(completion, messages)
             return completion
 
         async for _ in rsa(problem, ask, config):

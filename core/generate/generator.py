@@ -17,7 +17,7 @@ from core.base.errors import UserError, one_line
 from core.engines.server import CANNOT, MARK, Server, ending
 from core.generate import elicit
 from core.generate.budget import Budget, Hold, Spent, most_read
-from core.generate.journal import Journal, content_key, from_record, to_record
+from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
 from core.generate.retry import Asker, Over
@@ -105,23 +105,13 @@ class Generator:
         fields = [self.server.key_fields] if self.server.key_fields else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *fields])
 
-    def _kept(self, key: str) -> Completion | None:
-        record = self.journal.get(key)
-        if record is None:
-            return None
-        try:
-            return from_record(key, record)
-        except ValueError as error:
-            self.journal.doubted[key] = str(error)
-            return None
-
     async def __call__(
         self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
     ) -> Completion:
         """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
         first. Raises UserError to end the run, for example if the server no longer answers or the budget is used up."""
         key = self.key(messages, seed, sampling)
-        if found := self._kept(key):
+        if found := self.journal.get(key):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
@@ -148,7 +138,7 @@ class Generator:
         A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
         with more waits continues the completions of this run. So does an elicited answer."""
         key = self.key(messages, seed, sampling)
-        if found := self._kept(key):
+        if found := self.journal.get(key):
             return found
         if sampling.elicit:
             before = await self._complete(messages, seed, sampling.without_elicit, hold)
@@ -159,7 +149,7 @@ class Generator:
         else:
             completion, is_final = await self._ask(key, messages, seed, sampling, hold)
         if is_final:
-            self.journal.put(key, to_record(completion), messages, paid=-hold.settled())
+            self.journal.put(completion, messages, paid=-hold.settled())
         return completion
 
     def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
@@ -267,7 +257,7 @@ class Generator:
         messages: list[Message] = [{"role": "user", "content": MARK}]
         sampling = Sampling(max_tokens=min(TRY_TOKENS, (self.server.context or 2 * TRY_TOKENS) // 2))
         key = content_key([self.key(messages, 0, sampling), "as it came"])
-        trial = self._kept(key)
+        trial = self.journal.get(key)
         if trial is None:
             body = self._body(messages, 0, sampling)
             # Do not wait for budget here, because requests that hold some may wait for this result.
@@ -277,7 +267,7 @@ class Generator:
                 except Failure:
                     return False
                 trial = Completion(key, 0, reply.reasoning, reply.content, origin=self.server.origin)
-                self.journal.put(key, to_record(trial), messages, paid=-hold.settled())
+                self.journal.put(trial, messages, paid=-hold.settled())
         thinking, closing, _ = trial.answer.partition("</think>")
         return bool(closing) and "<think>" not in thinking
 

@@ -21,7 +21,7 @@ import re
 import shutil
 import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +52,9 @@ def content_key(content: Any) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """The fields of a completion, and the `messages` of its request."""
+    """A completion, and the `messages` of its request."""
 
-    completion: dict[str, Any]
+    completion: Completion
     messages: list[Message]
 
 
@@ -105,8 +105,8 @@ class Records:
     def __len__(self) -> int:
         return sum(len(file.places) for file in self._files)
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return the fields of the completion with this `key`, or None if there is no valid record."""
+    def get(self, key: str) -> Completion | None:
+        """Return the completion with this `key`, or None if there is no valid record."""
         found = self.record(key)
         return None if found is None else found.completion
 
@@ -119,7 +119,7 @@ class Records:
                 if _key(line) != number:  # the line has changed since the scan
                     return None
                 try:
-                    return _record(line)
+                    return _record(key, line)
                 except ValueError as error:
                     self.doubted[key] = str(error)
                     return None
@@ -203,12 +203,13 @@ class Journal(Records):
             self._put_back()
         self._close()
 
-    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
-        """Append a record. `paid` is a payment in dollars for its request. A negative payment gives money back.
-        Raises UserError if writing fails. Then the journal contains only the earlier records."""
+    def put(self, completion: Completion, messages: Sequence[Message], paid: float = 0.0) -> None:
+        """Append a completion's record. `paid` is a payment in dollars for its request. A negative payment gives money
+        back. Raises UserError if writing fails. Then the journal contains only the earlier records."""
         place = self._own.end
-        self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
-        self._own.places[int(key, 16)] = place
+        fields = {name: value for name, value in vars(completion).items() if name in _FIELDS}
+        self._append({"key": completion.key, "completion": fields, "messages": list(messages)}, paid)
+        self._own.places[int(completion.key, 16)] = place
 
     def pay(self, amount: float) -> None:
         """Append a payment in dollars. A negative payment gives money back. Raises UserError if writing fails."""
@@ -261,16 +262,17 @@ class Journal(Records):
             self._stop.wait(SYNC_SECONDS)
 
 
-def _record(line: bytes) -> Record:
-    """Parse a line. Raises ValueError if it contains no completion, or no messages of its request."""
+def _record(key: str, line: bytes) -> Record:
+    """Parse the line of a `key`. Raises ValueError if it contains no completion, or no messages of its request."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
     completion, messages = fields["completion"], fields.get("messages")
-    if not isinstance(completion, dict) or not are_messages(messages):
-        raise ValueError(f"completion: {completion!r:.40}, messages: {messages!r:.40}")
-    return Record(completion, messages)
+    if not are_messages(messages):
+        raise ValueError(f"messages: {messages!r:.40}")
+    convert(completion, _KEPT)
+    return Record(Completion(key=key, reused=True, **completion), messages)
 
 
 def _key(line: bytes) -> int | None:
@@ -281,16 +283,6 @@ def _key(line: bytes) -> int | None:
 
 def _is_whole(line: bytes) -> bool:
     return line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
-
-
-def from_record(key: str, record: Mapping[str, Any]) -> Completion:
-    """Build the completion with this `key` from its record. Raises ValueError for an unknown field or a wrong value."""
-    convert(record, _KEPT)
-    return Completion(key=key, reused=True, **record)
-
-
-def to_record(completion: Completion) -> dict[str, Any]:
-    return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
 def _model() -> type[Struct]:

@@ -5,9 +5,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError, one_line
+from core.base.errors import UserError
 from core.base.files import results_dir
-from core.generate.journal import Archive, Record, from_record
+from core.generate.journal import Archive, Record
 from core.report import tables
 from core.results import read
 from core.results.find import archive, path_of
@@ -83,13 +83,8 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion of a `member`. Raises UserError if no journal has it, or if its record is invalid."""
-        record = self._record(member)
-        try:
-            return from_record(member.key, record.completion)
-        except ValueError as error:
-            wrong = f"the record {member.key} in {self._journals.folder} is no completion"
-            raise UserError(f"{wrong} ({one_line(str(error), 200)}). Run the experiment again") from None
+        """Return the completion of a `member`. Raises UserError if no journal has a valid record."""
+        return self._record(member).completion
 
     def messages(self, member: MemberResult) -> list[Message]:
         """Return the prompt of a `member` as it was sent. Raises UserError if no journal contains it."""
@@ -97,7 +92,10 @@ class Results:
 
     def _record(self, member: MemberResult) -> Record:
         if (record := self._journals.record(member.key)) is None:
-            raise UserError(f"{self._journals.folder} lacks the completion {member.key}. Put the run's journal there")
+            raise UserError(
+                f"no journal in {self._journals.folder} has a valid record of {member.key}. Put the run's journal "
+                "there, or run the experiment again"
+            )
         return record
 
     @cached_property

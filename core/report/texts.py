@@ -7,13 +7,12 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.base.files import trouble
-from core.generate.journal import Records, from_record
+from core.generate.journal import Records
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
@@ -85,9 +84,7 @@ def _whole(found: Texts, piece: Piece) -> str:
 
 def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
     """Return a completion and its prompt messages, or None if no journal has a valid record of them."""
-    with suppress(ValueError):  # the record is not a completion
-        return (from_record(key, record.completion), record.messages) if (record := journals.record(key)) else None
-    return None
+    return (record.completion, record.messages) if (record := journals.record(key)) else None
 
 
 def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:

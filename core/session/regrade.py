@@ -14,7 +14,7 @@ from core.base.errors import UserError, command
 from core.base.files import amount, results_dir
 from core.base.prices import Prices
 from core.constants import BOXED, WAYS, Rule
-from core.generate.journal import Archive, from_record
+from core.generate.journal import Archive
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
 from core.report import tables
@@ -131,18 +131,13 @@ def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
 
 def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
     """Return the completion of the record `cost` from the journals. If they lack a failure, use the record itself."""
-    if kept := journals.record(cost["key"]):
-        try:
-            return from_record(cost["key"], kept.completion)
-        except ValueError as error:
-            raise UserError(
-                f"the journal's record of {cost['key']} is not a completion ({error}). Run the experiment again"
-            ) from None
+    if kept := journals.get(cost["key"]):
+        return kept
     if "error" in cost:
         return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
     raise UserError(
-        f"{path.name} contains completions that no journal has, such as {cost['key']}. Copy the run's journal to "
-        f"{journals.folder}, or run the experiment again"
+        f"{path.name} contains completions of which no journal has a valid record, such as {cost['key']}. Copy the "
+        f"run's journal to {journals.folder}, or run the experiment again"
     )
 
 

@@ -341,7 +341,7 @@ def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serv
 def kept(path: Path, *answers: str) -> None:
     with Journal(path) as journal:
         for i, answer in enumerate(answers):
-            journal.put(content_key(i), {"seed": i, "answer": answer, "seconds": 1.0}, [])
+            journal.put(Completion(content_key(i), i, answer=answer, seconds=1.0), [])
 
 
 def test_if_journals_disagree_the_runs_own_counts_else_the_last(tmp_path: Path) -> None:
@@ -350,9 +350,9 @@ def test_if_journals_disagree_the_runs_own_counts_else_the_last(tmp_path: Path) 
     (tmp_path / "elsewhere" / "d.jsonl").rename(tmp_path / "d.jsonl")
     for first, expected in (("b", "2"), ("d", "two"), ("none", "two")):
         with Archive(tmp_path, first) as archive:
-            assert (archive.get(content_key(1)) or {})["answer"] == expected
+            assert (got := archive.get(content_key(1))) and got.answer == expected
     with Journal(tmp_path / "b.jsonl") as journal:
-        assert (journal.get(content_key(1)) or {})["answer"] == "2"
+        assert (got := journal.get(content_key(1))) and got.answer == "2"
 
 
 # Thinking

@@ -3,6 +3,7 @@
 import json
 import math
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.generate.journal import Journal, content_key, from_record, to_record
+from core.generate.journal import Journal, content_key
 from core.session.session import open_journal
 from core.types import Completion
 from tests.fakes.moody import Moody
 from tests.helpers.asking import ask_each
 
 
-def fill(path: Path, count: int) -> list[dict[str, Any]]:
-    got = [{"answer": f"\\boxed{{{i}}} é\n", "tokens": i, "seconds": i / 7} for i in range(count)]
+def fill(path: Path, count: int) -> list[Completion]:
+    got = [Completion(content_key(i), i, answer=f"\\boxed{{{i}}} é\n", seconds=i / 7) for i in range(count)]
     with Journal(path) as journal:
-        for i, completion in enumerate(got):
-            journal.put(content_key(i), completion, [])
+        for completion in got:
+            journal.put(completion, [])
     return got
 
 
@@ -35,22 +36,31 @@ def test_a_record_torn_at_any_byte_is_owed_again_and_the_rest_is_kept(tmp_path: 
         path.write_bytes(whole[:end])
         with Journal(path) as journal:
             assert [journal.get(content_key(i)) for i in range(3)] == [*got[:2], None]
-            journal.put(content_key(2), got[2], [])
+            journal.put(got[2], [])
         assert path.read_bytes() == whole
 
 
-VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=80)
-NESTED = VALUE | st.lists(VALUE, max_size=3) | st.dictionaries(st.text(max_size=5), VALUE, max_size=3)
-COMPLETION = st.dictionaries(st.text(max_size=8), NESTED, max_size=4)
+TEXT = st.text(max_size=80)
+COMPLETION = st.builds(
+    Completion,
+    key=st.just(""),
+    seed=st.integers(0, 2**31),
+    thinking=TEXT,
+    answer=TEXT,
+    logprob=st.none() | st.floats(-1e6, 1e3),
+    before_waits=st.lists(TEXT, max_size=3),
+    logprobs=st.dictionaries(st.text(max_size=5), st.floats(-9, 0), max_size=3),
+)
 
 
 @settings(max_examples=60, deadline=None)
 @given(got=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
 def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list[Any], data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("journal") / "a.jsonl"
+    got = [replace(completion, key=content_key(i)) for i, completion in enumerate(got)]
     with Journal(path) as journal:
-        for i, completion in enumerate(got):
-            journal.put(content_key(i), completion, [])
+        for completion in got:
+            journal.put(completion, [])
         assert [journal.get(content_key(i)) for i in range(len(got))] == got
     whole = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
@@ -106,15 +116,10 @@ BAD += [{"logprob": value} for value in (math.inf, -math.inf, math.nan, "x", Tru
 
 
 @pytest.mark.parametrize("fields", [{"answer": "x"}, *({"seed": 1} | bad for bad in BAD)])
-def test_fields_that_are_no_completions_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        from_record("k", fields)
-
-
-@given(st.none() | st.floats(-1e6, 1e3), st.text(), st.lists(st.text()))
-def test_a_completion_is_kept_as_it_is(logprob: float | None, text: str, before: list[str]) -> None:
-    got = Completion("k", 1, text, answer=text, logprob=logprob, before_waits=before, logprobs={"a": -1.0})
-    assert from_record("k", json.loads(json.dumps(to_record(got)))) == got
+def test_fields_that_are_no_completions_are_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
+    put_raw(tmp_path / "a.jsonl", content_key(0), json.dumps(fields)[1:] + ',"messages":[]')
+    with Journal(tmp_path / "a.jsonl") as journal:
+        assert journal.get(content_key(0)) is None and journal.doubted
 
 
 def test_a_record_that_holds_no_completion_is_made_again(moody: Moody, tmp_path: Path) -> None:
@@ -149,11 +154,13 @@ def test_many_records_are_found_and_the_later_of_two_counts(tmp_path: Path) -> N
     keys = [content_key(i) for i in range(1050)]
     with Journal(path) as journal:
         for i, key in enumerate(keys + keys[::3]):
-            journal.put(key, {"i": i, "text": "x" * (30_000 if i % 100 == 0 else 10)}, [])
-            assert journal.get(key) == {"i": i, "text": "x" * (30_000 if i % 100 == 0 else 10)}
+            got = Completion(key, i, "x" * (30_000 if i % 100 == 0 else 10))
+            journal.put(got, [])
+            assert journal.get(key) == got
         expected = {key: 1050 + i // 3 if i % 3 == 0 else i for i, key in enumerate(keys)}
     with Journal(path) as journal:
-        assert {key: (journal.get(key) or {})["i"] for key in keys} == expected and len(journal) == 1050
+        found = [journal.get(key) for key in keys]
+        assert {got.key: got.seed for got in found if got} == expected and len(journal) == 1050
         assert all(journal.get(content_key(i)) is None for i in range(1050, 1200))
 
 
@@ -166,9 +173,9 @@ def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, lines:
     path.write_bytes(b"\n".join(lines) + b'\n[1]\n{"key": 3}\n{"key":"x","crc":0,"completion":[]}\n' + foreign + b"\n")
     with Journal(path) as journal:
         assert len(journal) == 0 and journal.damaged
-        journal.put(content_key("k"), {"answer": "kept"}, [])
+        journal.put(kept := Completion(content_key("k"), 1, answer="kept"), [])
     with Journal(path) as journal:
-        assert journal.get(content_key("k")) == {"answer": "kept"}
+        assert journal.get(content_key("k")) == kept
 
 
 def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
@@ -176,7 +183,7 @@ def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
     before = (tmp_path / "01_baseline.jsonl").read_bytes()
     with Journal(tmp_path / "02_rsa_basic.jsonl") as journal:
         assert journal.get(content_key(3)) == got[3]
-        journal.put(content_key("new"), {"answer": "x"}, [])
+        journal.put(Completion(content_key("new"), 1, answer="x"), [])
     assert (tmp_path / "01_baseline.jsonl").read_bytes() == before
 
 

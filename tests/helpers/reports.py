@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from core.generate.journal import Journal, content_key, to_record
+from core.generate.journal import Journal, content_key
 from core.report.report import main
 from core.results import provenance, warnings
 from core.results import write as files
@@ -67,7 +67,7 @@ def results(
                     )
                     shown = [answers[j] for j in parents]
                     asked = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    journal.put(reply.key, to_record(reply), asked)
+                    journal.put(reply, asked)
                     population.append(Member(reply, parents))
                 answers = [member.completion.answer for member in population]
                 record = graded_step(problem, t, population)

@@ -106,7 +106,7 @@ def test_inspect_ai_reads_the_logs_back(folder: Path, tmp_path: Path, is_kept: b
     document = json.loads((folder / "02_rsa_basic.json").read_text())
     member = document["problems"][2]["steps"][1]["members"][2]
     with Archive(folder / "journal") as archive:
-        kept = archive.get(member["key"]) or {}
+        kept = archive.get(member["key"])
     if not is_kept:
         (folder / "journal" / "02_rsa_basic.jsonl").unlink()
     main(["02_rsa_basic", "--inspect", str(tmp_path / "logs")])
@@ -121,7 +121,7 @@ def test_inspect_ai_reads_the_logs_back(folder: Path, tmp_path: Path, is_kept: b
     assert sample.scores["boxed"].answer == member["answer"]
     reply = sample.output.choices[0].message
     if is_kept:
-        assert (reply.text, reply.content[0].reasoning) == (kept["answer"], kept["thinking"])
+        assert kept and (reply.text, reply.content[0].reasoning) == (kept.answer, kept.thinking)
         assert "Candidate 2:" in sample.input[0].text
     else:
         assert sample.input[0].text == "How much is 2 + 1? $x^2$" and sample.metadata["input"] == "the problem"

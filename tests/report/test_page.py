@@ -129,7 +129,7 @@ def test_the_lineage_opens_candidates_and_lights_up_relatives(tab: Tab, tmp_path
     script = """async ([t, i]) => { const [a, b] = await Promise.all(['a', 'b'].map((tier) => texts(0, 1, tier)));
         return sentMessages((a[`${t},${i}`].prompt ?? b[`${t},${i}`].prompt), a, b); }"""
     with Archive(tmp_path / "journal") as archive:
-        assert (archive.get(child["key"]) or {})["answer"] in shown.inner_text(".member")
+        assert (got := archive.get(child["key"])) and got.answer in shown.inner_text(".member")
         for t, i in ((0, 1), (1, 0), (2, 3)):
             record, prompt = archive.record(problem["steps"][t]["members"][i]["key"]), shown.evaluate(script, [t, i])
             assert record is not None and prompt == record.messages and len(prompt) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.generate.journal import Journal, content_key, to_record
+from core.generate.journal import Journal, content_key
 from core.report import page
 from core.results import write as files
 from core.results.points import Worths
@@ -21,7 +21,7 @@ PROOF = Problem("p0", "Show <b>it</b>.", None, "proof", solution="A reference.",
 
 def kept(journal: Journal, name: str, text: str, asked: str) -> str:
     reply = Completion(content_key([name]), 0, f"thinking of {name}", text, finish_reason="stop", completion_tokens=9)
-    journal.put(reply.key, to_record(reply), [{"role": "user", "content": asked}])
+    journal.put(reply, [{"role": "user", "content": asked}])
     return reply.key
 
 

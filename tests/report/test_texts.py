@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert
 
-from core.generate.journal import Archive, Journal, content_key, to_record
+from core.generate.journal import Archive, Journal, content_key
 from core.report import texts
 from core.results.model import ProblemResult
 from core.types import Completion, Message
@@ -26,7 +26,7 @@ def reply(name: str, **changes: str) -> Completion:
 def kept(folder: Path, *records: tuple[Completion, list[Message]]) -> Path:
     with Journal(folder / "a.jsonl") as journal:
         for completion, messages in records:
-            journal.put(completion.key, to_record(completion), messages)
+            journal.put(completion, messages)
     return folder
 
 

@@ -47,7 +47,7 @@ def test_damaged_results_and_records_are_user_errors(server: ScriptedServer, res
     path = solve_sync(RSA, TWO, N=2, K=2, T=0).path
     member = load(str(path)).problems[0].steps[0].members[0]
     with Journal(next((results / "journal").glob("*.jsonl"))) as journal:
-        journal.put(member.key, {"seed": -1}, [])
+        journal.put(Completion(member.key, -1), [])
     with pytest.raises(UserError, match=member.key):
         load(str(path)).completion(member)
     document = json.loads(path.read_text())
