@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,16 +270,9 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _t_quantile(df: int) -> float:
-    """Return the 1 - LEVEL / 2 quantile of Student's t (Abramowitz and Stegun 26.7.5).
-    The relative error is at most 1% for df = 2, and otherwise at most 0.2%."""
-    if df == 1:
-        return math.tan((1 - LEVEL) / 2 * math.pi)
-    z = NormalDist().inv_cdf(1 - LEVEL / 2)
-    g1 = (z**3 + z) / 4
-    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    g4 = (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160
-    return z + g1 / df + g2 / df**2 + g3 / df**3 + g4 / df**4
+    """Return the 1 - LEVEL / 2 quantile of Student's t, whose square over (square + df) is Beta(1/2, df/2)."""
+    share = _beta_quantile(1 - LEVEL, 0.5, df / 2)
+    return math.sqrt(df * share / (1 - share))
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
