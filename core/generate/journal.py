@@ -18,11 +18,9 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import threading
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -199,8 +197,6 @@ class Journal(Records):
         self._stop.set()
         self._dirty.set()
         self._syncer.join()
-        if not os.fstat(self._fd).st_nlink:
-            self._put_back()
         self._close()
 
     def put(self, completion: Completion, messages: Sequence[Message], paid: float = 0.0) -> None:
@@ -240,14 +236,6 @@ class Journal(Records):
     def is_earlier(self, key: str) -> bool:
         """Return whether the record of `key` is older than this session, or in another journal."""
         return self._own.places.get(int(key, 16), -1) < self._first
-
-    def _put_back(self) -> None:
-        """Restore the file from its open descriptor, after it was removed during the run."""
-        with suppress(OSError), open(self._fd, "rb", closefd=False) as held:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "xb") as file:
-                held.seek(0)
-                shutil.copyfileobj(held, file)
 
     def _sync(self) -> None:
         is_last = False

@@ -22,7 +22,6 @@ from tests.faults.conftest import (
     journal,
     records,
     seeds,
-    wait_for_lines,
     whole,
 )
 from tests.faults.recorder import Recorder
@@ -114,16 +113,3 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
     assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
     keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]
     assert len(keys) == len(set(keys)) == TOTAL
-
-
-@pytest.mark.faults
-def test_a_results_folder_removed_under_a_run(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    folder = tmp_path / "results"
-    process = begin(folder, BASE_URL=recorder.url, API_KEY="removed")
-    wait_for_lines(process, folder, TOTAL // 2)
-    shutil.rmtree(folder)
-    status, _, err = end(process)
-    assert status == 0, err
-    assert whole(folder) == whole(undisturbed), "made again, with all that the open journal held"
-    resumes(folder, undisturbed, recorder, "made-again")
-    assert not recorder.of("made-again")
