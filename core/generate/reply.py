@@ -6,8 +6,6 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from core.base.errors import one_line
@@ -354,12 +352,9 @@ def _words(error: Any, depth: int = 0) -> str:
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, or None. A date counts from the header Date, else from now."""
+    """Return the seconds of a Retry-After header, or None. Providers send no dates, which HTTP also permits."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         with suppress(ValueError):
             seconds = float(headers.get(name, "")) * unit
             return None if math.isnan(seconds) else max(0.0, seconds)
-    with suppress(ValueError, TypeError, OverflowError):  # not a date, or the dates differ in having a time zone
-        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
-        return max(0.0, (parsedate_to_datetime(headers.get("retry-after", "")) - now).total_seconds())
     return None
