@@ -17,12 +17,9 @@ from core.base.files import DATA, HOME
 from core.problems import hub
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.check import check, read_file
-from core.problems.hmmt import HMMT_2025
 from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
-from core.problems.math500 import MATH500
-from core.problems.proofbench import PROOFBENCH
-from core.problems.published import Published
+from core.problems.published import HMMT_2025, MATH500, PROOFBENCH, Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
 from core.problems.school import GSM8K, SVAMP
 from core.types import ANSWERS, Problem

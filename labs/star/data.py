@@ -20,7 +20,7 @@ from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
 from core.problems import hub, sets
 from core.problems.check import can_be_sent, check
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
-from core.problems.openr1 import OPENR1
+from core.problems.published import OPENR1
 from core.problems.rows import READERS, Rows, read_rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem

@@ -1,4 +1,4 @@
-"""Full and read-only disks, folders that vanish or move, damaged journals, two runs at once: each is one clear line.
+"""Full and read-only disks and damaged journals: each is one clear line.
 
 The same command then ends with an undisturbed run's results.
 """

@@ -11,10 +11,9 @@ from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
 from core.problems.aime import AIME_2024, AIME_2025
-from core.problems.hmmt import HMMT_2025
 from core.problems.hub import Spec, files_of, split_of
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
-from core.problems.proofbench import PROOFBENCH
+from core.problems.published import HMMT_2025, PROOFBENCH
 from core.problems.school import SVAMP
 from tests.helpers.problems import Hub, parquet, printed_by
 

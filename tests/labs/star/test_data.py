@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.problems import sets
 from core.problems.check import can_be_sent
-from core.problems.openr1 import OPENR1
+from core.problems.published import OPENR1
 from core.problems.rows import read_rows
 from core.types import Problem
 from labs.star.constants import StarConstants
