@@ -140,13 +140,10 @@ class _Message:
         self.model = self.model or chunk.get("model")
         self.usage = chunk.get("usage") or self.usage
         choices = chunk.get("choices") or [{}]
-        if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
-            raise Malformed(f"a chunk without choices: {chunk!r:.80}")
-        if (choice := _first(choices)) is None:
-            return  # this chunk belongs to another choice, which was not requested
-        delta = choice.get("delta") or {}
-        if not isinstance(delta, dict):
-            raise Malformed(f"a chunk without text: {chunk!r:.80}")
+        choice = choices[0] if isinstance(choices, list) else None
+        delta = choice.get("delta") or {} if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(delta, dict):
+            raise Malformed(f"a chunk without a choice: {chunk!r:.80}")
         for name, text in _texts(delta):
             self.texts.setdefault(name, []).append(text)
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
@@ -212,7 +209,7 @@ def _json(text: str) -> Any:
 def reply_from(found: dict[str, Any]) -> Reply:
     """Return the reply in the JSON object of a chat completion. Raises Malformed if it has no complete reply."""
     choices = found.get("choices")
-    choice = _first(choices) or choices[0] if isinstance(choices, list) and choices else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
@@ -249,11 +246,6 @@ def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
-
-
-def _first(choices: list[Any]) -> dict[str, Any] | None:
-    """Return the first choice that has index 0 or no index, or None if there is none."""
-    return next((each for each in choices if isinstance(each, dict) and not each.get("index")), None)
 
 
 def _texts(message: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -179,10 +179,9 @@ def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
 
 
 def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any = None) -> Reply:
-    """Return the reply with `message`, which is the same whole and streamed, between other choices."""
-    other = {"index": 1, "message": {"content": "no"}, "delta": {"content": "no"}, "finish_reason": "stop"}
+    """Return the reply with `message`, which is the same whole and streamed."""
     mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
-    found = {"model": "m", "choices": [other, mine, other], "usage": usage or CHAT["usage"]}
+    found = {"model": "m", "choices": [mine], "usage": usage or CHAT["usage"]}
     replies = []
     for body, kind in ((json.dumps(found).encode(), "application/json"), (events([found]), "text/event-stream")):
         chat.choose = lambda _, body=body, kind=kind: answer(200, body, kind)  # type: ignore[misc]
