@@ -141,7 +141,7 @@ class Proxy(Mortal):
     def __init__(self, target: str, port: int = 0) -> None:
         self.script: list[Answer] = []
         self.bodies: list[dict[str, Any]] = []
-        self.in_flight = self.most_in_flight = 0
+        self.in_flight = 0
         self._target = target.removesuffix("/v1")
         super().__init__(port)
 
@@ -152,7 +152,6 @@ class Proxy(Mortal):
         with self.lock:
             self.bodies.append(json.loads(body))
             self.in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self.in_flight)
             fault = self.script.pop(0) if self.script else None
             fault = self.leave_alone if len(self.bodies) > self.life else fault
         try:

@@ -45,7 +45,7 @@ class Chain:
         self.rng = random.Random(f"{SEED} {name}")
         self.name, self.folder, self.undisturbed, self.recorder = name, folder, undisturbed, recorder
         self.kills: Counter[str] = Counter()  # by the stage of the run
-        self.lost = self.wasted = self.runs = self.starts = 0
+        self.lost = self.runs = self.starts = 0
 
     def go(self, kills: int, seconds: float) -> None:
         """Kill so often. `seconds`: the time of a run that finds everything in its journal."""
@@ -92,11 +92,6 @@ class Chain:
             doing = "at its end" if len(after) == TOTAL else "generating" if asked else "starting"
             self.kills[doing] += 1
             self.lost += len(lost)
-            self.wasted += sum(  # the other answers were incomplete, or had to be forced
-                request.finish_reason == "stop" or (request.finish_reason is not None and request.tokens < CAP)
-                for request in asked
-                if request.seed in lost
-            )
         return is_killed
 
 
@@ -109,10 +104,10 @@ def kill_and_resume(kills: int, chains: int, folder: Path, undisturbed: Path, re
     with ThreadPoolExecutor(chains) as pool:
         list(pool.map(lambda chain: chain.go(kills // chains, seconds), every))
     counts = sum((chain.kills for chain in every), Counter[str]())
-    runs, lost, wasted = (sum(getattr(chain, name) for chain in every) for name in ("runs", "lost", "wasted"))
+    runs, lost = (sum(getattr(chain, name) for chain in every) for name in ("runs", "lost"))
     FIGURES.append(
         f"SIGKILL: {counts.total()} kills ({dict(counts)}) in {runs} runs of {TOTAL} completions; {lost} completions "
-        f"in flight were lost, {wasted} of them answered but not yet written; no written one was asked for again"
+        "in flight were lost; no written one was asked for again"
     )
     assert counts.total() == kills
 

@@ -24,11 +24,6 @@ def test_answers_of_ten_megabytes(tmp_path: Path) -> None:
     hostile.check_run(tmp_path, "01_baseline", chosen, "N=2", memory=MEMORY)
 
 
-def test_answers_of_a_megabyte_aggregated(tmp_path: Path) -> None:
-    chosen = [case for case in hostile.cases(MEGABYTE) if case.answer_type == "integer"]
-    hostile.check_run(tmp_path, "02_rsa_basic", chosen, "N=2", "K=2", "T=1", memory=MEMORY)
-
-
 def test_answers_that_are_judged_by_math_verify(tmp_path: Path) -> None:
     chosen = [case for case in hostile.cases(20_000) if case.answer_type == "math"]
     hostile.check_run(tmp_path, "01_baseline", [*chosen, hostile.EXPLOSION], "N=2", memory=MEMORY)
