@@ -190,18 +190,14 @@ def test_thinking_is_sent_as_templates_leave_it(thinking: str) -> None:
 
 NEW_TURNS = {  # what servers of an unknown kind were seen to answer, or may, that begin a new turn
     "reasons in the field": {"content": "", "reasoning_content": "7*43=301\n6*58=348"},
-    "reasons, then answers": {"content": "So \\boxed{42}.", "reasoning_content": "7*43=301"},
     "reasons in tags": {"content": "<think>\n7*43=301 {"},
-    "reasons in tags, then answers": {"content": "<think>7*43</think>\n\n\\boxed{42}"},
     "the template opens the tag": {"content": "7*43=301\n</think>\n\n\\boxed{42}}"},
     "no tags at all": {"content": "First 7*43=301, and \\boxed{3} is not it. The set \\{1, 2\\} and \\} too"},
     "answers anew": {"content": "The answer is \\boxed{42}."},
-    "says nothing": {"content": ""},
 }
 GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
     "only what is new": ({"content": "42}."}, "42}."),
     "all of the answer": ({"content": FORCED_ANSWER + "42}."}, "42}."),
-    "and the thinking it was given": ({"content": FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
     "taken for reasoning": ({"content": "", "reasoning_content": "42}."}, "42}."),
     "with a brace inside": ({"content": "\\frac{1}{2}}. Sure"}, "\\frac{1}{2}}. Sure"),
 }

@@ -1,7 +1,6 @@
 """Problem sets: bundled, from the hub (checked against the key), or a user's own file with clear errors."""
 
 import json
-import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from core.base.files import DATA
 from core.problems import sets
 from core.problems.check import check
 from core.problems.rows import read_rows
-from core.types import EITHER, MAX_POINTS, PROOFS, Problem
+from core.types import EITHER, PROOFS, Problem
 from scripts import make_words
 from scripts.embedded import make_sums, sums
 
@@ -58,12 +57,6 @@ def test_bundled_sets_are_what_their_script_makes_right_and_held_out_or_to_train
         remainder = str(sum(a * b for a, b in terms) % 1000)
         assert problem.statement.endswith(f" is {remainder}.") if is_proof else problem.answer == remainder
         assert all(2 <= a <= 9 and 12 <= b <= 99 and a * b >= 100 for a, b in terms)
-
-
-def test_bundled_sets_do_not_overlap_in_whatever_order_the_terms_stand() -> None:
-    statements = [p.statement for name in SUMS for p in sets.load(name).problems]
-    factors = [tuple(sorted(re.findall(r"\d\*\d\d", statement))) for statement in statements]
-    assert len(set(factors)) == len(factors) and all(len(each) >= 4 for each in factors)
 
 
 def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
@@ -157,17 +150,6 @@ def test_an_unknown_name_or_kind_is_told_what_there_is(name: str, words: str) ->
 def test_a_local_copy_of_aime_2025_agrees_with_the_key() -> None:
     key = json.loads((DATA / "aime_2025_key.json").read_text())["answers"]
     assert {p.id: int(p.answer or -1) for p in sets.load(str(SHARED)).problems} == key
-
-
-def test_the_worked_solution_of_a_sum_is_right_and_its_products_earn_all_points() -> None:
-    for problem in sets.load("sums_proof").problems:
-        for left, right in re.findall(r"([\d*+]+)=([\d*+]+)", problem.solution):
-            assert eval(left) == eval(right), problem.solution
-        *lines, last = problem.solution.splitlines()
-        assert last.removeprefix("So the remainder is ") in problem.statement
-        assert f"{MAX_POINTS} points where all {len(lines)} are right" in problem.guidelines
-        earned = [int(points) for points in re.findall(r"(\d) for \d", problem.guidelines)]
-        assert earned == sorted(earned, reverse=True) and len(earned) == len(lines) and earned[-1] == 0
 
 
 @pytest.mark.parametrize(
