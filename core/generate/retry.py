@@ -47,7 +47,7 @@ class Asker:
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
-        self._wire: Wire  # set by __aenter__
+        self.wire: Wire  # set by __aenter__
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # request that is being retried -> its last failure, newest last
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
@@ -62,20 +62,11 @@ class Asker:
     async def __aenter__(self) -> "Asker":
         from core.generate.wire import Wire  # slow to import
 
-        self._wire = await Wire(self.server, self._limit).__aenter__()
+        self.wire = await Wire(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *about: object) -> None:
-        await self._wire.__aexit__(*about)
-
-    @property
-    def in_flight(self) -> int:
-        return self._wire.in_flight
-
-    @property
-    def streamed(self) -> int:
-        """An estimate of the tokens received in unfinished replies, or 0 if the server does not stream."""
-        return self._wire.streamed
+        await self.wire.__aexit__(*about)
 
     @property
     def trouble(self) -> str:
@@ -131,7 +122,7 @@ class Asker:
         """Wait until the rate limit allows a request, then send it. Raises Failure, and Elsewhere for a redirect."""
         entered = await self._rates.enter()
         try:
-            reply = await self._wire.exchange(body, patience, self._timeout)
+            reply = await self.wire.exchange(body, patience, self._timeout)
         except Refused as refusal:
             if refusal.status == THROTTLED and refusal.may_pass and not refusal.is_unpaid:
                 self._rates.refused(entered, refusal.wait)
@@ -208,7 +199,7 @@ class Asker:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:
             is_enough = time.monotonic() - self._usable_at > SECONDS_SINCE
-        if is_enough and not self._wire.is_at_work(since):
+        if is_enough and not self.wire.is_at_work(since):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "
                 f"{failure.words.rstrip('.')}). Check the server, and run the same command again: {KEPT}"

@@ -159,7 +159,7 @@ class Wire:
 
     @property
     def streamed(self) -> int:
-        """An estimate of the tokens received in unfinished replies."""
+        """An estimate of the tokens received in unfinished replies, or 0 if the server does not stream."""
         return sum(flight.events for flight in self._flights)
 
     async def _received(self, response: aiohttp.ClientResponse, flight: _Flight, most: float) -> AsyncIterator[bytes]:

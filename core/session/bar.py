@@ -93,12 +93,12 @@ class Bar:
         if self._new and not self._is_over and not trouble:
             shown.append(f"about {clock(elapsed / self._new * max(0, self.total - self.done))} left")
         if not self._is_over:
-            shown.append(f"{generator.asker.in_flight} in flight")
+            shown.append(f"{generator.asker.wire.in_flight} in flight")
         if reason:
             shown.append(reason)
         if self._uncounted:
             shown.append("tok/s unknown")
-        elif tokens := self._new_tokens + generator.asker.streamed:
+        elif tokens := self._new_tokens + generator.asker.wire.streamed:
             shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 

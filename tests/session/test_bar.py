@@ -27,13 +27,12 @@ from tests.fakes.server import ScriptedServer
 
 
 class Server:
-    """A generator and its asker."""
+    """A generator, its asker and its wire."""
 
     in_flight, streamed, trouble, reason = 3, 120, "", ""
 
-    @property
-    def asker(self) -> "Server":
-        return self
+    def __init__(self) -> None:
+        self.asker = self.wire = self
 
 
 async def beats(seconds: float, server: Server) -> None:
