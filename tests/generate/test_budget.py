@@ -1,7 +1,6 @@
 """The limit on spending: no more than the requests in flight pass it, and it is remembered."""
 
 import asyncio
-import json
 import signal
 import threading
 import time
@@ -24,7 +23,8 @@ from core.generate.journal import Journal
 from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalled, reply_from
 from core.types import Sampling
 from tests.conftest import run, start
-from tests.fakes.http import Answer, HttpFake, Request, answer, reset
+from tests.fakes.http import Answer, Request, answer, reset
+from tests.fakes.moody import Moody, chat
 from tests.helpers.documents import SCHEMA
 from tests.helpers.runs import load
 
@@ -192,34 +192,24 @@ def test_tokens_are_counted_however_a_server_reports_them(usage: Any, counted: A
 # The generator
 
 
-class Till(HttpFake):
-    """A server that charges `charged` dollars so far, and always writes as many tokens as it may."""
+class Till(Moody):
+    """A server that charges `charged` dollars so far, and always writes as many tokens as it may. Request number `n`
+    (from 0) is answered by `instead(n)` if this is not None."""
 
     def __init__(self) -> None:
-        self.charged, self.asked = 0.0, 0
-        self.bodies: list[dict[str, Any]] = []
-        self.choose: Callable[[int], Answer | None] = lambda n: None
+        self.charged = 0.0
+        self.instead: Callable[[int], Answer | None] = lambda n: None
         super().__init__()
+        self.choose = self._charge
 
-    def get(self, request: Request) -> None:
-        answer(200, {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "us"}]})(request)
-
-    def post(self, request: Request, body: bytes) -> None:
-        asked = json.loads(body)
+    def _charge(self, n: int, prompt: str) -> Answer:
+        asked = self.bodies[n]
+        read = sum(len(message["content"]) // 3 for message in asked["messages"])
         with self.lock:
-            n, self.asked = self.asked, self.asked + 1
-            self.bodies.append(asked)
-            prompt = sum(len(message["content"]) // 3 for message in asked["messages"])
-            written = asked["max_tokens"]
-            fault = self.choose(n)
-            self.charged += PRICES.dollars((prompt, 0, written)) or 0.0
-        chat = {
-            "model": "m",
-            "choices": [{"message": {"role": "assistant", "content": f"\\boxed{{{n % 5}}}"}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written},
-        }
+            self.charged += PRICES.dollars((read, 0, asked["max_tokens"])) or 0.0
         time.sleep(0.002 * (n % 7))
-        (fault or answer(200, chat))(request)
+        usage = {"prompt_tokens": read, "completion_tokens": asked["max_tokens"]}
+        return self.instead(n) or answer(200, chat(f"\\boxed{{{n % 5}}}") | {"usage": usage})
 
 
 @pytest.fixture
@@ -252,28 +242,23 @@ def ask(
 
 
 def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(till: Till, tmp_path: Path) -> None:
-    cut = {
-        "model": "m",
-        "choices": [{"message": {"content": "", "reasoning": "so " * 50}, "finish_reason": "length"}],
-        "usage": {"prompt_tokens": 28, "completion_tokens": 50},
-    }
-    rest = cut | {"choices": [{"message": {"content": "42}."}, "finish_reason": "stop"}]}
-    till.choose = lambda n: answer(200, cut if till.bodies[n]["max_tokens"] == 50 else rest)
+    usage = {"usage": {"prompt_tokens": 28, "completion_tokens": 50}}
+    cut = chat({"content": "", "reasoning": "so " * 50}, finish_reason="length") | usage
+    rest = chat("42}.") | usage
+    till.instead = lambda n: answer(200, cut if till.bodies[n]["max_tokens"] == 50 else rest)
     done, _ = ask(till, tmp_path, 0.0045, 20, answer_tokens=20)
     forced = [one for one in done if not isinstance(one, BaseException)]
     assert forced and all(one.forced for one in forced), "none was cut off for want of money"
-    assert till.asked == 2 * len(forced) and till.charged <= 0.0045
+    assert len(till.bodies) == 2 * len(forced) and till.charged <= 0.0045
 
 
 def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:
     def said(text: str) -> Answer:
-        choice = {"message": {"content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 28, "completion_tokens": 50}
-        return answer(200, {"model": "m", "choices": [choice], "usage": usage})
+        return answer(200, chat(text) | {"usage": {"prompt_tokens": 28, "completion_tokens": 50}})
 
-    till.choose = lambda n: said("42}." if till.bodies[n]["messages"][-1]["role"] == "assistant" else "It is so.")
+    till.instead = lambda n: said("42}." if till.bodies[n]["messages"][-1]["role"] == "assistant" else "It is so.")
     done, spent = ask(till, tmp_path, 0.0, 4, elicit="math")
-    assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and till.asked == 8
+    assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and len(till.bodies) == 8
     assert spent == pytest.approx(8 * (28 * 1.0 + 50 * 10.0) / 1e6)
     done, spent = ask(till, tmp_path / "less", 0.004, 20, elicit="math")
     assert spent <= 0.004 and any(isinstance(one, Spent) for one in done)
@@ -301,11 +286,11 @@ def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(till: Till,
     assert status == 1 and "MAX_DOLLARS=0.02" in err and "Traceback" not in err and "partial.json" in err
     assert till.charged <= 0.02
     kept = completions(results)
-    assert kept == till.asked and 0 < kept < 64
+    assert kept == len(till.bodies) and 0 < kept < 64
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=0.02", MODEL=named)
-    assert status == 1 and till.asked == kept and "MAX_DOLLARS=0.02: $0.0" in out, "the same limit sends nothing"
+    assert status == 1 and len(till.bodies) == kept and "MAX_DOLLARS=0.02: $0.0" in out, "the same limit sends nothing"
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=5", MODEL=named)
-    assert status == 0 and till.asked == 64, err
+    assert status == 0 and len(till.bodies) == 64, err
     document = load(results, "01_baseline")
     jsonschema.validate(document, SCHEMA)
     assert document["prices"] == {"read": 1.0, "cached": 0.1, "written": 10.0, "on": "2026-11-23"}
@@ -332,13 +317,13 @@ def test_what_was_in_flight_at_a_kill_counts_as_spent(till: Till, results: Path,
 
         return late
 
-    till.choose = choose
+    till.instead = choose
     process = start("01_baseline", *SMALL, f"MAX_DOLLARS={limit}", MODEL=named)
     assert reached.wait(300)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     gate.set()
-    till.choose = lambda n: None
+    till.instead = lambda n: None
     before = till.charged
     assert 0 < before <= limit
     status, out, err = run("01_baseline", *SMALL, f"MAX_DOLLARS={limit}", MODEL=named)
