@@ -28,10 +28,9 @@ from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing
-from core.scaffolds.grid import Grid, TooMany, expand
+from core.scaffolds.grid import Grid, expand
 from core.types import EITHER, Scaffold
 
-NO_GPU = argparse.Namespace(gpu=None, gpu_file=None)  # no option names a GPU
 ESTIMATE = "an estimate (nothing was run)"
 
 
@@ -67,20 +66,6 @@ def _lengths(config: Any, of: Subject, name: str) -> Lengths:
     return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
 
 
-def refusal(error: TooMany, name: str, args: argparse.Namespace = NO_GPU) -> UserError:
-    """Return the error for a sweep of the experiment `name` that is too large, with its hours if these are known."""
-    config = error.last.config
-    try:
-        of = subject()
-        gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
-        size = sweep.size(
-            error.last, _count(config, of.card)[0], _lengths(config, of, name), of, (gpu, kv) if gpu else None
-        )
-    except UserError:  # for example, the embedded model has no plan
-        return error
-    return sweep.refusal(error, size, f"{of.shown} on {f'one {gpu.name}' if gpu else 'this machine'}")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa")
@@ -103,10 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             settings.enter_context(environment.setting(**planned.constants.settings()))
             namespace |= environment.card().constants_of(planned.constants)
         if isinstance(planned, Scaffold) and any("," in word for word in words):
-            try:
-                runs = expand(planned, namespace, words)
-            except TooMany as error:
-                raise refusal(error, name, args) from None
+            runs = expand(planned, namespace, words)
         is_sweep = any(cell.values for cell in runs.cells)
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):

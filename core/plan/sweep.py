@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from core.base.errors import UserError
 from core.base.prices import shown
 from core.base.terminal import labelled
 from core.engines.gpus import Gpu
@@ -10,7 +9,7 @@ from core.plan.estimate import hours, make, money, tokens
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_most, loads
 from core.plan.subject import OnGpu, Subject
-from core.scaffolds.grid import Cell, Grid, TooMany
+from core.scaffolds.grid import Cell, Grid
 
 
 @dataclass(frozen=True)
@@ -70,13 +69,3 @@ def text(
     else:
         rows.append(("time", "not planned: the speed is unknown"))
     return labelled(rows)
-
-
-def refusal(error: TooMany, last: Size, where: str) -> UserError:
-    """Return the error for a sweep that is too large, with its hours `where` it would run. The sum assumes that all
-    runs take as long as the `last` one. Return `error` if the last run's time is unknown."""
-    if not last.seconds:
-        return error
-    whole = hours([error.count * each for each in last.seconds])
-    each = f"{error.last.name} ({hours(last.seconds)} with {where})"
-    return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")

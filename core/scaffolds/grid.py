@@ -17,14 +17,6 @@ MOST = 10_000  # combinations of one sweep
 OWN = {*rules(Repeated), *rules(Seeded)}  # all runs of a sweep have the same seeds
 
 
-class TooMany(UserError):
-    """An error for a sweep of more than MOST combinations. `last` has the constants of the last one."""
-
-    def __init__(self, count: int, last: "Cell") -> None:
-        super().__init__(f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a list")
-        self.count, self.last = count, last
-
-
 @dataclass(frozen=True)
 class Cell:
     """A run of a sweep: the `values` of its swept constants, its scaffold and all of its constants."""
@@ -95,7 +87,7 @@ def is_swept(name: str, rule: Rule) -> bool:
 
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value. Combinations that
-    contradict each other, such as K > N, are left out. Raises UserError for invalid constants, or TooMany."""
+    contradict each other, such as K > N, are left out. Raises UserError for invalid constants or too many runs."""
     last = {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
     given = {name: value for name, value in last.items() if "," in value}
     scaffolds, known = {"": scaffold}, rules(scaffold.constants)
@@ -118,7 +110,7 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         return Cell(swept, own, cast(Constants, config))
 
     if (count := math.prod(map(len, values.values()))) > MOST:
-        raise TooMany(count, cell([each[-1] for each in values.values()]))
+        raise UserError(f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a list")
     cells, left_out, errors = list[Cell](), dict[str, str](), list[UserError]()
     for chosen in product(*values.values()):
         try:
