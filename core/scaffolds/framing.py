@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +107,7 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
     config = card.framed(config, are_proofs)
     if not isinstance(config, Framed):
         return Framing()
-    values = (config.SHOTS, config.SYSTEM, config.PROMPT)
-    framing = _loaded(*values, card.way(config), tuple(map(_changed, values)))
+    framing = Framing(_shots(config.SHOTS, card.way(config)), _system(config.SYSTEM), *_prompt(config.PROMPT))
     if framing.shots and are_proofs:
         raise UserError(f"SHOTS={config.SHOTS:.300} have answers, but the problems ask for proofs. Set SHOTS=0")
     asked = {problem.statement.strip() for problem in problems}
@@ -118,21 +116,6 @@ def of(config: A, card: Card, problems: Sequence[Problem] = ()) -> Framing:
             f"SHOTS={config.SHOTS:.300} shows the answer of a problem of the set (its row {known[0]!r:.40}). Use others"
         )
     return framing
-
-
-@lru_cache(maxsize=16)
-def _loaded(shots: str, system: str, prompt: str, way: str, changed: tuple[int, ...]) -> Framing:
-    """Return the framing of these constants. It is cached, because a run needs it several times. `changed` is the time
-    of the files' last change."""
-    return Framing(_shots(shots, way), _system(system), *_prompt(prompt))
-
-
-def _changed(value: str) -> int:
-    """Return the time of the last change of the file `value`, or 0 if it is no file."""
-    try:
-        return os.stat(os.path.expanduser(value)).st_mtime_ns
-    except (OSError, ValueError):
-        return 0
 
 
 def _shots(value: str, way: str) -> tuple[Shot, ...]:

@@ -1,7 +1,6 @@
 """SHOTS, SYSTEM and PROMPT: the messages that a server receives, the results, and bad input."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.base.files import read_text
 from core.engines import cards
 from core.engines.need import Need
 from core.engines.server import Server
@@ -165,19 +163,3 @@ def test_a_context_too_short_for_the_shots_is_refused(kind: str) -> None:
         check_context(server, RsaConstants(SHOTS="8", MAX_TOKENS=1))
     check_context(replace(server, context=ROOM + tokens + 1), RsaConstants(SHOTS="8", MAX_TOKENS=1))
     assert Need(3, 100, 10, tokens).context == Need(3, 100, 10).context + tokens
-
-
-def test_files_are_read_once_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-
-    def noted(path: Path, *rest: Any) -> str:
-        read.append(path)
-        return read_text(path, *rest)
-
-    monkeypatch.setattr("core.scaffolds.framing.read_text", noted)
-    path = tmp_path / "system.txt"
-    path.write_text("Be brief.", encoding="utf-8")
-    assert [given(SYSTEM=str(path)).system for _ in range(3)] == ["Be brief."] * 3 and read == [path]
-    path.write_text("Be long.", encoding="utf-8")
-    os.utime(path, ns=(1, 1))
-    assert given(SYSTEM=str(path)).system == "Be long." and read == [path, path]
