@@ -1,7 +1,7 @@
 """Frame requests for solutions: a system message, worked examples (shots) as earlier turns, and a prompt from a file.
 
-Only requests from `prompts.solve`, `prompts.aggregate` and `prompts.merge` are framed. Verifications, selections and
-plans stay as they are. The shots for aggregation are worked examples with "candidates", two at most."""
+Only the requests of class `prompts.Request` are framed. Verifications, selections and plans stay as they are. The shots
+for aggregation are worked examples with "candidates", two at most."""
 
 import hashlib
 import json

@@ -126,12 +126,7 @@ def solve(problem: Problem) -> list[Message]:
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Build a request for one better solution from `candidates`, which the prompt shows in the given order."""
-    return merge(AGGREGATE, REFINE, problem, candidates)
-
-
-def merge(several: Wording, one: Wording, problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Build a request for one better solution, with the prompt `one` for one candidate and `several` for more."""
-    return Request(several, one, problem, candidates)
+    return Request(AGGREGATE, REFINE, problem, candidates)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:

@@ -71,7 +71,7 @@ class Constants(RsaConstants):
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Build a request for one better solution, from `candidates` or by another approach."""
-    return prompts.merge(AGGREGATE, REFINE, problem, candidates)
+    return prompts.Request(AGGREGATE, REFINE, problem, candidates)
 
 
 RSA_PAPER = replace(
