@@ -74,14 +74,12 @@ class Constants(Compared):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its own constants, of an `experiment`. An entry is left out if the model's card lists its `roles`
-    as not_learnt. `proofs` is its name on proof problems. If `proofs` is "", an entry that compares answers is left out
-    on proofs."""
+    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems. If `proofs` is "",
+    an entry that compares answers is left out on proofs."""
 
     name: str
     scaffold: Scaffold[Any]
     constants: Mapping[str, Any]
-    roles: str = ""
     proofs: str = ""
     experiment: str = ""
 
@@ -118,8 +116,6 @@ class Comparison:
     def chosen(self, config: Compared) -> list[Entry]:
         """Return the reference and the entries in ENTRIES. The reference draws a tenth more samples than the largest
         budget, because the samples of some problems are short. Raises UserError for entries that can't be compared."""
-        if not self.entries or self.entries[0].roles:
-            raise UserError("entries are missing, or the first has roles. Begin with an entry for plain samples")
         names = [entry.name for entry in self.entries]
         if len(set(names)) < len(names):
             raise UserError("two entries have the same name. Give one of them another `name`")
@@ -223,8 +219,8 @@ def taking_part(comparison: Comparison, opened: Session[Any]) -> tuple[list[Entr
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
     """Return the reason why an entry is left out of the comparison, or "" if the entry takes part."""
-    if entry.roles in server.card.not_learnt:
-        return f"the {server.card.name} model has not learnt to {entry.roles}"
+    if (role := entry.scaffold.roles) in server.card.not_learnt:
+        return f"the {server.card.name} model has not learnt to {role}"
     if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
         return "it counts equal answers, but proofs have no answers"
     return ""
@@ -243,12 +239,7 @@ def _shape_of(server: Server) -> Shape | None:
 
 
 def entry(
-    experiment: str,
-    scaffold: Scaffold[Any] | None = None,
-    roles: str = "",
-    name: str = "",
-    proofs: str = "",
-    **changes: Any,
+    experiment: str, scaffold: Scaffold[Any] | None = None, name: str = "", proofs: str = "", **changes: Any
 ) -> Entry:
     """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the experiment's scaffold."""
     with command():  # the file of a comparison calls this before its own command begins
@@ -258,4 +249,4 @@ def entry(
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}
-        return Entry(name or experiment, planned, values | changes, roles or planned.roles, proofs, experiment)
+        return Entry(name or experiment, planned, values | changes, proofs, experiment)

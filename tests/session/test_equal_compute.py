@@ -276,8 +276,6 @@ MADE = entry("12_majority", N=4)
     ("entries", "constants"),
     [
         ([MADE, MADE], {}),
-        ([], {}),
-        ([entry("05_rsa_qed", roles="choose"), MADE], {}),
         ([MADE], {"ENTRIES": "12_majority,rsa"}),
         *(([MADE], {"BUDGETS": budgets}) for budgets in ("", "0.5", "nan,3", "2,inf", "1;2")),
     ],
@@ -309,17 +307,13 @@ def test_a_comparison_leaves_out_what_the_model_has_not_learnt_and_asks_nothing_
         f'model = "scripted"\nbase_url = "{server.url}"\nnot_learnt = ["group solutions by their answers"]\n'
     )
     monkeypatch.setenv("MODEL", str(card))
-    entries = [
-        MADE,
-        entry("02_rsa_basic", N=2, K=2, T=1),
-        entry("05_rsa_qed", roles="group solutions by their answers"),
-    ]
+    entries = [MADE, entry("02_rsa_basic", N=2, K=2, T=1), entry("07_nomos")]
     shown = []
     for _ in range(2):
         compared(entries, monkeypatch, "LIMIT=2", "PROBLEMS=sums")
         shown.append(capsys.readouterr().out)
         asked = len(server.asked)
-    assert len(server.asked) == asked and "05_rsa_qed (the beginner model" in shown[0]
+    assert len(server.asked) == asked and "07_nomos (the beginner model" in shown[0]
     folder = results / "99_small"
     lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()]
     assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
