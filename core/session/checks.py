@@ -1,7 +1,7 @@
 """Check a session's constants, problems and server before the first request."""
 
 from core.base.errors import UserError
-from core.constants import Asking, Forced, Paid, Waiting
+from core.constants import Asking, Paid
 from core.engines.cards import Card
 from core.engines.server import Server
 from core.problems.sets import ProblemSet
@@ -48,16 +48,12 @@ def check_context(server: Server, config: Asking) -> None:
     card.sampled(config)
     if isinstance(config, Paid):
         check_prices(server.card, server.model, config)
-    if isinstance(config, Waiting) and config.WAITS and card.continues is False:
-        raise UserError(
-            f"WAITS={config.WAITS} needs a server that continues messages, but the card {card.name} says that its "
-            "server can't (continues = false). Set WAITS=0, or choose another server"
-        )
-    if isinstance(config, Forced) and config.ELICIT and card.continues is False:
-        raise UserError(
-            f"ELICIT=1 needs a server that continues messages, but the card {card.name} says that its server can't "
-            "(continues = false). Set ELICIT=0, or choose another server"
-        )
+    for name in ("WAITS", "ELICIT"):
+        if (value := getattr(config, name, 0)) and card.continues is False:
+            raise UserError(
+                f"{name}={value} needs a server that continues messages, but the card {card.name} says that its server "
+                f"can't (continues = false). Set {name}=0, or choose another server"
+            )
     if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
         lacks = "can't continue a message (continues = false)" if card.continues is False else "has no logprobs (never)"
         raise UserError(
