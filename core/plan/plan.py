@@ -59,13 +59,6 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     return gpu, why, kv
 
 
-def _lengths(config: Any, of: Subject, name: str) -> Lengths:
-    """Return the lengths in the results of OUT or of the experiment `name`, or else assumed ones."""
-    shots = framing.of(config, of.card).tokens
-    earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
-    return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + shots)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa")
@@ -98,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
-        lengths = _lengths(config, of, name)
+        earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
+        lengths = earlier or replace(ASSUMED, prompt=ASSUMED.prompt + framing.of(config, of.card).tokens)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)

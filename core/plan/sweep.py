@@ -1,6 +1,6 @@
 """Plan a sweep: add up the runs that send requests. Other runs only read the first steps of these."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from core.base.prices import shown
 from core.base.terminal import labelled
@@ -12,48 +12,38 @@ from core.plan.subject import OnGpu, Subject
 from core.scaffolds.grid import Cell, Grid
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of one or more runs: completions, read and written tokens (expected and at most), and the shortest and
-    the longest time in seconds, or () if it is unknown."""
-
-    completions: int
-    tokens: tuple[float, ...]  # read, written, most read, most written
-    seconds: tuple[float, ...]
-
-
-def size(cell: Cell, count: int, lengths: Lengths, of: Subject, gpu: tuple[Gpu, str] | None) -> Size:
-    """Return the size of a run on `count` problems with all seeds. `gpu` is a GPU and the type of its KV cache."""
+def _size(
+    cell: Cell, count: int, lengths: Lengths, of: Subject, gpu: tuple[Gpu, str] | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the completions of a run on `count` problems with all seeds, and its read and written tokens (expected and
+    at most). Also return its shortest and its longest time in seconds, or () if the time is unknown."""
     config, runs = cell.config, cell.config.RUNS
     if of.place is None and of.card.continues is False:  # such a server can't force answers
         config = replace(config, ANSWER_TOKENS=0)
     usual = loads(config, count, lengths, cell.scaffold)
-    most = at_most(config, usual, count, lengths.prompt)
-    known = (sum(load.prompts for load in usual), sum(load.tokens for load in usual), *most)
+    read, written = sum(load.prompts for load in usual), sum(load.tokens for load in usual)
+    sizes = (sum(load.count for load in usual), read, written, *at_most(config, usual, count, lengths.prompt))
     seconds: tuple[float, ...] = ()
     if gpu and isinstance(of.place, OnGpu):
         seconds = make(config, count, lengths, of.place.shape, *gpu, cell.scaffold).seconds
     elif of.place and lengths.speed and all(load.kind != OTHERS for load in usual):
-        seconds = tuple(runs * known[1] * speed for speed in lengths.speed)
-    return Size(runs * sum(load.count for load in usual), tuple(runs * each for each in known), seconds)
+        seconds = tuple(runs * written * speed for speed in lengths.speed)
+    return tuple(runs * each for each in sizes), seconds
 
 
 def text(
     runs: Grid, count: int, lengths: Lengths, of: Subject, gpu: tuple[Gpu, str] | None, price: float | None
 ) -> str:
     """Format the plan of a sweep. `price` is the price of an hour."""
-    sizes = [size(cell, count, lengths, of, gpu) for cell in runs.asking]
-    read, written, most_read, most_written = map(sum, zip(*(each.tokens for each in sizes), strict=True))
+    sizes, seconds = zip(*(_size(cell, count, lengths, of, gpu) for cell in runs.asking), strict=True)
+    completions, read, written, most_read, most_written = map(sum, zip(*sizes, strict=True))
     why = ", ".join(dict.fromkeys(runs.left_out.values()))
     shared = f", {len(runs.cells) - len(sizes)} of them from the first steps of others"
     rows = [
         ("runs", f"{len(runs.cells)}{shared if len(sizes) < len(runs.cells) else ''}"),
         *([("left out", f"{len(runs.left_out)} combinations: {why:.300}")] if why else []),
         ("lengths", lengths.source),
-        (
-            "completions",
-            f"{sum(each.completions for each in sizes):,}. Samples that runs share are counted for each run",
-        ),
+        ("completions", f"{completions:,}. Samples that runs share are counted for each run"),
         ("output", f"{tokens(written)} expected, {tokens(most_written)} at most"),
         ("input", f"{tokens(read)} expected, {tokens(most_read)} at most, without cache hits"),
     ]
@@ -63,9 +53,9 @@ def text(
         limit = runs.common.MAX_DOLLARS
         note = f". With MAX_DOLLARS={limit:g}, the sweep may end before it is complete" if 0 < limit < most else ""
         rows.append(("cost", f"{shown(usual)} expected, {shown(most)} at most, at prices of {prices.on}{note}"))
-    if all(each.seconds for each in sizes):
-        seconds = [sum(ends) for ends in zip(*(each.seconds for each in sizes), strict=True)]
-        rows += [("time", hours(seconds)), *money(seconds, price)]
+    if all(seconds):
+        ends = [sum(each) for each in zip(*seconds, strict=True)]
+        rows += [("time", hours(ends)), *money(ends, price)]
     else:
         rows.append(("time", "not planned: the speed is unknown"))
     return labelled(rows)
