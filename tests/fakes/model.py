@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -145,29 +144,6 @@ class Wayward(Jumbled):
 
     def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
         return {names: (prompt, changes) for names, prompt, changes in self.asked}
-
-
-class Spent(Exception):
-    """The budget of `stopped` is used up."""
-
-
-def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Population:
-    """Return the last population of `scaffold` before its request number `after` (from 0), which is refused."""
-    config = constants_with(SHORT | constants)
-    newest: list[Population] = []
-
-    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        if len(model.asked) == after:
-            raise Spent
-        return await model(messages, *names, **changes)
-
-    async def collect() -> None:
-        async for population in getattr(scaffold, "run", scaffold)(PROBLEM, ask, config):
-            newest[:] = [population]
-
-    with suppress(Spent):
-        asyncio.run(collect())
-    return newest[0] if newest else []
 
 
 def graded_step(problem: Problem, step: int, population: Population) -> dict[str, Any]:

@@ -36,15 +36,6 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
     assert winner.carried_over and all(len(m.side_calls) == 1 and not m.notes for p in populations[4:] for m in p)
 
 
-def test_an_odd_one_advances_unopposed() -> None:
-    model = Model(lambda names, prompt: "Better: 1" if names[0] == "select" else f"solution {names[1]}")
-    populations = run(qed_rsa, model, **SIZES | {"N": 5, "ROUNDS": 0})
-    assert [len(p) for p in populations] == [5, 3, 2, 1] and len(model.prompts("select")) == 4
-    for before, after in pairwise(populations[:3]):
-        (odd,) = (member for member in after if not member.side_calls)
-        assert odd.parents == [len(before) - 1] and odd.completion == before[-1].completion and odd.carried_over
-
-
 def pairs(model: Model, number: int) -> list[frozenset[str]]:
     return [frozenset(re.findall(r"solution (\S+)", prompt)) for prompt in model.prompts("select", number)]
 

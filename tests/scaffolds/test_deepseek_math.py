@@ -4,7 +4,7 @@ from typing import Any
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
 from core.types import Member, Population
-from tests.fakes.model import Model, Names, constants_with, run, stopped, traced
+from tests.fakes.model import Model, Names, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
@@ -53,14 +53,6 @@ def test_the_best_are_refined_with_their_harshest_reviews() -> None:
     assert "review 0-3-0" not in model.prompts(1, 0)[0], "the mildest of the four"
 
 
-def test_reviews_of_equal_harshness_are_drawn() -> None:
-    first = set()
-    for seed in range(30):
-        _, model = traced(deepseek_math, scored({}), SEED=seed, **SIZES | {"N": 1, "ROUNDS": 1})
-        first.add(model.prompts(1, 0)[0].split("Review 1:\nreview ")[1][:5])
-    assert len(first) == 4
-
-
 def test_it_stops_when_every_review_of_a_proof_scores_1() -> None:
     populations, model = traced(deepseek_math, scored({(0, 2): "1"}, "0.5"), **SIZES)
     assert len(model.asked) == 20 and answer(populations).parents == [2]
@@ -90,14 +82,6 @@ def test_the_best_mean_wins_then_self_assessment_then_a_lot() -> None:
     assert answer(run(deepseek_math, model, **SIZES)).completion.text.startswith("proof 2-3")
     drawn = [run(deepseek_math, Model(scored({}, "0.5")), SEED=seed, **SIZES) for seed in range(20)]
     assert len({answer(populations).completion.text[:9] for populations in drawn}) > 5, "no place is favoured"
-
-
-def test_stopped_anywhere_it_has_one_answer() -> None:
-    for after in range(4, 60):
-        model = Model(scored({(0, 2): "0.5", (1, 3): "0.5", (1, 3, 0): "1"}))
-        population = stopped(deepseek_math, model, after, **SIZES)
-        names = [member.completion.text[:9] for member in population]
-        assert len(names) == 4 if after < 20 else names == ["proof 0-2" if after < 40 else "proof 1-3"]
 
 
 def test_the_loop_of_the_paper_in_small() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from core.scaffolds.nomos import NOMOS, nomos
 from core.types import Member, Population
-from tests.fakes.model import Model, Names, but, constants_with, run, traced
+from tests.fakes.model import Names, but, constants_with, traced
 
 SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
 
@@ -77,15 +77,6 @@ def test_only_the_group_held_for_right_goes_on() -> None:
 def test_a_grouping_that_cannot_be_read_keeps_all(keep: str) -> None:
     populations, model = traced(nomos, judged({}, keep=keep), **SIZES)
     assert populations[4][0].notes == ["invalid selection"] and len(populations[5]) == 12 and len(model.asked) == 44
-
-
-def test_ties_and_pairs_are_drawn() -> None:
-    best, first = set(), set()
-    for seed in range(30):
-        populations = run(nomos, Model(judged({})), SEED=seed, **SIZES)
-        best.add(name(populations[2][0]))
-        first.add(populations[5][0].completion.key == populations[3][0].completion.key)
-    assert len(best) > 8 and first == {True, False}
 
 
 def test_a_wave_is_as_large_as_what_is_missing() -> None:

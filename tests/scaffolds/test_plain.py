@@ -5,13 +5,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.best_of import BEST_OF, best, best_of
+from core.scaffolds.best_of import BEST_OF, best_of
 from core.scaffolds.majority import majority
 from core.scaffolds.refinement import REFINEMENT, refinement
 from tests.fakes.model import PROBLEM, Model, Names, Reply, constants_with, run, traced
@@ -27,15 +24,10 @@ def solution(names: Names, prompt: str) -> str:
     ("n", "stage", "sizes"),
     [
         (1, 0, [1]),
-        (2, 0, [1, 2]),
-        (6, 0, [1, 2, 4, 6]),
-        (8, 0, [1, 2, 4, 8]),
         (9, 0, [1, 2, 4, 8, 9]),
         (5, 1, [1, 2, 3, 4, 5]),
-        (9, 3, [1, 2, 4, 7, 9]),
         (12, 4, [1, 2, 4, 8, 12]),
         (4, 1024, [1, 2, 4]),
-        (1, 1, [1]),
     ],
 )
 def test_majority_yields_the_beginnings_of_one_sample(n: int, stage: int, sizes: list[int]) -> None:
@@ -50,8 +42,8 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, stage: int, sizes:
     assert {prompt for _, prompt, _ in model.asked} == {prompts.solve(PROBLEM)[0]["content"]}
 
 
-@pytest.mark.parametrize(("stage", "asked"), [(0, [1, 2, 4, 8, 16, 32, 60]), (1, [1, 2, 4, 8, 16, 32, 60])])
-def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int, asked: list[int]) -> None:
+@pytest.mark.parametrize("stage", [0, 1])
+def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int) -> None:
     """One by one, a problem would wait 60 times. All at once, a budget for two stages would pay for all."""
     model, seen = Model(solution), []
 
@@ -60,7 +52,7 @@ def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int, aske
             seen.append(len(model.asked))
 
     asyncio.run(grow())
-    assert sorted(set(seen)) == asked
+    assert sorted(set(seen)) == [1, 2, 4, 8, 16, 32, 60]
 
 
 def verdicts(judge: Callable[[int, int], str]) -> Reply:
@@ -101,15 +93,6 @@ def test_unreadable_verdicts_are_unknown_not_bad_and_noted() -> None:
     assert winner.parents == [2]
     # Where all that is known is bad, the unknown ones stand level with it, and the lot decides between all four.
     assert winners(verdicts(lambda i, j: "Verdict: False" if i < 2 else "?")) == {0, 1, 2, 3}
-
-
-@given(st.lists(st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1), st.integers(0, 2**31))
-def test_the_best_is_a_highest_score_or_an_unknown_one(scores: list[float | None], seed: int) -> None:
-    chosen = scores[best(scores, np.random.default_rng(seed))]
-    known = [score for score in scores if score is not None]
-    assert chosen is None or chosen == max(known)
-    if len(set(known)) > 1:
-        assert chosen is not None, "unknown is the mean, and some score is above it"
 
 
 def test_refinement_shows_each_chain_its_own_last_solution_and_nothing_else() -> None:

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -112,14 +110,6 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
                 expected = draws * weights[i] / total * weights[j] / (total - weights[i])
                 chi2 += (counts[(i, j)] - expected) ** 2 / expected
     assert len(counts) == 12 and chi2 < 31.3  # 99.9% with 11 degrees of freedom
-
-
-@settings(deadline=None)
-@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9), st.data())
-def test_selections_put_all_members_in_an_order(scores: list[float | None], data: st.DataObject) -> None:
-    config = constants_with(BASE | {"N": len(scores), "K": data.draw(st.integers(1, len(scores)))})
-    for select in (uniform, boltzmann):
-        assert sorted(select(np.random.default_rng(0), scores, config)) == list(range(len(scores)))
 
 
 def test_carry_decides_what_aggregation_sees() -> None:

@@ -58,15 +58,6 @@ def test_the_29_calls_of_its_source() -> None:
     assert caps["verify"] == (60, "Verdict:") and caps["select"] == (50, "Best:") and caps[0] == caps[2] == (None, None)
 
 
-def test_after_an_empty_merge_one_of_its_slot_is_drawn() -> None:
-    kept = set()
-    for seed in range(12):
-        merged = run(static_math_agent, Model(scripted(_2_1="")), SEED=seed, **SIZES)[-2]
-        assert merged[1].carried_over and merged[1].notes == ["empty candidate"] and len(merged[1].side_calls) == 1
-        kept.add(tuple(merged[1].parents))
-    assert kept == {(2,), (3,)}, "neither of the slot is favoured"
-
-
 @pytest.mark.parametrize("selection", ["All are fine.", "Best: 5", "Best: 0", "", "Best: all"])
 def test_a_selection_that_cannot_be_read_is_drawn_by_lot(selection: str) -> None:
     winners = set()
