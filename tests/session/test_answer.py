@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from core.base.errors import UserError
 from core.engines.cards import Card
 from core.results.unstated import Unstated
 from core.scaffolds import prompts
@@ -63,18 +62,6 @@ def test_the_constant_wins_over_the_card() -> None:
     assert Card().way(SampleConstants()) == "boxed"
     assert Card(answer="text").way(SampleConstants()) == "text"
     assert Card(answer="text").way(SampleConstants(ANSWER="boxed")) == "boxed"
-
-
-@pytest.mark.parametrize("argument", ["ANSWER=card", "ANSWER=", "N=4"])
-def test_bad_arguments_of_regrading_are_one_line(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        regrade.main(["words", argument])
-    assert ended.value.code == 2 and capsys.readouterr().err.count("\n") == 1
-
-
-def test_an_unknown_way_is_refused() -> None:
-    with pytest.raises(UserError, match="ANSWER"):
-        SampleConstants(ANSWER="words")
 
 
 @pytest.mark.parametrize(

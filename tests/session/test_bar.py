@@ -16,7 +16,6 @@ from typing import cast
 
 import pytest
 
-from core.base.terminal import aligned, short, wrapped
 from core.generate.generator import Generator
 from core.session import bar
 from core.session.bar import Bar
@@ -104,14 +103,3 @@ def test_on_a_terminal_of_80_columns_the_clock_ticks_and_all_lines_fit(results: 
     paths = ("results ", "plot ")  # a path is not broken
     assert [line for line in re.split(r"[\r\n]+", plain) if len(line) > 80 and not line.startswith(paths)] == []
     assert "1 judged" in plain and "no room for: " in plain and plain.rstrip().splitlines()[-1].startswith("final: ")
-
-
-def test_prose_is_broken_between_words_and_tables_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "44")
-    text = wrapped("note: " + "word " * 20, "  ")
-    assert max(map(len, text.splitlines())) <= 44 and text.splitlines()[1].startswith("  word")
-    assert aligned([["step", "n"], ["0 a", "1"], ["1 longer", "22"]]).splitlines()[2:] == [
-        "0 a        1",
-        "1 longer  22",
-    ]
-    assert [short(n) for n in (0, 812, 2400, 175_300, 4_560_000)] == ["0", "812", "2.4k", "175k", "4.6M"]

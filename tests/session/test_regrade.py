@@ -13,19 +13,6 @@ from core.session.run import solve_sync
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load
 
-FIELDS = [
-    "config",
-    "model",
-    "engine",
-    "problem_set",
-    "provenance",
-    "started",
-    "ended",
-    "warnings",
-    "problems",
-    "metrics",
-]
-
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -66,7 +53,7 @@ def test_what_changed_is_printed_answer_by_answer(
     assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
-@pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"]])
+@pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"], ["words", "ANSWER=card"], ["words", "N=4"]])
 def test_bad_input_is_one_line(argv: list[str], stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESULTS_DIR", str(stored))
     with pytest.raises(SystemExit) as ended:
