@@ -16,8 +16,6 @@ import pytest
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.base.seeds import derive
-from core.engines import gguf_header
-from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import Shape
 from core.report.budgets import Bought, bought, in_unit, rows, table
 from core.results import read
@@ -101,12 +99,6 @@ def test_a_unit_without_known_costs_is_refused_and_unknown_costs_are_no_zeros() 
     silent = step(1.0, member(10, prompt_tokens=None, cached_tokens=None))
     assert buys([silent], 10).score == 1.0 and math.isnan(buys([silent], 10).spent["read"])
     assert buys([silent], 10, Meter("read")).score is None
-
-
-def test_the_embedded_models_shape_is_read_from_its_file() -> None:
-    shape = gguf_header.Gguf.read(EMBEDDED_GGUF).shape
-    assert shape == Shape(3, 128, 4, 2, 32, 512, 900, tied=True) and 0.8e6 < shape.parameters < 0.9e6
-    assert 4 * shape.parameters < EMBEDDED_GGUF.stat().st_size < 4.2 * shape.parameters, "float32 and a vocabulary"
 
 
 def test_a_free_step_answers_only_with_the_one_it_selects() -> None:

@@ -109,22 +109,14 @@ def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return line
 
 
-@pytest.mark.parametrize("other", ["model", "set"])
-def test_a_prior_of_another_model_or_set_is_refused(
-    other: str,
-    server: ScriptedServer,
-    results: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_prior_of_another_model_is_refused(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = problems(results.parent)
-    monkeypatch.setattr(
-        "sys.argv", ["98_all.py", file if other == "model" else "PROBLEMS=sums", "LIMIT=2", "BUDGETS=2"]
-    )
+    monkeypatch.setattr("sys.argv", ["98_all.py", file, "LIMIT=2", "BUDGETS=2"])
     compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
-    if other == "model":
-        models = {"object": "list", "data": [{"id": "larger", "object": "model"}]}
-        monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
+    models = {"object": "list", "data": [{"id": "larger", "object": "model"}]}
+    monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
     asked = len(server.asked)
     assert refusal(monkeypatch, capsys, file, "PRIOR=98_all").startswith("error: PRIOR=98_all")
     assert len(server.asked) == asked
