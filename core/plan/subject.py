@@ -34,13 +34,6 @@ class Subject:
     is_chosen: bool = True
 
 
-def shape_of_model() -> tuple[Shape, str]:
-    """Return QED-Nano's shape and its source, which is the config.json of downloaded weights, or built-in values."""
-    if weights.fetched() and (path := weights.folder() / "config.json").exists():
-        return Shape.from_config(path), "from its config.json"
-    return QED_NANO, "built-in values of its config.json, because the weights are not downloaded"
-
-
 def subject() -> Subject:
     """Return the model that the settings select, or QED-Nano. A run without settings may use a server on PORT or the
     embedded model instead. Raises UserError if the model is unknown, unreachable or can't be planned."""
@@ -61,7 +54,9 @@ def subject() -> Subject:
         return Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.ENGINE), path)
     server = gpu_engine()
     if named in ("", weights.REPO):
-        shape, why = shape_of_model()
+        shape, why = QED_NANO, "built-in values of its config.json, because the weights are not downloaded"
+        if weights.fetched() and (path := weights.folder() / "config.json").exists():
+            shape, why = Shape.from_config(path), "from its config.json"
         return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
     if environment.hub_model(named):
         shape, longest = weights.shape_on_hub(named)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from core import constants
 from core.base.errors import UserError
-from core.constants import Constants, Repeated, Rule, Seeded, rules
+from core.constants import Constants, Repeated, Seeded, rules
 from core.engines import environment
 from core.scaffolds.experiment_file import scaffold_named
 from core.types import Scaffold
@@ -80,11 +80,6 @@ def named(values: Mapping[str, Any]) -> str:
     return ",".join(shown) or "all"
 
 
-def is_swept(name: str, rule: Rule) -> bool:
-    """Return whether a sweep accepts a list of the constant. Numbers and choices do. Text may contain commas."""
-    return name not in OWN and not rule.free and (rule.type is not str or bool(rule.choices))
-
-
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value. Combinations that
     contradict each other, such as K > N, are left out. Raises UserError for invalid constants or too many runs."""
@@ -95,28 +90,24 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
         known = {name: rule for each in scaffolds.values() for name, rule in rules(each.constants).items()}
     values = {
-        name: list(dict.fromkeys(known[name].read(name, part) for part in value.split(",")))
+        name: list(dict.fromkeys(rule.read(name, part) for part in value.split(",")))
         for name, value in given.items()
-        if name in known and is_swept(name, known[name])
+        if (rule := known.get(name)) and name not in OWN and not rule.free
+        if rule.type is not str or rule.choices  # other texts may contain commas
     }
     fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
-    card = environment.card()
-
-    def cell(chosen: Sequence[Any]) -> Cell:
-        swept = dict(zip(values, chosen, strict=True))
-        own = scaffolds[swept.get("SCAFFOLD", "")]
-        of_file = {**namespace, **card.constants_of(own.constants)}
-        config = constants.read(own.constants, of_file, [*fixed, *(f"{name}={each}" for name, each in swept.items())])
-        return Cell(swept, own, cast(Constants, config))
-
     if (count := math.prod(map(len, values.values()))) > MOST:
         raise UserError(f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a list")
-    cells, left_out, errors = list[Cell](), dict[str, str](), list[UserError]()
+    card, cells, left_out, errors = environment.card(), list[Cell](), dict[str, str](), list[UserError]()
     for chosen in product(*values.values()):
+        swept = dict(zip(values, chosen, strict=True))
+        own = scaffolds[swept.get("SCAFFOLD", "")]
+        overrides = [*fixed, *(f"{name}={value}" for name, value in swept.items())]
         try:
-            cells.append(cell(chosen))
+            config = constants.read(own.constants, {**namespace, **card.constants_of(own.constants)}, overrides)
+            cells.append(Cell(swept, own, cast(Constants, config)))
         except UserError as error:
-            left_out[named(dict(zip(values, chosen, strict=True)))] = str(error).partition(". ")[0]
+            left_out[named(swept)] = str(error).partition(". ")[0]
             errors.append(error)
     if not cells:
         raise errors[0]

@@ -38,7 +38,6 @@ class Bar:
         self._is_over = False
 
     def __enter__(self) -> "Bar":
-        self._began = time.monotonic()
         if sys.stderr.isatty():
             from tqdm import tqdm  # slow to import. Errors in constants are reported before this
 
