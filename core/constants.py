@@ -270,9 +270,6 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
         if not equals:
             meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
             raise UserError(f"{override!r:.60} is not NAME=value. {meant}{pointer}")
-        if name in SETTINGS and name not in known:
-            shown = "…" if "KEY" in name else one_line(value, 60)
-            raise UserError(f"{name} is a setting, not a constant. Put {name}={shown} before the command, not after it")
         if name not in known:
             raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{pointer}")
         values[name] = value
@@ -325,12 +322,12 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
 def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
     """Return "Did you mean N=4? " if `name` resembles a constant, advice if it is a setting such as --model, or ""."""
     plain = name.lstrip("-").replace("-", "_").upper()
-    value = value.lstrip("= ")
+    value = one_line(value.lstrip("= "), 40) or "…"
     if plain in SETTINGS and plain not in known:
-        return f"Put the setting {plain}={'…' if 'KEY' in plain else value[:40] or '…'} before the command. "
+        return f"Put the setting {plain}={'…' if 'KEY' in plain else value} before the command. "
     starts = [each for each in known if plain and each.startswith(plain)]
     close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
-    return f"Did you mean {plain if plain in known else close[0]}={value[:40] or '…'}? " if close else ""
+    return f"Did you mean {plain if plain in known else close[0]}={value}? " if close else ""
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
