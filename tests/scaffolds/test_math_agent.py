@@ -1,15 +1,12 @@
 """The math agent: its tool calls are read, executed or refused, and bounded; one solution is submitted."""
 
-import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, TOOLS, math_agent
+from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, math_agent
 from core.types import Completion, Population
 from tests.fakes.model import FAILED, Model, constants_with, run
 
@@ -191,25 +188,3 @@ def test_reports_approaches_and_selections_that_say_nothing_are_noted() -> None:
     last = model.prompts("plan")[-1]
     assert "No approach came back." in last and "none was selected" in last and "report 1 is empty" in last
     assert len(populations[-2]) == 2, "a selection that can't be read supersedes nothing"
-
-
-GOOD = st.builds(
-    lambda tool, numbers: f"CALL {tool} {json.dumps({TOOLS[tool]: numbers if TOOLS[tool][-1] == 's' else numbers[0]})}",
-    st.sampled_from([tool for tool in TOOLS if tool != "submit"]),
-    st.lists(st.integers(1, 3), min_size=2, max_size=2),
-)
-PLANNED = st.lists(GOOD | st.from_regex(r"CALL \w* ?[\[{].*", fullmatch=True), max_size=4).map("\n".join)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(PLANNED, min_size=1, max_size=12), st.data())
-def test_any_planner_ends_with_one_answer_within_bounds(plans: list[str], data: st.DataObject) -> None:
-    empty = data.draw(st.sets(st.integers(1, 15)))
-
-    def tools(names: Names, prompt: str) -> str:
-        return "" if int(names[1]) in empty else worked(names, prompt) if names[0] != "select" else "Best: 1"
-
-    populations, model = planned(plans, tools)
-    assert len(populations[-1]) == 1 and all(populations)
-    assert len(model.asked) <= MATH_AGENT.max_completions(constants_with(SIZES))
-    assert sum(names[0] != "plan" for names, *_ in model.asked) <= 15

@@ -178,17 +178,6 @@ def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
     assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
 
 
-def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
-    best_of = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
-    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(best_of.constants))
-
-    async def sizes() -> list[int]:
-        model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
-        return [len(population) async for population in Budgeted(best_of.scaffold.run, 40)(PROBLEM, model, config)]
-
-    assert asyncio.run(sizes()) == [2, 2, 1]
-
-
 def saved(path: Path, *problems: Sequence[dict[str, Any]]) -> Path:
     """Write results with these steps of each problem."""
     path.write_text(json.dumps(documents.document([documents.problem("p", steps) for steps in problems])))

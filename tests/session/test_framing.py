@@ -116,7 +116,6 @@ def test_the_command_line_wins_over_the_card(tmp_path: Path) -> None:
     ("constants", "words"),
     [
         ({"SHOTS": 9}, "SHOTS=9"),
-        ({"SHOTS": -1}, "SHOTS=-1"),
         ({"SHOTS": "nowhere.json"}, "nowhere.json"),
         ({"SHOTS": "no_answer"}, "no_answer.jsonl"),
         ({"SHOTS": "no_solution"}, "no_solution.jsonl"),

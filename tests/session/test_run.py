@@ -11,7 +11,6 @@ import pytest
 
 from core.base.errors import UserError
 from core.engines.server import Server
-from core.generate.journal import Journal
 from core.results import write
 from core.scaffolds.rsa import BASELINE, RSA
 from core.session import experiment
@@ -76,13 +75,6 @@ def test_partial_results_are_whole_and_the_last_contain_them(
         assert all(final[id][: len(part)] == part for id, part in steps.items())
         assert not document["complete"] and sum(map(len, steps.values())) == size, "figures and rows are of one moment"
     assert not (results / "rsa.partial.json").exists()
-
-
-def test_a_second_run_on_the_same_journal_is_refused(server: ScriptedServer, results: Path) -> None:
-    path = results / "journal" / "rsa.jsonl"
-    with Journal(path), pytest.raises(UserError, match=str(path)):
-        solve_sync(RSA, TWO, N=4, K=2, T=1)
-    assert not server.asked
 
 
 def test_bad_input_is_one_line_and_status_2(results: Path) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import math
-import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,8 @@ from core.scaffolds import experiment_file, grid
 from core.scaffolds.grid import Grid
 from core.scaffolds.rsa import RSA
 from core.session.run import run
-from tests.conftest import ended, start
 from tests.conftest import run as run_program
 from tests.fakes.server import ScriptedServer
-from tests.helpers.processes import eventually
 from tests.helpers.runs import REUSE
 
 SMALL = ("PROBLEMS=sums", "LIMIT=2")
@@ -84,26 +80,6 @@ def test_a_sweep_over_scaffolds_and_temperatures(
     run(found.planned, found.namespace | {"__file__": "99_small.py"})  # type: ignore[arg-type]
     assert set(rows(results)) == {f"SCAFFOLD={s},TEMPERATURE={t}" for s in ("baseline", "rsa") for t in ("0.6", "1")}
     assert len([*(results / NAME).glob("SCAFFOLD=rsa,TEMPERATURE=0_6-seed?.json")]) == 2
-
-
-def test_a_sweep_that_is_stopped_twice_has_the_table_of_one_that_is_not(server: ScriptedServer, tmp_path: Path) -> None:
-    words, texts = ("N=2,3", "K=2", "T=1,2", *SMALL, "MAX_TOKENS=300", SWEEP), []
-    for stops, folder in ((0, tmp_path / "whole"), (2, tmp_path / "stopped")):
-        where = {"BASE_URL": server.url, "RESULTS_DIR": str(folder)}
-        for number in range(stops):
-            server.life = len(server.asked) + 9
-            process = start("02_rsa_basic", *words, **where)
-            assert eventually(lambda: len(server.asked) > server.life)
-            process.send_signal(signal.SIGTERM)
-            status, out, err = ended(process)
-            assert status == 130 and "Traceback" not in err, (number, out, err)
-            server.life = math.inf  # type: ignore[assignment]
-        status, out, err = run_program("02_rsa_basic", *words, **where)
-        assert status == 0, err
-        texts.append(lines(folder / "02_rsa_basic_sweep"))
-    # The server takes other times for the same completions.
-    whole, stopped = ([re.sub(r" +\d+\.\d(?= +\d+\.\d  )", "", line) for line in text] for text in texts)
-    assert whole == stopped and len(whole) > 6
 
 
 @pytest.mark.parametrize(
