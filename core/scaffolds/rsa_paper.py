@@ -5,14 +5,13 @@ temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts s
 prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.types import Message, Problem, Wording
+from core.types import Wording
 
 AGGREGATE = Wording(
     answer="""Problem:
@@ -69,11 +68,9 @@ class Constants(RsaConstants):
     ANSWER_TOKENS: int = constant(0, "budget forcing: answer tokens if thinking hits the cap, or 0 for off", 0, 100_000)
 
 
-def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
-    """Build a request for one better solution, from `candidates` or by another approach."""
-    return prompts.Request(AGGREGATE, REFINE, problem, candidates)
-
-
 RSA_PAPER = replace(
-    RSA, run=partial(rsa, aggregate=aggregate), constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE)
+    RSA,
+    run=partial(rsa, aggregate=partial(prompts.Request, AGGREGATE, REFINE)),
+    constants=Constants,
+    prompts=(prompts.SOLVE, AGGREGATE, REFINE),
 )

@@ -32,7 +32,7 @@ from core.scaffolds import experiment_file
 from core.scaffolds.experiment_file import scaffold_named
 from core.session import session
 from core.session.bar import Bar
-from core.session.equal_compute import Budgeted, Compared, Comparison, Entry, taking_part
+from core.session.equal_compute import Budgeted, Compared, Comparison, taking_part
 from core.session.experiment import Experiment, Part
 from core.session.session import Session
 
@@ -146,7 +146,11 @@ class _Race:
         entry, common = self.entries[place], self.common
         if place not in self.runs:
             scaffold = replace(entry.scaffold, run=Budgeted(entry.scaffold.run, self.budget, self.meter))
-            self.runs[place] = [self._prepared(entry, scaffold, common.SEED + i) for i in range(common.RUNS)]
+            self.runs[place] = []
+            for seed in range(common.SEED, common.SEED + common.RUNS):
+                config = replace(entry.config(common), SEED=seed)
+                session_of = self.opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=self.folder)
+                self.runs[place].append(Experiment(session_of, scaffold, by_answer))
         paths = []
         for each in self.runs[place]:
             each.part = Part(bar, f"{block.stop}/{self.n} {entry.name}", allotted)
@@ -158,11 +162,6 @@ class _Race:
             self.scores[problem, place] = np.mean([bought(of, self.budget, self.meter).score or 0.0 for of in steps])
             calls = [call for of in steps for step in of for call in step.new_calls]
             self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
-
-    def _prepared(self, entry: Entry, scaffold: Any, seed: int) -> Experiment[Any]:
-        config = replace(entry.config(self.common), SEED=seed)
-        named = self.opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=self.folder)
-        return Experiment(named, scaffold, by_answer)
 
     def _look(self, problems: int, standing: Standing, out: Sequence[int]) -> str:
         def shown(place: int) -> str:

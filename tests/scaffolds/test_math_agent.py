@@ -8,10 +8,9 @@ import pytest
 
 from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, math_agent
 from core.types import Completion, Population
-from tests.fakes.model import FAILED, Model, constants_with, run
+from tests.fakes.model import FAILED, Model, Names, constants_with, run
 
 SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
-Names = tuple[str | int, ...]
 Tools = Callable[[Names, str], str | Completion]
 
 # The plan that QED-Nano's prompt gives as an example, near enough: 15 calls.

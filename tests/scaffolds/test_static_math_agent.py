@@ -8,10 +8,9 @@ import pytest
 
 from core.scaffolds.static_math_agent import static_math_agent
 from core.types import Completion
-from tests.fakes.model import Model, run, traced
+from tests.fakes.model import Model, Names, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
-Names = tuple[str | int, ...]
 
 
 def usual(names: Names, prompt: str) -> str:
