@@ -434,7 +434,6 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         ({}, ["--gpu", "Voodoo 2"], "'Voodoo 2'"),
         ({}, ["--gpu-file", "nowhere.json"], "nowhere.json"),
         ({}, ["--gpu", "4090", "--gpu-file", "x.json"], "--gpu-file"),
-        ({}, ["--price", "nan"], "--price nan"),
         ({"MODEL": "opneai"}, [], "MODEL=opneai"),
         ({"MODEL": "missing.gguf"}, [], "missing.gguf"),
         ({"MODEL": GGUF, "ENGINE": "sglang"}, [], "MODEL="),
