@@ -55,7 +55,8 @@ class Rule:
             return read
         close = difflib.get_close_matches(str(value).lower(), self.choices, 1)
         meant = f". Did you mean {name}={close[0]}?" if close else ""
-        raise UserError(f"{name}={value!s:.40} is not {self.wanted()}{meant}")
+        kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
+        raise UserError(f"{name}={value!s:.40} is not {kind}{self.span()}{meant}")
 
     def span(self) -> str:
         """Return the choices or the range as text, such as "1 to 100", or "text" for any text."""
@@ -63,11 +64,6 @@ class Rule:
             return ", ".join(self.choices) or "text"
         low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
         return f"{low} to {'2^63 - 1' if self.high == 2**63 - 1 else high}"
-
-    def wanted(self) -> str:
-        """Return the type with the range or the choices as text, such as "a whole number from 1 to 100"."""
-        kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
-        return f"{kind}{self.span()}"
 
 
 def constant(

@@ -145,11 +145,6 @@ class Sampling:
         return self.answer_tokens or ELICITED_TOKENS
 
     @property
-    def without_elicit(self) -> "Sampling":
-        """The parameters of the completion that may be continued. Its journal key is the same as with ELICIT=0."""
-        return replace(self, elicit="")
-
-    @property
     def with_one_wait_less(self) -> "Sampling":
         """The parameters with one wait less. Without waits, `wait_word` is the default, so journal keys omit it."""
         return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)

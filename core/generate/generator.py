@@ -141,7 +141,7 @@ class Generator:
         if found := self.journal.get(key):
             return found
         if sampling.elicit:
-            before = await self._complete(messages, seed, sampling.without_elicit, hold)
+            before = await self._complete(messages, seed, replace(sampling, elicit=""), hold)  # the key of ELICIT=0
             completion, is_final = await self._elicit(key, before, messages, sampling, hold)
         elif sampling.waits:
             before = await self._complete(messages, seed, sampling.with_one_wait_less, hold)
