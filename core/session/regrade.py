@@ -3,7 +3,6 @@
 The completions come from the journal, and do not change. All answers, grades and votes are computed again. A complete
 old file is kept under another name, and a partial one is replaced."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,25 +14,18 @@ from core.base.files import amount, results_dir
 from core.base.prices import Prices
 from core.constants import BOXED, WAYS, Rule
 from core.generate.journal import Archive
-from core.grading.answers import by_answer
+from core.grading.answers import by_answer, grade_answers
 from core.grading.ungraded import ungraded
 from core.report import tables
 from core.results import read, records, warnings, write
 from core.results.find import archive, path_of
 from core.results.metrics import RunMetrics
 from core.results.points import Worths
-from core.types import Completion, Grader, Member, Message, Population, Problem, Stage
+from core.types import Completion, Member, Population, Problem, Stage
 
 SHOWN = 20  # the most changes to print
 
 Change = tuple[str, str, str]  # place (problem, step, member), old answer and grade, new answer and grade
-
-
-async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-    raise UserError(
-        "this grader asks a model, but regrading has no server. Run the experiment again. The new run reuses the "
-        "completions in the journal"
-    )
 
 
 class Kept:
@@ -92,14 +84,12 @@ class Kept:
         return write.save(document, rows, self.path.parent), document
 
 
-def regrade(
-    path: Path, grader: Grader = by_answer, way: str = ""
-) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` again, with the same `grader` as before. `way` may be another value of ANSWER.
+def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Compare the answers in `path` with the reference answers again. `way` may be another value of ANSWER.
     Returns the path of the new file, the old and the new document (without problems), and the changes. Raises UserError
-    if the file can't be read, if another grader graded it, or if the journals lack a completion."""
+    if the file can't be read, if by_answer did not grade it, or if the journals lack a completion."""
     kept, changes = Kept(path, way), list[Change]()
-    before, name = kept.head.get("grader"), getattr(grader, "__name__", type(grader).__name__)
+    before, name = kept.head.get("grader"), by_answer.__name__
     if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
             raise UserError(
@@ -110,12 +100,11 @@ def regrade(
             f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. The new run reuses "
             "the completions in the journal"
         )
-    with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
+    with archive(path, kept.head["experiment"]) as journals:
 
         def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
             population = kept.population(journals, step)
-            graded = loop.run(grader(kept.problems[place], population, _no_model))
-            record = records.record(step["step"], population, graded)
+            record = records.record(step["step"], population, grade_answers(kept.problems[place], population))
             changes.extend(_changes(kept.problems[place], step, record))
             return record
 
