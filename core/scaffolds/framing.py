@@ -40,12 +40,10 @@ class Shot:
 def worked(row: Mapping[str, Any], way: str) -> str:
     """Return a row's worked solution with a last sentence that states its answer, or "" if one of them is missing."""
     solution, answer = (storable(text_of(row.get(name))) for name in ("solution", "answer"))
-    return f"{solution}\n\n{final_sentence(answer, way)}" if solution and answer else ""
-
-
-def final_sentence(answer: str, way: str) -> str:
-    """Return the sentence that ends a worked solution, in the form that the prompts ask for (the constant ANSWER)."""
-    return f"The final answer is \\boxed{{{answer}}}." if way in (BOXED, AUTO) else f"The answer is {answer}."
+    if not (solution and answer):
+        return ""
+    boxed, stated = f"The final answer is \\boxed{{{answer}}}.", f"The answer is {answer}."
+    return f"{solution}\n\n{boxed if way in (BOXED, AUTO) else stated}"
 
 
 @dataclass(frozen=True)
