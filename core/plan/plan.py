@@ -28,9 +28,10 @@ from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing
-from core.scaffolds.grid import Grid, expand
+from core.scaffolds.grid import Grid, TooMany, expand
 from core.types import EITHER, Scaffold
 
+NO_GPU = argparse.Namespace(gpu=None, gpu_file=None)  # no option names a GPU
 ESTIMATE = "an estimate (nothing was run)"
 
 
@@ -59,6 +60,24 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     return gpu, why, kv
 
 
+def refusal(error: TooMany, name: str, args: argparse.Namespace = NO_GPU) -> UserError:
+    """Return the error for a sweep of the experiment `name` that is too large, with its hours if these are known."""
+    config = error.last.config
+    try:
+        of = subject()
+        gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
+        pair = (gpu, kv) if gpu else None
+        return sweep.refusal(error, _count(config, of.card)[0], _lengths(config, of, name), of, pair)
+    except UserError:  # for example, the embedded model has no plan
+        return error
+
+
+def _lengths(config: Any, of: Subject, name: str) -> Lengths:
+    """Return the lengths in the results of OUT or of the experiment `name`, or else assumed ones."""
+    earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
+    return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + framing.of(config, of.card).tokens)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="Estimate tokens, time and cost of a run.")
     parser.add_argument("experiment", nargs="?", default="", help="an experiment (02_rsa_basic), grade or serve_rsa")
@@ -79,7 +98,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             settings.enter_context(environment.setting(**planned.constants.settings()))
             namespace |= environment.card().constants_of(planned.constants)
         if isinstance(planned, Scaffold) and any("," in word for word in words):
-            runs = expand(planned, namespace, words)
+            try:
+                runs = expand(planned, namespace, words)
+            except TooMany as error:
+                raise refusal(error, name, args) from None
         is_sweep = any(cell.values for cell in runs.cells)
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
@@ -89,8 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
                 "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
-        earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
-        lengths = earlier or replace(ASSUMED, prompt=ASSUMED.prompt + framing.of(config, of.card).tokens)
+        lengths = _lengths(config, of, name)
         if isinstance(planned, SaysItsWork):
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from core.base.errors import UserError
 from core.base.prices import shown
 from core.base.terminal import labelled
 from core.engines.gpus import Gpu
@@ -9,7 +10,7 @@ from core.plan.estimate import hours, make, money, tokens
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_most, loads
 from core.plan.subject import OnGpu, Subject
-from core.scaffolds.grid import Cell, Grid
+from core.scaffolds.grid import Cell, Grid, TooMany
 
 
 def _size(
@@ -59,3 +60,15 @@ def text(
     else:
         rows.append(("time", "not planned: the speed is unknown"))
     return labelled(rows)
+
+
+def refusal(error: TooMany, count: int, lengths: Lengths, of: Subject, gpu: tuple[Gpu, str] | None) -> UserError:
+    """Return the error for a sweep that is too large, with its hours. The sum assumes that all runs take as long as the
+    last one. Return `error` if the last run's time is unknown."""
+    _, seconds = _size(error.last, count, lengths, of, gpu)
+    if not seconds:
+        return error
+    whole = hours([error.count * each for each in seconds])
+    where = f"{of.shown} on {f'one {gpu[0].name}' if gpu else 'this machine'}"
+    each = f"{error.last.name} ({hours(seconds)} with {where})"
+    return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")

@@ -17,6 +17,14 @@ MOST = 10_000  # combinations of one sweep
 OWN = {*rules(Repeated), *rules(Seeded)}  # all runs of a sweep have the same seeds
 
 
+class TooMany(UserError):
+    """An error for a sweep of more than MOST combinations. `last` has the constants of the last one."""
+
+    def __init__(self, count: int, last: "Cell") -> None:
+        super().__init__(f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a list")
+        self.count, self.last = count, last
+
+
 @dataclass(frozen=True)
 class Cell:
     """A run of a sweep: the `values` of its swept constants, its scaffold and all of its constants."""
@@ -82,7 +90,7 @@ def named(values: Mapping[str, Any]) -> str:
 
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value. Combinations that
-    contradict each other, such as K > N, are left out. Raises UserError for invalid constants or too many runs."""
+    contradict each other, such as K > N, are left out. Raises UserError for invalid constants, or TooMany."""
     last = {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
     given = {name: value for name, value in last.items() if "," in value}
     scaffolds, known = {"": scaffold}, rules(scaffold.constants)
@@ -96,16 +104,20 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
         if rule.type is not str or rule.choices  # other texts may contain commas
     }
     fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
-    if (count := math.prod(map(len, values.values()))) > MOST:
-        raise UserError(f"the lists have {count:,} combinations, but a sweep takes at most {MOST:,}. Shorten a list")
     card, cells, left_out, errors = environment.card(), list[Cell](), dict[str, str](), list[UserError]()
-    for chosen in product(*values.values()):
-        swept = dict(zip(values, chosen, strict=True))
+
+    def cell(swept: Mapping[str, Any]) -> Cell:
         own = scaffolds[swept.get("SCAFFOLD", "")]
         overrides = [*fixed, *(f"{name}={value}" for name, value in swept.items())]
+        config = constants.read(own.constants, {**namespace, **card.constants_of(own.constants)}, overrides)
+        return Cell(swept, own, cast(Constants, config))
+
+    if (count := math.prod(map(len, values.values()))) > MOST:
+        raise TooMany(count, cell({name: each[-1] for name, each in values.items()}))
+    for chosen in product(*values.values()):
+        swept = dict(zip(values, chosen, strict=True))
         try:
-            config = constants.read(own.constants, {**namespace, **card.constants_of(own.constants)}, overrides)
-            cells.append(Cell(swept, own, cast(Constants, config)))
+            cells.append(cell(swept))
         except UserError as error:
             left_out[named(swept)] = str(error).partition(". ")[0]
             errors.append(error)

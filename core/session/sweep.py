@@ -19,7 +19,7 @@ from core.report.swept import Sweep
 from core.results import warnings
 from core.results.spending import Meter
 from core.scaffolds import grid
-from core.scaffolds.grid import Grid
+from core.scaffolds.grid import Grid, TooMany
 from core.session import session
 from core.session.bar import Bar
 from core.session.checks import check_context
@@ -35,7 +35,12 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
     with errors.command():
         stop, folder = Stop(), results_dir()
         experiment = Path(namespace["__file__"]).stem
-        runs = grid.expand(scaffold, namespace, [word for word in sys.argv[1:] if word != SWEEP])
+        try:
+            runs = grid.expand(scaffold, namespace, [word for word in sys.argv[1:] if word != SWEEP])
+        except TooMany as error:
+            from core.plan.plan import refusal  # rarely needed
+
+            raise refusal(error, experiment) from None
         name = session.named(runs.common, f"{experiment}_sweep")
         with session.open_on_problems(name, runs.common, stop, folder, runs, grader) as opened:
             table = _swept(runs, opened, grader)

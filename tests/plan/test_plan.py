@@ -484,10 +484,17 @@ def test_a_priced_card_is_planned_in_dollars_by_hand(
     assert "the card mine has no table [price]" in printed("01_baseline", "PROBLEMS=aime_2025")
 
 
-def test_a_sweep_is_planned_as_the_runs_that_send_requests(printed: Callable[..., str]) -> None:
+def test_a_sweep_is_planned_as_the_runs_that_send_requests(
+    printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ("PROBLEMS=aime_2025", "--gpu", "H100", "--price", "2")
     out = printed("02_rsa_basic", "N=2,8", "K=2,4", "T=1,2", *words)
     assert f"{30 * (2 + 8 + 8) * 3:,}." in out and "6, 3 of them from the first steps" in out
     assert "K=4 is larger than N=2" in out
     each = [planned("H100", "fp8", f"N={n}", f"K={k}", "T=2").seconds for n, k in ((2, 2), (8, 2), (8, 4))]
     assert estimate.hours([sum(ends) for ends in zip(*each, strict=True)]) in out
+    many = ",".join(map(str, range(8, 1025)))
+    with pytest.raises(SystemExit, match="2"):
+        printed("02_rsa_basic", f"N={many}", "K=1,2,3,4,5", "T=1,2", *words)
+    err = capsys.readouterr().err
+    assert "10,170 combinations" in err and "hours" in err and err.count("\n") == 1

@@ -94,7 +94,6 @@ def test_a_sweep_over_scaffolds_and_temperatures(
         ("RUNS=1,2",),
         ("N=2,3", "K=4"),
         ("N=1,2", "N"),
-        (f"N={','.join(map(str, range(1, 1025)))}", "K=1,2,3,4", "T=1,2,3"),  # more than grid.MOST
     ],
 )
 def test_a_bad_sweep_is_refused(words: tuple[str, ...]) -> None:
@@ -105,6 +104,19 @@ def test_a_bad_sweep_is_refused(words: tuple[str, ...]) -> None:
 def test_a_sweep_by_process_is_refused_in_one_line() -> None:
     status, out, err = run_program("15_compute_matched", "BUDGETS=2,3", SWEEP)
     assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (f"N={','.join(map(str, range(1, 1025)))}", "K=1,2,3,4", "T=1,2,3")
+    with pytest.raises(grid.TooMany) as error:
+        expand(*words)
+    assert error.value.count == 12_288 and error.value.last.values == {"N": 1024, "K": 4, "T": 3}
+    for engine, is_planned in (("", True), ("embedded", False)):
+        monkeypatch.setenv("ENGINE", engine)
+        with pytest.raises(SystemExit, match="2"):
+            swept(monkeypatch, *words)
+        err = capsys.readouterr().err
+        assert "12,288" in err and (" hours" in err) == is_planned and err.count("\n") == 1
 
 
 def test_only_numbers_and_choices_are_lists() -> None:
