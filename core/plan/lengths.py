@@ -76,7 +76,7 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     by_step: dict[int, list[MemberResult]] = {}
     for problem in problems:
         for step in problem.steps:
-            counted = [m for m in step.members if m.cost.error is None and m.cost.is_counted]
+            counted = [m for m in step.members if m.error is None and m.is_counted]
             by_step.setdefault(step.step, []).extend(counted)
     config = head.config
     cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
@@ -86,15 +86,15 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         return None  # only RSA's prompts are known
     # The prompts of forced answers and waits contain their own thinking.
     whole = [m for m in members if m.unforced is None and not m.before_waits]
-    prompt = float(np.mean([m.cost.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
-    carried = [((m.cost.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
+    prompt = float(np.mean([m.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
+    carried = [((m.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
     if config.get("CARRY") != "answer":
         carried = []
     checks = [call.completion_tokens or 0 for m in members for call in _side_calls(m)]
     if config.get("VERIFY_MODE") != "verdict":
         checks = []
-    cut = sum(m.cost.finish_reason == "length" for m in members) / len(members)
-    seconds = [sum(call.seconds for m in step for call in (m.cost, *_side_calls(m))) for step in steps]
+    cut = sum(m.finish_reason == "length" for m in members) / len(members)
+    seconds = [sum(call.seconds for m in step for call in (m, *_side_calls(m))) for step in steps]
     speeds = [s / concurrency / _tokens(step) for s, step in zip(seconds, steps, strict=True) if _tokens(step)]
     source = (
         f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them truncated at "
@@ -118,8 +118,8 @@ def _side_calls(member: MemberResult) -> list[CallCost]:
 
 
 def _sample(members: Sequence[MemberResult]) -> Sample:
-    return np.array([max(1, m.cost.completion_tokens or 0) for m in members], dtype=np.float64)
+    return np.array([max(1, m.completion_tokens or 0) for m in members], dtype=np.float64)
 
 
 def _tokens(members: Sequence[MemberResult]) -> int:
-    return sum(call.completion_tokens or 0 for m in members for call in (m.cost, *_side_calls(m)))
+    return sum(call.completion_tokens or 0 for m in members for call in (m, *_side_calls(m)))

@@ -264,10 +264,6 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
     left_out: Count = field(default=0, name="self_evaluation_left_out")  # characters hidden from the grader
 
     @property
-    def cost(self) -> CallCost:
-        return self
-
-    @property
     def is_proof(self) -> bool:
         """True for a proof after grading, also if its grade is missing, or if it is truncated or empty (0 points)."""
         return bool(self.worth != NOT_A_PROOF)

@@ -78,7 +78,7 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
                     if number is None:
                         means[name, budget][place].append(0.0)
                         continue
-                    proofs = [replies[m.cost.key] for m in problem.steps[number].members]
+                    proofs = [replies[m.key] for m in problem.steps[number].members]
                     asked |= {(problem.id, each) for each in proofs}
                     means[name, budget][place].append(sum(map(points_of, proofs)) / 7 / len(proofs))
     assert len(asked) == desk.grader.asked, "what no budget buys is sent to nobody"
