@@ -98,16 +98,7 @@ class Row:
         return self.unanswered < 1
 
 
-def rows(
-    runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], reference: str, meter: Meter = TOKENS
-) -> list[Row]:
-    """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget."""
-    found = unpaired(runs, budgets, meter)
-    pair(found, reference)
-    return found
-
-
-def unpaired(runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], meter: Meter = TOKENS) -> list[Row]:
+def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], meter: Meter = TOKENS) -> list[Row]:
     """Return a row for each scaffold and budget. Without budgets, a row has the whole run.
 
     `runs` maps each scaffold to its results files, one for each seed. All files contain the same problems in the same

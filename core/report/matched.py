@@ -12,7 +12,7 @@ from core.base.prices import Prices
 from core.base.terminal import columns, wrapped
 from core.engines.shape import Shape
 from core.report import plot
-from core.report.budgets import LEGEND, Row, pair, shown, table, unpaired
+from core.report.budgets import LEGEND, Row, pair, rows, shown, table
 from core.report.table import Table
 from core.report.tables import POINTS
 from core.results import read, write
@@ -61,7 +61,7 @@ class Matched:
 
     def show(self) -> str:
         """Write the table and figure. Return the columns that fit the terminal. Raises UserError for invalid files."""
-        found = unpaired(self.paths(), self.budgets, self.meter)
+        found = rows(self.paths(), self.budgets, self.meter)
         graded = [row for row in found if row.answered and row.accuracy.n]
         tables, notes, legend = self.tabulate(found, bool(graded))
         width = columns()

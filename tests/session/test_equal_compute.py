@@ -17,7 +17,7 @@ from core.base.errors import UserError
 from core.base.prices import Prices
 from core.base.seeds import derive
 from core.engines.shape import Shape
-from core.report.budgets import Bought, bought, in_unit, rows, table
+from core.report.budgets import Bought, bought, in_unit, pair, rows, table
 from core.results import read
 from core.results.spending import TOKENS, Meter
 from core.scaffolds.best_of import BEST_OF
@@ -192,7 +192,9 @@ def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) 
         "base": [scored("a0", [0, 0, 1]), scored("a1", [0, 1, 1])],
         "other": [scored("b0", [1, 0, 1]), scored("b1", [1, 1, 1])],
     }
-    by_name = {(row.name, row.budget): row for row in rows(runs, (50, 100), "base")}
+    found = rows(runs, (50, 100))
+    pair(found, "base")
+    by_name = {(row.name, row.budget): row for row in found}
     assert by_name["base", 100].scores == [0, 0.5, 1] and by_name["other", 100].scores == [1, 0.5, 1]
     against = by_name["other", 100].against
     assert against is not None and (against.wins, against.losses, against.ties) == (1, 0, 2)
@@ -224,7 +226,8 @@ def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_t
         "good": [step(0, member(100)), step(1, member(100, [0]))],
     }
     runs = {name: [saved(tmp_path / f"{name}.json", *[each] * 12)] for name, each in steps.items()}
-    found = rows(runs, (50, 100, 200, 300), "base")
+    found = rows(runs, (50, 100, 200, 300))
+    pair(found, "base")
     by_name = {(row.name, row.budget): row for row in found}
     compared = [key for key, row in by_name.items() if row.against]
     assert compared == [("late", 300), ("good", 100), ("good", 200), ("good", 300)]
