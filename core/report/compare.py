@@ -157,7 +157,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
-    names, has_cost = labels(results), any(r.cost for r in results)
+    names, has_cost = labels(results, 200), any(r.cost for r in results)
     figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
     shown = [
         Column("result", names),

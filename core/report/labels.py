@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ONE_RUN = {"RUNS": 1}  # single runs lack this constant
 
 
-def labels(results: "Sequence[Run | Result]", most: int = 200) -> list[str]:
+def labels(results: "Sequence[Run | Result]", most: int = 80) -> list[str]:
     """Name results by experiment and differing constants, or by file, in at most `most` characters."""
     names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)

@@ -66,14 +66,9 @@ def read(path: Path) -> Run:
     return Run(one_line(path.stem, 80), path, head, list(problems))
 
 
-def labels_of(runs: Sequence[Run]) -> list[str]:
-    """Return the names of `runs` on the page."""
-    return labels(runs, 80)
-
-
 def data(runs: Sequence[Run], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
     """Return the page's data without texts. `compared` is the folder of a comparison, and `view` belongs to a lab."""
-    names = labels_of(runs)
+    names = labels(runs)
     return {
         "name": view.data["name"] if view else compared.name if compared else ", ".join(run.name for run in runs),
         "made": results.now(),

@@ -12,7 +12,8 @@ from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
 from core.constants import rules
 from core.report import compare, plot
-from core.report.page import Run, labels_of
+from core.report.labels import labels
+from core.report.page import Run
 from core.report.table import BETWEEN, NONE, Column, Metric, Table, filled, legend
 from core.report.tables import interval, shift
 from core.results import read as stored
@@ -138,7 +139,7 @@ def _between_rounds(runs: Sequence[Run], shown: dict[str, Any]) -> dict[str, Any
     numbers of each run's results on the page."""
     notes: list[str] = []
     pairs: list[compare.Pair] = []
-    names, metric = labels_of(runs), compare.METRICS[0]
+    names, metric = labels(runs), compare.METRICS[0]
     groups = [
         [each["results"] for each in run["rounds"] if each["results"] is not None]
         for run in shown["runs"]
