@@ -10,12 +10,12 @@ from typing import Any
 
 from inspect_ai import log, model, scorer
 
-from core.report import texts
+from core.generate.journal import Records
 from core.report.page import Run
 from core.report.tables import POINTS
-from core.report.texts import Texts
+from core.report.texts import kept
 from core.results.find import archive
-from core.results.model import MemberResult
+from core.results.model import MemberResult, ProblemResult
 
 MESSAGES: dict[str, Any] = {
     "system": model.ChatMessageSystem, "assistant": model.ChatMessageAssistant, "user": model.ChatMessageUser
@@ -29,18 +29,17 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
     written = []
     for run in runs:
         with archive(run.path, run.head.experiment) as journals:
-            found = [texts.of_problem(problem, journals) for problem in run.problems]
-        for t in range(len(run.head.metrics.steps)):
-            written.append(folder / f"{run.name}-t{t}.eval")
-            log.write_eval_log(_log(run, t, found), written[-1])
+            for t in range(len(run.head.metrics.steps)):
+                written.append(folder / f"{run.name}-t{t}.eval")
+                log.write_eval_log(_log(run, t, journals), written[-1])
     return written
 
 
-def _log(run: Run, t: int, found: Sequence[Texts]) -> log.EvalLog:
+def _log(run: Run, t: int, journals: Records) -> log.EvalLog:
     head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
     samples = [
-        _sample(run, number, t, i, found[number])
-        for number, problem in enumerate(run.problems)
+        _sample(run, problem, t, i, journals)
+        for problem in run.problems
         if t < len(problem.steps)
         for i in range(len(problem.steps[t].members))
     ]
@@ -82,18 +81,18 @@ def _log(run: Run, t: int, found: Sequence[Texts]) -> log.EvalLog:
     )
 
 
-def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSample:
-    problem, name = run.problems[number], run.head.model["name"]
-    member = problem.steps[t].members[i]
-    answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in texts.TIERS)
-    sent = texts.messages_of(found, t, i)  # if the journal lacks the messages, the log contains the problem
+def _sample(run: Run, problem: ProblemResult, t: int, i: int, journals: Records) -> log.EvalSample:
+    name, member = run.head.model["name"], problem.steps[t].members[i]
+    completion, sent = kept(journals, member.key) or (None, [])  # without messages, the log contains the problem
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
     question = [
         MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
         for message in sent or [{"role": "user", "content": statement}]
     ]
-    content: list[Any] = [model.ContentReasoning(reasoning=more["thinking"])] if "thinking" in more else []
-    content.append(model.ContentText(text=str(answers.get("forced") or answers.get("answer") or "").strip()))
+    content: list[Any] = []
+    if completion and completion.thinking:
+        content.append(model.ContentReasoning(reasoning=completion.thinking))
+    content.append(model.ContentText(text=completion.text.strip() if completion else ""))
     reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
     output = model.ModelOutput.from_message(reply, stop_reason=STOPS.get(member.finish_reason, "unknown"))
     output.model, output.time, output.usage = name, member.seconds, _usage(member)

@@ -68,20 +68,6 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     return Texts(tiers, missing)
 
 
-def messages_of(found: Texts, t: int, i: int) -> list[Message]:
-    """Return the prompt messages of member `i` of step `t`. The list is empty if they are missing."""
-    answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
-    prompt: Prompt = answers.get("prompt") or more.get("prompt") or []
-    return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
-
-
-def _whole(found: Texts, piece: Piece) -> str:
-    if isinstance(piece, str):
-        return piece
-    tier = "b" if piece["part"] == "thinking" else "a"
-    return str(found.tiers[tier][piece["of"]][piece["part"]])
-
-
 def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
     """Return a completion and its prompt messages, or None if no journal has a valid record of them."""
     return (record.completion, record.messages) if (record := journals.record(key)) else None
