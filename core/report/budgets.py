@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import UserError
-from core.base.prices import Counted
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.report.table import NONE, Metric, Table, filled, legend
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
-from core.results.model import CallCost, MemberResult, StepResult
+from core.results.model import MemberResult, StepResult
 from core.results.spending import TOKENS, Meter
 
 UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
@@ -48,7 +47,7 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         members = step.members
         calls = step.new_calls
         tokens = sum(call.completion_tokens or 0 for call in calls)
-        costs = {each: [meter.cost(_counted(call), each) for call in calls] for each in meter.units}
+        costs = {each: [meter.cost(call.counted, each) for call in calls] for each in meter.units}
         cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
         if paid + cost > budget:
             found.cut = tokens
@@ -66,10 +65,6 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         seconds = max(m.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
-
-
-def _counted(call: CallCost) -> Counted:
-    return call.prompt_tokens, call.cached_tokens, call.completion_tokens
 
 
 def _waits(member: MemberResult) -> float:
@@ -154,7 +149,7 @@ def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKE
     """Convert `budgets` from samples (of `paths`) to the meter's unit. Raises UserError if costs are unknown or 0."""
     steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
     calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
-    costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
+    costs = [cost for call in calls if (cost := meter.cost(call.counted)) is not None]
     if not sum(costs):
         raise UserError(f"all samples failed or cost 0 {meter.unit}, or {UNCOUNTED}. Use another server")
     found = [budget * sum(costs) / len(costs) for budget in budgets]

@@ -21,7 +21,7 @@ from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import points as worth
 from core.results import read as stored
 from core.results.find import path_of
-from core.results.model import Head, ProblemResult, StepResult
+from core.results.model import Head, ProblemResult, StepResult, total
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
@@ -74,7 +74,7 @@ def read(name: str, folder: Path) -> Result:
 def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     reached: dict[tuple[str, str], float] = {}  # each problem's last step, or inf if the problem ended
     values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # one item for each run
-    counts: dict[tuple[str, str], list[int | None]] = {}
+    counts: dict[tuple[str, str], list[float | None]] = {}
     step, ungraded = 0, False
     for problem in problems:
         if steps := problem.steps:
@@ -85,7 +85,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
                 continue
             reached[id] = min(reached.get(id, math.inf), last.step if not problem.finished else math.inf)
             values.setdefault(id, []).append(found)
-            counts.setdefault(id, []).append(_generated(steps))
+            counts.setdefault(id, []).append(total(each.completion_tokens for each in steps))
     if ungraded and not values:
         raise UserError(f"{name} is not graded, so it can't be compared. Grade it with scripts/grade.sh")
     by = MERGES[head.runs.by] if head.runs else fmean
@@ -102,12 +102,6 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
     if step.mean_accuracy is None or step.majority_correct is None:
         return None
     return step.mean_accuracy, step.majority_correct
-
-
-def _generated(steps: Sequence[StepResult]) -> int | None:
-    """Sum the completion tokens of a problem over all steps. Return None if a count is missing."""
-    counts = [call.completion_tokens for step in steps for member in step.members for call in member.calls]
-    return None if None in counts else sum(count for count in counts if count)
 
 
 def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:

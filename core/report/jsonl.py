@@ -17,7 +17,7 @@ from core.generate.journal import Archive
 from core.report.texts import kept
 from core.results import model, read
 from core.results.find import archive
-from core.results.model import CallCost, Head, MemberResult, ProblemResult
+from core.results.model import CallCost, Head, MemberResult, ProblemResult, total
 
 STDOUT = "-"
 OURS = (b'"model_solution": ', b'"cost_run": ', b'"history": ')  # fields in every line of an export
@@ -119,13 +119,13 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float | None]:
     """Return the tokens and dollars of a problem's completions and side calls, without gradings (None: unknown)."""
     calls = [call for _, _, call, _ in _calls(problem)]
-    counted = [(call.prompt_tokens, call.cached_tokens, call.completion_tokens) for call in calls]
+    counted = [call.counted for call in calls]
     known = Prices(**prices) if prices else None
     dollars = [known.dollars(each) for each in counted] if known else [None]
     return {
-        "input_tokens": _sum([prompt for prompt, _, _ in counted]),
-        "output_tokens": _sum([completion for _, _, completion in counted]),
-        "cost": _sum(dollars),
+        "input_tokens": total([prompt for prompt, _, _ in counted]),
+        "output_tokens": total([completion for _, _, completion in counted]),
+        "cost": total(dollars),
     }
 
 
@@ -160,7 +160,3 @@ def _calls(problem: ProblemResult) -> Iterator[tuple[int, int, CallCost, MemberR
                 yield step.step, place, member, member
             for call in member.side_calls:
                 yield step.step, place, call, None
-
-
-def _sum(counts: Sequence[float | None]) -> float | None:
-    return None if None in counts else sum(count for count in counts if count is not None)

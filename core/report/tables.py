@@ -9,6 +9,7 @@ from core.base.errors import one_line
 from core.base.prices import shown as dollars
 from core.base.terminal import columns, short, wrapped
 from core.report.table import NONE, Cell, Column, Metric, Table, filled
+from core.results.model import total
 from core.results.points import CUT_OFF
 from core.results.warnings import is_ungraded
 from core.types import GOOD, MAX_POINTS
@@ -281,16 +282,12 @@ STEPS = (
 def steps_table(document: dict[str, Any]) -> Table:
     """Tabulate the steps of a run: accuracies, tokens, cost, seconds and counts of completions."""
     steps = document["metrics"]["steps"]
-    sums = accumulate((plus(step["completion_tokens"], step["verification_tokens"]) for step in steps), plus)
+    spent = (total([step["completion_tokens"], step["verification_tokens"]]) for step in steps)
+    sums = accumulate(spent, lambda *counts: total(counts))
     rows = [step | {"so_far": so_far} for step, so_far in zip(steps, sums, strict=True)]
     unit = "" if is_ungraded(document) else "points" if is_of_proofs(document) else "accuracies"
     about = f"{unit} in %, with 95% intervals over problems" if unit else ""
     return Table(title(document), filled(STEPS, rows, document), about=about)
-
-
-def plus(a: int | None, b: int | None) -> int | None:
-    """Add two counts. The sum is None (unknown) if one of them is."""
-    return None if a is None or b is None else a + b
 
 
 # The answers after waits

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base.stats import Estimate, mean_by_problem, of_sums
-from core.results.model import ProblemResult, StepResult
+from core.results.model import ProblemResult
 
 Array = NDArray[np.float64]
 FEWEST = 4  # steps with different tokens
@@ -36,9 +36,10 @@ def curve(problems: Sequence[ProblemResult]) -> tuple[Array, Array] | None:
     """Return the mean tokens so far (steps) and the votes (problems, steps) of a run. Return None if a grade or a count
     of tokens is missing. A problem that has ended keeps its vote."""
     most = max((len(problem.steps) for problem in problems), default=0)
-    counts, votes = list[list[int]](), defaultdict[str, list[list[float]]](list)
+    counts, votes = list[list[float]](), defaultdict[str, list[list[float]]](list)
     for problem in problems:
-        spent, scores = [_tokens(step) for step in problem.steps], [step.majority_correct for step in problem.steps]
+        spent = [step.completion_tokens for step in problem.steps]
+        scores = [step.majority_correct for step in problem.steps]
         if not spent or None in spent or None in scores:
             return None
         counts.append(list(accumulate([each or 0 for each in spent] + [0] * (most - len(spent)))))
@@ -47,11 +48,6 @@ def curve(problems: Sequence[ProblemResult]) -> tuple[Array, Array] | None:
     if not counts:
         return None
     return np.mean(counts, axis=0), np.array([np.mean(of, axis=0) for of in votes.values()])
-
-
-def _tokens(step: StepResult) -> int | None:
-    counts = [call.completion_tokens for call in step.new_calls]
-    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def extrapolate(tokens: Array, scores: Array) -> Doubling | None:

@@ -22,7 +22,7 @@ from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import RunMetrics
-from core.results.model import ProblemResult, Runs
+from core.results.model import ProblemResult, Runs, total
 from core.results.points import Worths
 from core.results.read import Row
 
@@ -183,15 +183,14 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     found = list(each.values())
     if len(found) < 2:
         return {"grading": found[0]} if found else {}
-    total = found[0] | {"ended": max(grading["ended"] for grading in found)}
+    summed = found[0] | {"ended": max(grading["ended"] for grading in found)}
     for name in SUMMED:
-        known = [grading.get(name) for grading in found]
-        total[name] = None if None in known else sum(known)
+        summed[name] = total(grading.get(name) for grading in found)
     for name in COUNTED:
-        total[name] = dict(sum((Counter(grading[name]) for grading in found), Counter()))
-    total.pop("spent", None)  # the dollars belong to one budget
-    total.pop("spread", None)  # a mean can't be summed
-    return {"grading": total}
+        summed[name] = dict(sum((Counter(grading[name]) for grading in found), Counter()))
+    summed.pop("spent", None)  # the dollars belong to one budget
+    summed.pop("spread", None)  # a mean can't be summed
+    return {"grading": summed}
 
 
 def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:

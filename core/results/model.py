@@ -5,12 +5,13 @@ parses JSON, because msgspec's parser rejects lone surrogates. Fields that core/
 In the file, `carried_over` is `again`, `self_score` is `score`, and `side_calls` are `checks`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
 from core.base.fields import Amount, Change, Count, Share
+from core.base.prices import Counted
 from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
@@ -25,6 +26,12 @@ GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # integers st
 Tokens = Count | None  # None if the server does not count tokens
 Dollars = Amount | None  # None if prices or tokens are unknown
 Counts = dict[str, Count]
+
+
+def total(counts: Iterable[float | None]) -> float | None:
+    """Sum the counts. The sum is None (unknown) if any of them is."""
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _one_of(*names: str) -> Meta:
@@ -228,6 +235,10 @@ class CallCost(Part, frozen=True, kw_only=True):
     error: str | None = None
 
     @property
+    def counted(self) -> Counted:
+        return self.prompt_tokens, self.cached_tokens, self.completion_tokens
+
+    @property
     def is_counted(self) -> bool:
         return self.prompt_tokens is not None and self.completion_tokens is not None
 
@@ -292,6 +303,10 @@ class StepResult(Part, frozen=True, kw_only=True):
     def new_calls(self) -> "list[CallCost]":
         """The calls of this step, without the completions of members that an earlier step made."""
         return [call for m in self.members for call in (m.side_calls if m.carried_over else m.calls)]
+
+    @property
+    def completion_tokens(self) -> float | None:
+        return total(call.completion_tokens for call in self.new_calls)
 
 
 class ProblemResult(Part, frozen=True, kw_only=True):
