@@ -230,11 +230,9 @@ def _best_pass(step: dict[str, Any]) -> str:
     return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
 
 
-def _is_other_than_n(document: dict[str, Any]) -> bool:
-    """Return whether a step and its accuracies differ in their number of problems."""
-    steps = document["metrics"]["steps"]
-    n = numbers(document) or [document["problem_set"]["n"]] * len(steps)
-    return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
+def _has_fewer(document: dict[str, Any]) -> bool:
+    most = document["problem_set"]["n"] * runs_of(document)
+    return any(step["problems"] != most for step in document["metrics"]["steps"])
 
 
 # A new column of the table of steps is one line here, and its field in core/results/model.py and schema.json.
@@ -273,9 +271,7 @@ STEPS = (
     _counted("doubtful", "answers that were read with doubt"),
     _counted("failed", "completions without a reply"),
     _counted("undecided", "answers without a verdict in time, counted as wrong", when=_has("undecided")),
-    Metric(
-        "problems", "with members in the step", lambda step: str(step["problems"]), _is_other_than_n, is_on_page=True
-    ),
+    Metric("problems", "with members in the step", lambda step: str(step["problems"]), _has_fewer, is_on_page=True),
 )
 
 
