@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from core.base.fields import Amount
+
 Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens (None: not counted)
 
 PICO = 10**12  # picodollars in a dollar. Sums of integers do not depend on the order, but sums of floats do
@@ -12,9 +14,9 @@ class Prices:
     """Prices in dollars per million tokens: `read` for prompt tokens, `cached` for cached prompt tokens, and `written`
     for completion tokens with thinking. `on` is the day of the look-up ("2026-11-23", or "" if unknown)."""
 
-    read: float
-    cached: float
-    written: float
+    read: Amount
+    cached: Amount
+    written: Amount
     on: str = ""
 
     def dollars(self, counted: Counted) -> float | None:

@@ -15,7 +15,7 @@ from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.generate.journal import Archive
 from core.report.texts import kept
-from core.results import model, read
+from core.results import read
 from core.results.find import archive
 from core.results.model import CallCost, Head, MemberResult, ProblemResult, total
 
@@ -116,12 +116,11 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
     return min(members, key=rank)
 
 
-def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float | None]:
+def cost(problem: ProblemResult, prices: Prices | None) -> dict[str, float | None]:
     """Return the tokens and dollars of a problem's completions and side calls, without gradings (None: unknown)."""
     calls = [call for _, _, call, _ in _calls(problem)]
     counted = [call.counted for call in calls]
-    known = Prices(**prices) if prices else None
-    dollars = [known.dollars(each) for each in counted] if known else [None]
+    dollars = [prices.dollars(each) for each in counted] if prices else [None]
     return {
         "input_tokens": total([prompt for prompt, _, _ in counted]),
         "output_tokens": total([completion for _, _, completion in counted]),

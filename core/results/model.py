@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
 from core.base.fields import Amount, Change, Count, Share
-from core.base.prices import Counted
+from core.base.prices import Counted, Prices
 from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
@@ -213,14 +213,6 @@ class Runs(Part, frozen=True, kw_only=True):
     of: str
     by: Literal["mean", "max", "min"]
     seeds: Annotated[list[Seed], Meta(min_length=1)]
-
-
-class Prices(TypedDict):
-    """The prices in dollars of a million read, cached and written tokens."""
-
-    read: Amount
-    cached: Amount
-    written: Amount
 
 
 class CallCost(Part, frozen=True, kw_only=True):
