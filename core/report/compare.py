@@ -4,7 +4,7 @@ Differences are paired by problem, because most variation comes from the difficu
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -25,7 +25,6 @@ from core.results.model import Head, ProblemResult, StepResult, total
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
-MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
 KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # "told" is a server's description of its model
 
 
@@ -68,10 +67,11 @@ class Result:
 def read(name: str, folder: Path) -> Result:
     """Read the results `name`. Raises UserError if the file is missing, unreadable or not a results file."""
     path = path_of(name, folder)
-    return _result(one_line(path.stem), *stored.read(path))
+    return result(one_line(path.stem), *stored.read(path))
 
 
-def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
+def result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
+    """Compute the figures of results. Raises UserError if they are proofs without grades."""
     reached: dict[tuple[str, str], float] = {}  # each problem's last step, or inf if the problem ended
     values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # one item for each run
     counts: dict[tuple[str, str], list[float | None]] = {}
@@ -88,9 +88,9 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
             counts.setdefault(id, []).append(total(each.completion_tokens for each in steps))
     if ungraded and not values:
         raise UserError(f"{name} is not graded, so it can't be compared. Grade it with scripts/grade.sh")
-    by = MERGES[head.runs.by] if head.runs else fmean
+    by = worth.MERGES[head.runs.by if head.runs else "mean"]
     ended = [id for id in values if reached[id] >= step]
-    final = {id: tuple(map(by, zip(*values[id], strict=True))) for id in ended}
+    final = {id: tuple(float(by(each)) for each in zip(*values[id], strict=True)) for id in ended}
     tokens = {id: None if None in counts[id] else fmean(count or 0 for count in counts[id]) for id in ended}
     return Result(name, head, step, final, tokens)
 

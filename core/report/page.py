@@ -160,7 +160,7 @@ def _comparison(runs: Sequence[Run], names: Sequence[str], is_noted: bool) -> di
     notes: list[str] = []
     pairs: list[compare.Pair] = []
     try:
-        first, *others = [compare.read(str(run.path), run.path.parent) for run in runs]
+        first, *others = [compare.result(run.name, run.head, run.problems) for run in runs]
     except UserError as error:
         return {"table": None, "notes": [str(error)]}
     for other, name in zip(others, names[1:], strict=True):

@@ -21,7 +21,7 @@ from core.results.find import comparison, found
 from core.results.warnings import is_ungraded
 
 
-def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
+def show(runs: Sequence[Run], anyway: bool = False) -> None:
     """Print the tables of `runs` and compare the runs. `anyway` compares them even if problem sets or models differ."""
     for run in runs:
         print(tables.text(run.document, has_legend=run is runs[-1]))
@@ -39,7 +39,8 @@ def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
         print()
     if len(runs) > 1:
         try:
-            print(compare.table([compare.read(str(run.path), path.parent) for run in runs], anyway) + "\n")
+            results = [compare.result(run.name, run.head, run.problems) for run in runs]
+            print(compare.table(results, anyway) + "\n")
         except UserError as error:
             print(wrapped(f"note: not compared: {one_line(str(error))}", "  ") + "\n")
 
@@ -148,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(page.table_of(compared).rstrip())
             else:
                 paths = page.write(runs, out, args.all_inside)
-                show(runs, out, args.anyway)
+                show(runs, args.anyway)
             for run in runs:
                 if run.missing:
                     lacking = f"{run.missing} completions of {run.name} are in no journal. Their texts are not shown"

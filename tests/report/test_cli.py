@@ -95,7 +95,7 @@ def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(
             try:
                 run = page.read(path)
                 page.data([run])
-                show([run], path)
+                show([run])
             except UserError as error:
                 assert "\n" not in str(error), place
 
