@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,11 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         source = source_of(argv[0], folder, config.LIMIT)
         name = f"{source.stem}.{tool.name}"
         check_free(out := source.folder / f"{name}.jsonl", f"{tool.name}.sh", tool.more_columns)
-        total = planned(source, tool.places)
+        texts = [{place: text for place, text in texts_of(row).items() if place in tool.places} for row in source.rows]
+        total = len({content(each) for each in texts if each["solution"]})
+        if not total:
+            names = names_in(source.rows[0])
+            raise UserError(f"no row of {argv[0]} has {listed('solution')}. Add solutions. Row 1 has {names}")
         with asking.graders_server(config) as server:
             rows_shown = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
@@ -99,7 +103,6 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
                 ("plan", f"{total:,} requests for {source.stem}, and retries"),
             ]
             with session.open(name, config, stop, folder, server, opening=rows_shown) as opened:
-                texts = (chosen(row, tool.places) for row in source)
                 work = ask_about(tool, prompt, source.stem, texts, total, opened)
                 answers = opened.asked(work, "answers so far are kept")
             write_atomically(out, _lines(tool, source, answers, server.card.price, server.model))
@@ -108,49 +111,31 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """The first `limit` rows (0: all) of a file or a data set. Each iteration reads them again, to save memory.
-    The new file is written into the `folder`. Its name begins with `stem`."""
+    """The rows of a file or a data set, with values that fit into JSON. The new file is written into the `folder`. Its
+    name begins with `stem`."""
 
-    name: str
     folder: Path
     stem: str
-    limit: int
-    open: Callable[[], Iterable[tuple[str, Any]]]
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows with values that fit into JSON. Raises UserError for a row without a statement."""
-        for where, row in islice(self.open(), self.limit or None):
-            read_row(where, row)
-            yield plain(row)
+    rows: list[dict[str, Any]]
 
 
 def source_of(name: str, folder: Path, limit: int) -> Source:
-    """Return the rows of a file or of hub:owner/name. New files of hub rows go into `folder`. Raises UserError."""
+    """Read the first `limit` rows (0: all) of a file or of hub:owner/name. New files of hub rows go into `folder`.
+    Raises UserError if there are no rows, or if a row lacks a statement."""
+    found: Iterable[tuple[str, Any]]
     if name.startswith("hub:"):
-        rows = sets.stream_hub(asked := hub.Spec.read(name))
-        return Source(name, folder, re.sub(r"[/:]", "--", asked.name), limit, lambda: rows)
-    path = Path(name).expanduser()
-    return Source(str(path), path.parent, path.stem, limit, lambda: stream_rows(path))
-
-
-def planned(source: Source, places: Sequence[str]) -> int:
-    """Count the requests for different rows with a solution. Raises UserError if there are no rows or solutions."""
-    found, first = set[int](), None
-    for row in source:
-        first = first or row
-        if (texts := chosen(row, places))["solution"]:
-            found.add(hash(content(texts)))
-    if not first:
-        raise UserError(f"{source.name} has no rows. Give a file with rows that have a problem and a solution")
-    if not found:
-        raise UserError(f"no row of {source.name} has {listed('solution')}. Add solutions. Row 1 has {names_in(first)}")
-    return len(found)
-
-
-def chosen(row: dict[str, Any], places: Sequence[str]) -> Texts:
-    """Return the row's texts for the prompt's placeholders `places`."""
-    texts = texts_of(row)
-    return {place: texts[place] for place in places}
+        asked = hub.Spec.read(name)
+        found, stem = sets.stream_hub(asked), re.sub(r"[/:]", "--", asked.name)
+    else:
+        path = Path(name).expanduser()
+        found, folder, stem = stream_rows(path), path.parent, path.stem
+    rows = []
+    for where, row in islice(found, limit or None):
+        read_row(where, row)
+        rows.append(plain(row))
+    if not rows:
+        raise UserError(f"{name} has no rows. Give a file with rows that have a problem and a solution")
+    return Source(folder, stem, rows)
 
 
 def texts_of(row: dict[str, Any]) -> Texts:
@@ -197,10 +182,8 @@ async def ask_about(
 
 
 def _lines(tool: Tool, source: Source, answers: Sequence[Answer], prices: Prices | None, model: str) -> Iterator[bytes]:
-    """Yield each row with its new columns, as a line of JSON. Raises UserError if the number of rows has changed."""
-    for row, each in zip_longest(source, answers):
-        if row is None or each is None:
-            raise UserError(f"{source.name} has changed since the command began. Run the same command again")
+    """Yield each row with its new columns, as a line of JSON."""
+    for row, each in zip(source.rows, answers, strict=True):
         reply = each.calls[-1].text if each.calls else None
         more = (each.trouble, reply, cost(each.calls, prices), model if each.calls else None)
         columns = each.columns or dict.fromkeys(tool.columns)

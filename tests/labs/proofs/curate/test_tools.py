@@ -221,14 +221,3 @@ def test_rows_of_the_hub_are_read_one_by_one_and_only_as_far_as_they_are_needed(
         assert status == 2 and "mine/nothing" in the_error(err)
     finally:
         hub.close()
-
-
-def test_a_file_that_changes_during_the_command_is_refused(tool: str, desk: Desk) -> None:
-    reply = desk.grader.reply
-
-    def changing(prompt: str, seed: int) -> str:
-        written(desk.path, rows(1))
-        return reply(prompt, seed)
-
-    desk.grader.reply = changing
-    assert str(desk.path) in desk.refused(tool, rows(3))
