@@ -2,18 +2,19 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from core.base.errors import UserError
-from core.base.files import parse_json, read_lines
+from core.base.fields import Filled, fitted
+from core.base.files import parse_json, read_lines, storable
 
 FORM = 'A row is a line such as {"instruction": "…", "input": "", "output": "…"}'
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>. A `system`
     message may precede them."""
 
@@ -22,31 +23,26 @@ class Row:
     system: str = ""
 
 
+class _Line(Struct):
+    instruction: Filled
+    output: Filled
+    input: str = ""
+    system: str = ""
+
+
 def read(path: Path) -> list[Row]:
     """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a row is invalid."""
     rows = []
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
-            rows.append(_row(parse_json(line, f"{path} line {number}", FORM), f"{path} line {number}"))
+            where = f"{path} line {number}"
+            row = fitted(parse_json(line, where, FORM), _Line, f"{where} is not a row", FORM)
+            rows.append(Row("\n\n".join(filter(None, (row.instruction, row.input))), row.output, row.system))
+            if any(storable(text) != text for text in rows[-1]):
+                raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
     if not rows:
         raise UserError(f"{path} contains no rows. {FORM}")
     return rows
-
-
-def _row(row: Any, where: str) -> Row:
-    if not isinstance(row, dict):
-        raise UserError(f"{where} is not a JSON object. {FORM}")
-    names = ("instruction", "input", "output", "system")
-    texts = [row.get(name, "") for name in names]
-    for name, text in zip(names, texts, strict=True):
-        if not isinstance(text, str):
-            raise UserError(f"{where}: {name} is not a string. {FORM}")
-        if not text.strip() and name in ("instruction", "output"):
-            raise UserError(f"{where} has no {name}. {FORM}")
-        if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-            raise UserError(f"{where}: {name} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
-    prompt, more, reply, system = texts
-    return Row("\n\n".join(filter(None, (prompt, more))), reply, system)
 
 
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
