@@ -50,7 +50,7 @@ def finetune(options: Options) -> None:
     rows = read(options.data)
     start = starts.start(options.model, options.lora_rank)
     if options.adapter:
-        starts.check_adapter(options.adapter, options.model, options.lora_rank)
+        starts.check_adapter(options.adapter, options.lora_rank)
     with whole(options.out, "the new model", start.bytes) as folder:
         folder.mkdir()
         progress = Progress()

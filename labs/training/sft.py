@@ -33,7 +33,7 @@ from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
 from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
-from labs.training.starts import ADAPTER, Start, lora_names, write_base
+from labs.training.starts import ADAPTER, Start, lora_names
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient
@@ -92,7 +92,6 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
             lora.target_modules = sorted(lora.target_modules)  # a set has a random order
             lora.save_pretrained(str(out / "adapter"))
             save_file(weights, out / "adapter" / ADAPTER, metadata={"format": "pt"})
-            write_base(out / "adapter", start.path, options.lora_rank)
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"

@@ -1,14 +1,11 @@
 """Check the model to train before torch is imported: a small GGUF file, or a folder with or without an adapter."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gguf import Keys
 
 from core.base.errors import UserError
-from core.engines import weights
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training.architectures import architecture_of, open_gguf, read_object, tensor_shapes
@@ -17,7 +14,7 @@ from labs.training.to_gguf import CONTEXT, read_tensors
 
 LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread days
 TRAINABLE = ("F32", "F16")  # allowed types of tensors. Fewer bits can't store small changes
-ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # the matrices of an adapter, and its base model
+ADAPTER, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the files of an adapter, as peft names them
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
 
@@ -73,12 +70,12 @@ def _check_tokenizer(path: Path) -> None:
         raise UserError(f"the pre-tokenizer in {path} is not byte-level, or adds spaces. Train another model")
 
 
-def check_adapter(adapter: Path, base: Path, rank: int) -> None:
-    """Raise UserError if finetune.sh did not write the `adapter` for this base and rank."""
-    if read_object(adapter / BASE) != _about(base, rank) or not (adapter / ADAPTER).is_file():
+def check_adapter(adapter: Path, rank: int) -> None:
+    """Raise UserError if `adapter` is no folder of peft's with matrices of this rank in a safetensors file."""
+    if read_object(adapter / CONFIG).get("r") != rank or not (adapter / ADAPTER).is_file():
         raise UserError(
-            f"the adapter {adapter} does not fit the base {base} and rank {rank} ({BASE} differs, or {ADAPTER} is "
-            "missing). Use an adapter that finetune.sh wrote for this base and rank. Pickled weights are never read"
+            f"the adapter {adapter} has another rank than {rank} ({CONFIG}), or lacks {ADAPTER}. Use an adapter that "
+            "finetune.sh wrote with this rank. Pickled weights are never read"
         )
 
 
@@ -86,12 +83,3 @@ def lora_names(name: str) -> tuple[str, str]:
     """Return the names that peft gives to the two LoRA matrices of the base's matrix `name`."""
     stem = f"base_model.model.{name.removesuffix('.weight')}"
     return f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
-
-
-def write_base(adapter: Path, base: Path, rank: int) -> None:
-    """Write the digest of the model `base`, and the rank, into the folder `adapter`."""
-    (adapter / BASE).write_text(json.dumps(_about(base, rank)) + "\n", encoding="utf-8")
-
-
-def _about(base: Path, rank: int) -> dict[str, Any]:
-    return {"sha256": weights.digest(base), "rank": rank}

@@ -141,12 +141,11 @@ def test_models_and_folders_that_cannot_be_used_are_one_line(folder: Path, tmp_p
     assert "--speed" in refused(*small, EMBEDDED_GGUF, "--speed", "1")
     for option, value in (("--epochs", "nan"), ("--rate", "0"), ("--tokens", "-1")):
         assert option in refused(*small, EMBEDDED_GGUF, option, value)
-    assert starts.BASE in refused(*small, EMBEDDED_GGUF, "--adapter", tmp_path)
     assert "16" in refused(*whole, EMBEDDED_GGUF)  # LoRA's rank, of a GGUF file
     assert "config.json" in refused(*whole, tmp_path)
     assert str(data) in refused(*small, data)
     assert str(tmp_path / "none") in refused("--model", folder, "--data", tmp_path / "none", "--out", out)
-    assert starts.BASE in refused(*whole, folder, "--adapter", tmp_path)
+    assert starts.CONFIG in refused(*whole, folder, "--adapter", tmp_path)
     assert "none" in refused("--data", data, "--out", tmp_path / "none" / "out", "--model", folder)
     out.mkdir()
     assert str(out) in refused(*small, EMBEDDED_GGUF)
