@@ -12,7 +12,7 @@ from core.base.files import make_folder, results_dir
 from core.base.signals import Stop
 from core.constants import BOXED, Framed
 from core.engines.cards import Card
-from core.engines.embedded_model import EMBEDDED_GGUF, embedded_card
+from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
 from core.generate.journal import content_key
 from core.plan.lengths import PROMPT_TOKENS
@@ -126,9 +126,6 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     if count := split.left_out.get(data.UNFINISHED):
         unfinished = f"rows of DATA without an answer in a line Final: of output, which are skipped: {count:,}"
         rows.append(("note", f"{unfinished}, such as {split.unfinished}"))
-    if start.path == EMBEDDED_GGUF and not config.takes_box:
-        why = f"the embedded model never writes a Final: line, so FEWSHOT={config.FEWSHOT} keeps none of its samples"
-        rows.append(("note", f"{why}. Set FEWSHOT=none, or MODEL to another model"))
     if split.near:
         near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
         rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))

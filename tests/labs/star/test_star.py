@@ -118,14 +118,6 @@ def test_a_start_from_a_model_of_the_run_itself_is_refused(whole: Path, monkeypa
     assert sorted(whole.rglob("*")) == before
 
 
-@pytest.mark.parametrize("fewshot", ["none", "format", "math"])
-def test_a_form_that_the_embedded_model_never_writes_is_noted(
-    fewshot: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with beginning("21_star", {"seed0": StarConstants(FEWSHOT=fewshot)}, cast(Stop, None)):
-        assert (f"FEWSHOT={fewshot}" in capsys.readouterr().out) == (fewshot != "none")
-
-
 def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(whole: Path) -> None:
     own = record(whole).own
     assert [untrained(own, rounds) for rounds in (1, 2, 3)] == [0, 0, 1] and untrained(whole, 100) == 100
