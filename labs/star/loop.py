@@ -239,7 +239,7 @@ class Loop:
                 f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
                 f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
-        malformed = rounds.malformed(outcome, self.record.head["config"])
+        malformed = rounds.malformed(outcome)
         if not rows:
             dropped = sum((Counter(of) for of in outcome.get("dropped", {}).values()), Counter[str]())
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"

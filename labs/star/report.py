@@ -10,7 +10,6 @@ from typing import Any
 from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
-from core.constants import rules
 from core.report import compare, plot
 from core.report.labels import labels
 from core.report.page import Run
@@ -22,11 +21,16 @@ from core.results.labs import View
 from core.results.model import Head
 from core.results.warnings import CONTINUES
 from labs.star import record as record
-from labs.star.constants import StarConstants
 from labs.star.record import WAYS, Record
 
 WEB = Path(__file__).resolve().parent / "web"
 Round = dict[str, Any]  # the outcomes of one round's stages, by stage
+REMEDIES = {  # a change of the constants that may keep right samples with this fault of form
+    "too few steps": "lower MIN_STEPS",
+    "too many steps": "raise MAX_STEPS",
+    "no final line": "FEWSHOT=none also accepts a box, and FEWSHOT=math shows examples",
+    "text after it": "FEWSHOT=format cuts this text off",
+}
 
 records = record.paths
 
@@ -191,7 +195,7 @@ def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
         newest = [
             f"round {each['round']}: {words}"
             for each in done(run, "collected")
-            if (words := malformed(each["collected"], run.head["config"]))
+            if (words := malformed(each["collected"]))
         ]
         warnings += [f"{run.label}, {words}" for words in newest[-1:]]
     head = _first(runs, folder)
@@ -231,24 +235,12 @@ def _samples(each: Round) -> dict[str, str]:
     return {"samples": name} if (name := each.get("collected", {}).get("results")) else {}
 
 
-def malformed(collected: dict[str, Any], config: Mapping[str, Any]) -> str:
-    """Count the right samples that a round dropped for their form, with known remedies. Return "" if there are none.
-    `config` has the run's constants."""
-    remedies, words = _remedies(config), []
+def malformed(collected: dict[str, Any]) -> str:
+    """Count the right samples that a round dropped for their form, with known remedies. Return "" if there are none."""
+    words = []
     for why, count in collected.get("malformed", {}).items():
-        words.append(f"{count} {one_line(why, 60)}" + (f" ({remedies[why]})" if why in remedies else ""))
+        words.append(f"{count} {one_line(why, 60)}" + (f" ({REMEDIES[why]})" if why in REMEDIES else ""))
     return f"right samples dropped for their form: {', '.join(words)}" if words else ""
-
-
-def _remedies(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return, for some reasons to drop a right solution, a change of the constants that may keep such solutions."""
-    found = {"too few steps": "lower MIN_STEPS", "too many steps": "raise MAX_STEPS"}
-    if config.get("MIN_STEPS") == rules(StarConstants)["MIN_STEPS"].low:
-        del found["too few steps"]
-    examples, box = "FEWSHOT=math shows examples", "FEWSHOT=none accepts a box"
-    if config.get("FEWSHOT") == "none":
-        return found | {"no final line": examples, "text after it": "FEWSHOT=format cuts this text off"}
-    return found | {"no final line": box if config.get("FEWSHOT") == "math" else f"{box}, and {examples}"}
 
 
 def _dropped(run: Record) -> list[Table]:

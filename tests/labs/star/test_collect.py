@@ -110,17 +110,8 @@ def test_right_samples_that_are_malformed_are_counted_with_a_constant_that_keeps
     texts.append(f"{STEPS}</s>\nFinal: 42")
     found = counted([sample(text, FEWSHOT="format") for text in texts])
     assert found["malformed"] == {"too few steps": 1, "no final line": 1, "chat tags": 1}
-    note = malformed(found, vars(StarConstants(FEWSHOT="format")))
-    assert all(each in note for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none"))
-    assert malformed({"dropped": {}}, {}) == ""  # a record of an old release
-
-
-@pytest.mark.parametrize("fewshot", ["none", "format", "math"])
-def test_no_remedy_is_named_that_is_in_use_or_refused(fewshot: str) -> None:
-    config = StarConstants(MIN_STEPS=1, MAX_STEPS=1, FEWSHOT=fewshot)
-    assert sample("6*7 = 42\nFinal: 42", MIN_STEPS=1, FEWSHOT=fewshot).dropped == ""
-    found = malformed({"malformed": {"too few steps": 1, "no final line": 1, "text after it": 1}}, vars(config))
-    assert "MIN_STEPS" not in found and f"FEWSHOT={fewshot}" not in found
+    assert all(each in malformed(found) for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none"))
+    assert malformed({"dropped": {}}) == ""  # a record of an old release
 
 
 @pytest.mark.parametrize("fewshot", ["none", "format", "math"])
