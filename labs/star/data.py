@@ -50,7 +50,6 @@ class Split:
     left_out: dict[str, int]  # the number of skipped rows of DATA, by reason
     sha256: str  # a digest of both sets, before LIMIT
     origin: ProblemSet  # the set DATA, without its problems
-    unfinished: str  # the place of the first row that has no Final: line, or ""
     near: tuple[str, ...]  # the ids of training problems that share GRAM words in a row with a held-out problem
 
 
@@ -77,7 +76,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     measured = _measured(named) if named else None
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
-    found, left_out, unfinished = _collected(rows)
+    found, left_out = _collected(rows)
     statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
     if measured and (repeating := [found[hash_] for hash_ in statements if hash_ in found]):
         count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
@@ -92,8 +91,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
             problems[hash_] = replace(problem, id=hash_)
     takes = config.in_a_round + (0 if measured else config.HELD_OUT)
     if len(problems) < takes:
-        place = {UNFINISHED: f" (such as {unfinished})"}
-        reasons = "".join(f", {reason}: {count:,}{place.get(reason, '')}" for reason, count in left_out.items())
+        reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
         raise UserError(
             f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but one round "
             f"{'needs' if measured else 'and HELD_OUT need'} {takes:,}. A usable problem has an answer that can be "
@@ -108,7 +106,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
         sha256.update(f"\n{hash_} {problem.answer_type} {problem.answer}".encode())
     alike = near(((each.id, each.statement) for each in train.values()), (each.statement for each in apart.problems))
     held_out_set = apart.first(config.LIMIT)
-    return Split(tuple(train.values()), held_out_set, left_out, sha256.hexdigest(), origin, unfinished, alike)
+    return Split(tuple(train.values()), held_out_set, left_out, sha256.hexdigest(), origin, alike)
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
@@ -164,17 +162,14 @@ def _is_read(column: str) -> bool:
 # Rows
 
 
-def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int], str]:
-    """Group the usable rows by the hash of their statement, and count the skipped rows by reason. Return also the place
-    of the first row without a Final: line, or ""."""
+def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
+    """Group the usable rows by the hash of their statement, and count the skipped rows by reason."""
     found: dict[str, _Found] = {}
     counts: Counter[str] = Counter()
-    unfinished = ""
-    for number, (where, row) in enumerate(rows):
+    for number, (_, row) in enumerate(rows):
         problem = _problem_of(row)
         if isinstance(problem, str):
             counts[problem] += 1
-            unfinished = unfinished or (where if problem == UNFINISHED else "")
             continue
         hash_, answer = hash_of(problem.statement), canonical(problem.answer or "", "math")
         if hash_ in found:
@@ -187,7 +182,7 @@ def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int], str]:
             found[hash_] = _Found(problem, answer, number)
     counts["two answers"] = sum(each.rows for each in found.values() if each.differ)
     counts["repeated"] = sum(each.rows - 1 for each in found.values() if not each.differ)
-    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}, unfinished
+    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}
 
 
 def _problem_of(row: Any) -> Problem | str:

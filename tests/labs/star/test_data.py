@@ -360,11 +360,10 @@ def test_the_problem_is_in_the_input_or_the_instruction(tmp_path: Path, row: Row
 
 
 @pytest.mark.parametrize("output", ["", "so it is 42", "Final:", "Final: <answer>", "\\boxed{42}"])
-def test_a_row_without_a_final_line_is_left_out_with_its_place(tmp_path: Path, output: str) -> None:
+def test_a_row_without_a_final_line_is_left_out_and_counted(tmp_path: Path, output: str) -> None:
     bad = {"instruction": FORM, "input": "How many?", "output": output}
     found = of(tmp_path, [*taught(1, 21), bad, bad])
-    assert found.left_out == {UNFINISHED: 2} and found.unfinished.endswith("line 21") and len(found.train) == 15
-    assert "line 1)" in refusal(tmp_path, [bad])
+    assert found.left_out == {UNFINISHED: 2} and len(found.train) == 15
 
 
 # Drawing
