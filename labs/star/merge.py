@@ -20,7 +20,7 @@ from core.problems.columns import names_in
 from labs.star import check
 from labs.star.alpaca import shaped, statement_of
 from labs.star.cli import rows_of
-from labs.star.record import FIRST, RATIONALISED, WAYS
+from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
 from labs.star.traces import Trace, merged
 
@@ -31,9 +31,6 @@ ABOUT = (
 # Reasons to drop a trace, with explanations. The first reason that applies is reported.
 REASONS = {
     "two answers": "traces of the problem state different answers, so that all of them are dropped",
-    "repeated": "the kept trace of the problem has the same solution",
-    "with a hint": "the trace is rationalised, but the kept trace of the problem is not",
-    "older round": "the kept trace of the problem is from a later round",
     "another trace": "another trace of the problem is kept",
 }
 
@@ -89,16 +86,8 @@ def chosen(every: Sequence[Read]) -> tuple[list[Read], dict[str, int]]:
         elif trace == best[trace.problem] and trace.problem not in kept:
             kept[trace.problem] = each
         else:
-            counts[_why_not(trace, best[trace.problem])] += 1
+            counts["another trace"] += 1
     return list(kept.values()), {why: counts[why] for why in (*REASONS, *check.REASONS) if counts[why]}
-
-
-def _why_not(trace: Trace, best: Trace) -> str:
-    if trace.output.strip() == best.output.strip():
-        return "repeated"
-    if trace.way == RATIONALISED != best.way:
-        return "with a hint"
-    return "older round" if trace.round < best.round else "another trace"
 
 
 def _clashing(traces: Iterable[Trace]) -> set[str]:
