@@ -1,6 +1,5 @@
-"""Schemes and filter: by a model that charges, fails and repeats what it is shown, and killed."""
+"""Schemes and filter: by a model that charges, fails and repeats what it is shown."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,9 @@ from tests.labs.proofs.conftest import (
     Card,
     Desk,
     Row,
-    begun,
     read,
     run,
     the_error,
-    wait_for_lines,
-    written,
 )
 
 SCHEME, VERDICT = REPLIES["schemes"], REPLIES["filter"]
@@ -128,25 +124,6 @@ def test_a_scheme_that_does_not_add_up_is_asked_for_again_and_never_repaired(des
 def test_a_verdict_that_breaks_its_form_is_none(old: str, new: str) -> None:
     assert old in VERDICT and not read_verdict(VERDICT.replace(old, new), "")
     assert read_verdict(VERDICT, "") and not read_verdict(VERDICT, f"So:\n{VERDICT}")
-
-
-@pytest.mark.parametrize(("tool", "sign"), [("schemes", signal.SIGKILL), ("filter", signal.SIGINT)], indirect=["tool"])
-def test_stopped_in_the_middle_nothing_is_asked_again(
-    tool: str, sign: signal.Signals, grader: GradingServer, card: Card, results: Path, tmp_path: Path
-) -> None:
-    path, count = tmp_path / "problems.jsonl", 30
-    file, named = written(path, rows(count)), card("concurrency = 4")
-    grader.life = 11
-    process = begun(tool, file, named)
-    assert grader.is_stuck.wait(120)
-    wait_for_lines(process, results / "journal" / f"problems.{tool}.jsonl", 11)
-    process.send_signal(sign)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == (130 if sign == signal.SIGINT else -sign) and "Traceback" not in err, err
-    assert not path.with_suffix(f".{tool}.jsonl").exists()
-    grader.revive()
-    assert run(tool, file, named)[0] == 0
-    assert len(grader.answered) == count == len(set(grader.answered)) == len(read(path.with_suffix(f".{tool}.jsonl")))
 
 
 def test_a_request_that_fails_is_marked_and_if_all_do_nothing_is_written(tool: str, desk: Desk) -> None:

@@ -89,21 +89,6 @@ def test_stopped_in_the_middle_nothing_is_graded_again_and_no_dollar_is_lost(
     assert before < set(grader.answered) and len(read(path.with_suffix(".graded.jsonl"))) == count
 
 
-@pytest.mark.parametrize("faulty", [False, True])
-def test_the_limit_is_never_passed_and_it_goes_on_with_a_higher_one(desk: Desk, faulty: bool) -> None:
-    grader, limit = desk.grader, 0.02
-    if faulty:
-        grader.fault = lambda n: answer(503, {"error": "busy"}) if n % 5 == 1 else None
-    for _ in range(2):
-        assert f"MAX_DOLLARS={limit:g}" in desk.refused(
-            "grade", rows(60), "MAX_TOKENS=100", f"MAX_DOLLARS={limit}", status=1
-        )
-        assert 0 < grader.charged <= limit * PICO and 0 < len(grader.answered) < 60
-    found = desk.made("grade", rows(60), "MAX_TOKENS=100", "MAX_DOLLARS=5")
-    assert len(grader.answered) == 60 == len(set(grader.answered))
-    assert sum(row["grade_cost"]["cost"] for row in found) == pytest.approx(grader.charged / PICO)
-
-
 def test_unreadable_and_cut_off_gradings_are_missing_and_asked_once_more(desk: Desk) -> None:
     lines, grader = rows(6), desk.grader
     for line, worth in zip(lines, ("8", "4.5", "-1", "none", "5/7", "6"), strict=True):
@@ -158,10 +143,6 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("lines", "args", "named"), BAD, ids=[named for *_, named in BAD])
 def test_bad_input_is_one_line(desk: Desk, lines: list[Any], args: tuple[str, ...], named: str) -> None:
     assert named in desk.refused("grade", lines, *args, OPENAI_API_KEY="") and desk.grader.asked == 0
-
-
-def test_a_limit_without_prices_is_refused(desk: Desk) -> None:
-    assert "MAX_DOLLARS=1" in desk.refused("grade", rows(1), desk.card(price=False), "MAX_DOLLARS=1")
 
 
 def test_a_key_is_sent_and_shown_nowhere(desk: Desk, tmp_path: Path) -> None:

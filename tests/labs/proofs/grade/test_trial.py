@@ -1,7 +1,6 @@
-"""Trials of a grader: figures against a recount by hand, attacks on a poor grader, a kill, and refusals."""
+"""Trials of a grader: figures against a recount by hand, attacks on a poor grader, and refusals."""
 
 import json
-import signal
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
@@ -11,9 +10,8 @@ import pytest
 
 from core.base.prices import PICO
 from labs.proofs.grade.ways import ATTACKS
-from tests import conftest
-from tests.fakes.grader import PROOF, GradingServer, points_of
-from tests.labs.proofs.conftest import Card, Desk, Row, the_error, wait_for_lines
+from tests.fakes.grader import PROOF, points_of
+from tests.labs.proofs.conftest import Desk, Row, the_error
 
 
 def proofs(problems: int, each: int = 3) -> list[Row]:
@@ -77,22 +75,6 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
     asked = grader.asked
     assert asked == 35 * (2 + 3 + 2), "unreadable ones are asked for twice"
     assert desk.run("20_grader", *args)[0] == 0 and grader.asked == asked
-
-
-def test_killed_in_the_middle_nothing_is_asked_twice(
-    grader: GradingServer, card: Card, results: Path, tmp_path: Path
-) -> None:
-    args = (file_of(proofs(6), tmp_path / "mine.json"), card("concurrency = 4"), "PROMPTS=alone", "ATTACKS=praise")
-    grader.life = 25
-    process = conftest.start("20_grader", *args)
-    assert grader.is_stuck.wait(120)
-    wait_for_lines(process, results / "journal" / "20_grader.jsonl", 25)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    grader.revive()
-    assert conftest.run("20_grader", *args)[0] == 0
-    assert len(grader.answered) == 36 == len(set(grader.answered))
-    assert [way["graded"] for way in load(results)["ways"]] == [18, 18]
 
 
 def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
