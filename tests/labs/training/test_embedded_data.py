@@ -1,12 +1,8 @@
 """The training data of the embedded model: they hold nothing that is measured, and scaffolds can read the answers."""
 
-import math
 import re
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
-
-import pytest
 
 from core.problems import sets
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
@@ -16,54 +12,12 @@ from core.scaffolds.verification import read_verdict
 from labs.proofs import points as grader
 from scripts.embedded import make_sums, sums
 from scripts.embedded.data import examples
-from scripts.embedded.sums import Term
-from scripts.embedded.texts import OFF_BY_ONE, Mix, attempt, digit_chances, merged, slips_of, without_carry
+from scripts.embedded.texts import Mix
 
 MIX = Mix(0.4, 0.4, 0.2, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4))
 
 
 ASKED = Mix(0, 0, 0, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4), roles=1)
-
-
-@pytest.mark.parametrize(
-    ("digit", "number", "forgotten"),
-    [(7, 46, 282), (7, 43, 301), (9, 99, 811), (4, 28, 112), (2, 99, 198), (5, 60, 300), (6, 55, 300)],
-)
-def test_a_large_carry_is_forgotten_where_three_digits_are_left(digit: int, number: int, forgotten: int) -> None:
-    assert without_carry(Term(digit, number)) == forgotten
-
-
-def test_right_values_are_recognised_where_a_candidate_has_them_and_else_only_tried_anew() -> None:
-    term = Term(7, 46)
-    mix = replace(MIX, slips=0.0, forgets=0.6, recognised=0.85, fresh=0.25)
-    assert attempt(term, 0.0, 0.6) == pytest.approx({322: 0.4, 282: 0.6})
-    for found, right in (([322, 282, 282], 0.85 + 0.15 * 0.25 * 0.4), ([282] * 3, 0.25 * 0.4), ([], 0.4)):
-        assert merged([term], [found], mix)[0] == pytest.approx({322: right, 282: 1 - right}), found
-
-
-@pytest.mark.parametrize("product", [100, 111, 322, 909, 999])
-def test_a_slip_changes_one_digit_and_mostly_by_one(product: int) -> None:
-    slips = slips_of(product)
-    assert sum(slips.values()) == pytest.approx(1) and product not in slips
-    for value in slips:
-        assert 100 <= value <= 999 and sum(a != b for a, b in zip(str(value), str(product), strict=True)) == 1
-    assert sum(chance for value, chance in slips.items() if abs(value - product) in (1, 10, 100)) > OFF_BY_ONE
-
-
-def test_what_a_product_was_drawn_from_goes_with_the_text_and_says_how_likely_each_digit_is() -> None:
-    seen: Counter[str] = Counter()
-    with_chances = 0
-    for example in islice(examples(5, replace(MIX, roles=0.2)), 1500):
-        for begin, chances in example.drawn.items():
-            text = example.target[begin : begin + 3]
-            asked = example.target[begin - 5 : begin]
-            assert re.fullmatch(r"\d\*\d\d=", asked) and sum(chances.values()) == pytest.approx(1)
-            chance = math.prod(of[int(d)] for of, d in zip(digit_chances(chances, text), text, strict=True))
-            assert chance == pytest.approx(chances[int(text)]) and chance > 0
-            if Term(int(asked[0]), int(asked[2:4])) == Term(7, 46):
-                seen[text] += 1
-        with_chances += bool(example.drawn)
-    assert with_chances > 800 and seen["322"] and seen["282"]
 
 
 def factors(text: str) -> tuple[tuple[int, int], ...]:
