@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import signal
-import time
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +9,7 @@ import pytest
 
 from core import constants
 from core.base.errors import UserError
-from core.base.files import DATA, make_folder, write_atomically
+from core.base.files import DATA
 from core.base.signals import Stop
 from core.engines import wheels
 from core.engines.embedded_model import EMBEDDED_GGUF
@@ -21,7 +19,6 @@ from labs.star import record as rounds
 from labs.star.constants import StarConstants
 from labs.star.experiment import beginning, untrained
 from labs.training import served
-from tests.conftest import ended, start
 from tests.labs.star.helpers import SMALL, outcome, record, star
 
 
@@ -71,24 +68,6 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
     assert outcome(results) == outcome(whole)
 
 
-@pytest.mark.faults
-def test_killed_as_it_trains_the_same_command_gives_the_same_files_and_more_rounds_go_on(
-    whole: Path, tmp_path: Path
-) -> None:
-    """Other moments and signals: test_faults.py."""
-    process = start("21_star", *SMALL, "ROUNDS=1", RESULTS_DIR=str(tmp_path))
-    while process.poll() is None and not any((tmp_path / "21_star" / "seed0").glob("round1/*trained*")):
-        time.sleep(0.01)
-    process.kill()
-    status, _, err = ended(process)
-    assert status == -signal.SIGKILL and "Traceback" not in err, err
-    status, _, err = star(tmp_path, *SMALL, "ROUNDS=1")
-    assert status == 0 and record(tmp_path).head["last"] == 1, err
-    status, out, err = star(tmp_path, *SMALL)
-    assert status == 0 and "round 2: training on" in out and out.count("training on") == 1, err
-    assert outcome(tmp_path) == outcome(whole)
-
-
 def test_another_run_under_the_same_seed_puts_the_earlier_one_aside_and_may_start_from_a_trained_model(
     whole: Path, tmp_path: Path
 ) -> None:
@@ -136,14 +115,6 @@ def test_a_finished_run_needs_no_packages_for_training(whole: Path, tmp_path: Pa
 
 
 # Refusals
-
-
-def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=str(tmp_path / "file" / "folder")):
-        make_folder(tmp_path / "file" / "folder")
-    with pytest.raises(UserError, match=str(tmp_path / "file" / "new")):
-        write_atomically(tmp_path / "file" / "new", b"x")
 
 
 @pytest.mark.parametrize(
