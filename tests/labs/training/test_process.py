@@ -10,7 +10,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from core.engines import gpus
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import QED_NANO
-from labs.star.constants import StarConstants
 from labs.training import process, starts
 from labs.training.outcome import Options
 from tests.conftest import ROOT, environment, heed_signals
@@ -28,27 +26,10 @@ from tests.labs.training import helpers as training
 GIB = 2**30
 
 
-def constants(**changes: Any) -> StarConstants:
-    return StarConstants(**{"MAX_TOKENS": 384, **changes})
-
-
-def check(weights: Path, config: StarConstants, folder: Path, rounds: int) -> None:
-    """As STaR has it."""
-    process.check(weights, config.lora_rank(is_gguf=not weights.is_dir()), config.MAX_TOKENS, folder, rounds)
-
-
 def test_what_can_be_trained_passes(folder: Path, tmp_path: Path) -> None:
-    check(EMBEDDED_GGUF, constants(), tmp_path / "not" / "there", 5)
-    check(folder, constants(), tmp_path, 5)
-    check(folder, constants(LORA_RANK="0"), tmp_path, 5)
-    check(folder, constants(LORA_RANK="8"), tmp_path, 5)
-
-
-def refusal(*args: Any) -> str:
-    with pytest.raises(UserError) as raised:
-        check(*args)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+    process.check(EMBEDDED_GGUF, 0, 384, tmp_path / "not" / "there", 5)
+    for rank in (0, 8):
+        process.check(folder, rank, 384, tmp_path, 5)
 
 
 def test_an_adapter_has_the_rank_and_no_pickled_weights(tmp_path: Path) -> None:
@@ -67,12 +48,14 @@ def test_too_little_memory_or_disk_is_reported_with_the_estimate(
 ) -> None:
     with monkeypatch.context() as small:
         small.setattr(llamacpp, "memory", lambda: GIB // 2)
-        for weights in (EMBEDDED_GGUF, folder):
-            assert "MAX_TOKENS" in refusal(weights, constants(), tmp_path, 1)
+        for weights, rank in ((EMBEDDED_GGUF, 0), (folder, 16)):
+            with pytest.raises(UserError, match="MAX_TOKENS"):
+                process.check(weights, rank, 384, tmp_path, 1)
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
-        assert "RESULTS_DIR" in refusal(EMBEDDED_GGUF, constants(), tmp_path, 100)
-        check(EMBEDDED_GGUF, constants(), tmp_path, 2)
+        with pytest.raises(UserError, match="RESULTS_DIR"):
+            process.check(EMBEDDED_GGUF, 0, 384, tmp_path, 100)
+        process.check(EMBEDDED_GGUF, 0, 384, tmp_path, 2)
 
 
 @pytest.mark.parametrize(
