@@ -35,16 +35,12 @@ DROPPED = [
     ("\\boxed{649", "no final line"),
     ("Final: 649\nI hope it helps.", "text after it"),
     ("\\boxed{649} apples", "text after it"),
-    ("\\boxed{\n649\n}", "text after it"),
     ("Final: 649\nFinal: 649", "several finals"),
     ("\\boxed{649}\nFinal: 649", "several finals"),
-    ("Final: 649\n\\boxed{649}", "several finals"),
     ("\\boxed{649}\n\\boxed{649}", "several finals"),
     ("\\boxed{64\nFinal: 649", "several finals"),
     ("Final:", "placeholder"),
-    ("Final: ...", "placeholder"),
     ("Final: **<answer>**", "placeholder"),
-    ("\\boxed{}", "placeholder"),
     ("\\boxed{\\text{answer}}", "placeholder"),
     ("Final: " + "9" * 1001, "unreadable"),
     ("Final: 42}", "unreadable"),
@@ -52,21 +48,16 @@ DROPPED = [
     ("\x1b[2JFinal: 649", "control characters"),
     ("\u202eFinal: 649", "control characters"),
     ("\ud800\nFinal: 649", "control characters"),
-    ("6\u200b49\nFinal: 649", "control characters"),
     ("So it is 12.\u2028Final: 649", "control characters"),
     ("a step\rFinal: 649", "control characters"),
-    ("\U000e0041\nFinal: 649", "control characters"),
 ]
 SPOKEN = [  # with ANSWER: the way, the end of the text, and the reason to drop it
     (TEXT, "The answer is 649.", ""),
     (TEXT, "\n**The final answer is $649$.**\n", ""),
     (TEXT, "#### 649", ""),
     (TEXT, "\\boxed{649}", ""),
-    (TEXT, "Final: 649", ""),
     (TEXT, "So there are 649 of them.", "no final line"),
-    (TEXT, "The answer is …", "no final line"),
     (TEXT, "The answer is 649.\nI hope it helps.", "text after it"),
-    (TEXT, "The answer is 649.\nThe answer is 649.", "several finals"),
     (TEXT, "The answer is 648.\nNo, the answer is 649.", "several finals"),
     (TEXT, "The answer is 6\u200b49.", "control characters"),
     (TEXT, "3\n4\n5\n6\n7\n8\n9\nThe answer is 649.", "too many steps"),
@@ -99,11 +90,6 @@ def test_the_last_line_may_state_the_answer_as_answer_asks(way: str, end: str, r
     assert found.reason == reason and (reason or found.steps == 2)
     if "Final" not in end:
         assert check(STEPS + end, 2, 8, takes_box=False, way=way).reason in ("no final line", "control characters")
-
-
-def test_a_statement_without_steps_has_too_few() -> None:
-    assert check("The answer is 649.", 1, 8, way=TEXT) == Checked("too few steps", 0)
-    assert check("", 1, 8, way=TEXT).reason == "empty" and check(" \n\n", 1, 8, way=TEXT).reason == "empty"
 
 
 @pytest.mark.parametrize(("last", "reason"), DROPPED)

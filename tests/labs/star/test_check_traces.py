@@ -55,13 +55,6 @@ def test_rows_are_counted_by_reason_and_those_kept_are_written_as_they_were(tmp_
     assert status == 2 and err.count("\n") == 1 and "kept.jsonl" in err
 
 
-def test_steps_may_be_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "traces.jsonl"
-    path.write_text(json.dumps({"output": GOOD}) + "\n" + json.dumps({"output": f"a step\n{GOOD}"}) + "\n")
-    found = checked(path, capsys, "MIN_STEPS=3", "MAX_STEPS=3")
-    assert found["kept"] == ("1", "2") and found["too few steps"] == ("1", "1")
-
-
 @pytest.mark.parametrize("name", ["output", "model_solution", "response", "Completion", "text", "answer", "proof"])
 def test_every_usual_column_is_read(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "any.jsonl"
@@ -78,6 +71,7 @@ def test_every_usual_column_is_read(tmp_path: Path, name: str, capsys: pytest.Ca
         (f"{STEPS}\\boxed{{649}}", "FINAL=1", False),
         (f"{STEPS}Final answer: 649", "FINAL=1", False),
         (GOOD, "FINAL=1", True),
+        (GOOD, "MIN_STEPS=3", False),
         (f"{STEPS}The answer is 649.", "ANSWER=text", True),
         (f"{STEPS}The answer is 649.", "ANSWER=boxed", False),
     ],

@@ -271,10 +271,3 @@ def test_the_views_fit_their_screen(browser: Any, pages: dict[str, Path], width:
         tab.fits(axe, pages[kind], route, width)
     tab.close()
     assert tab.trouble == []
-
-
-def test_without_scripts_the_tables_are_there(browser: Any, pages: dict[str, Path]) -> None:
-    plain = Tab(browser, java_script_enabled=False)
-    plain.page.goto(f"file://{pages['one']}")
-    assert "minus round 0" in plain.page.inner_text("main") and "first: wrong" in plain.page.inner_text("main")
-    plain.close()

@@ -17,7 +17,7 @@ from core.report.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
-from labs.star.experiment import beginning, untrained
+from labs.star.experiment import beginning
 from labs.training import served
 from tests.labs.star.helpers import SMALL, outcome, record, star
 
@@ -95,11 +95,6 @@ def test_a_start_from_a_model_of_the_run_itself_is_refused(whole: Path, monkeypa
     with pytest.raises(UserError, match=str(model)), beginning("21_star", {"seed0": StarConstants()}, never):
         pass
     assert sorted(whole.rglob("*")) == before
-
-
-def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(whole: Path) -> None:
-    own = record(whole).own
-    assert [untrained(own, rounds) for rounds in (1, 2, 3)] == [0, 0, 1] and untrained(whole, 100) == 100
 
 
 def test_a_finished_run_needs_no_packages_for_training(whole: Path, tmp_path: Path) -> None:
