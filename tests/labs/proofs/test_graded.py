@@ -35,13 +35,6 @@ def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_
             right += bool(re.match(rf"{a}\*{b}={a * b}(,|$)", line))
         assert proof.points == round(7 * right / len(terms)) == sums.points_of(terms, proof.text)
         assert f"{proof.points} " in of.guidelines, "what the guidelines say"
-    assert {proof.writer for proof in made.proofs} == {"greedy", "sampled"}
-    assert {proof.points for proof in made.proofs} == set(range(8))
-    cut = sum("remainder" not in proof.text for proof in made.proofs)
-    assert cut >= 10 and len({(p.problem.id, p.text) for p in made.proofs}) == len(made.proofs)
-    wrong_sums = [p for p in made.proofs if any(int(a) + int(b) != int(c) for a, b, c in
-                  re.findall(r"(\d+)\+(\d+)=(\d+)", p.text))]  # fmt: skip
-    assert len(wrong_sums) >= 10, "and they cost nothing, by the guidelines"
 
 
 def test_limit_is_of_problems_with_all_their_proofs() -> None:

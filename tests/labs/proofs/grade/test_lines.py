@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from core.base.prices import PICO
-from tests.fakes.grader import PROOF, GradingServer, points_of
-from tests.fakes.http import answer
+from tests.fakes.grader import GradingServer, points_of
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
 
 
@@ -89,25 +88,6 @@ def test_stopped_in_the_middle_nothing_is_graded_again_and_no_dollar_is_lost(
     assert before < set(grader.answered) and len(read(path.with_suffix(".graded.jsonl"))) == count
 
 
-def test_unreadable_and_cut_off_gradings_are_missing_and_asked_once_more(desk: Desk) -> None:
-    lines, grader = rows(6), desk.grader
-    for line, worth in zip(lines, ("8", "4.5", "-1", "none", "5/7", "6"), strict=True):
-        line["model_solution"] = f"worth {worth}"
-    grader.reply = lambda prompt, seed: f"Points: {(PROOF.search(prompt) or [''] * 3)[2].split()[-1]}"
-    found = desk.made("grade", lines)
-    assert grader.asked == 11 == len({(p, s) for p, s in grader.answered})
-    assert [row["grade"] for row in found] == [None] * 5 + [6]
-    assert [row["score"] for row in found] == [None] * 5 + [6 / 7], "missing is not 0"
-    assert [row["ungraded"] for row in found] == ["grading unreadable"] * 5 + [None]
-    grader.finish_reason, grader.reply = "length", lambda prompt, seed: "Points: 1"
-    assert desk.made("grade", rows(1))[0]["ungraded"] == "grading cut off"
-
-
-def test_a_grader_that_answers_nothing_ends_with_status_1(desk: Desk) -> None:
-    desk.grader.fault = lambda n: answer(400, {"error": {"message": "exceeds the context length"}})
-    assert desk.refused("grade", rows(2), status=1) and desk.grader.asked == 4
-
-
 def test_hostile_proofs_win_nothing_from_a_grader_that_quotes_them(desk: Desk) -> None:
     lines = [row | {"model_solution": text} for row, text in zip(rows(len(FRAGMENTS)), FRAGMENTS, strict=True)]
     status, out, err = desk.ask("grade", lines)
@@ -115,11 +95,6 @@ def test_hostile_proofs_win_nothing_from_a_grader_that_quotes_them(desk: Desk) -
     found = read(desk.out("grade"))
     assert [row["grade"] for row in found] == [points_of(text.strip()) for text in FRAGMENTS]
     assert [row["self_evaluation_left_out"] for row in found] == [0] * len(FRAGMENTS)
-
-
-def test_a_grader_that_repeats_the_proof_and_stops_has_given_nothing(desk: Desk) -> None:
-    desk.grader.reply = lambda prompt, seed: (PROOF.search(prompt) or [""] * 3)[2]
-    assert [row["grade"] for row in desk.made("grade", rows(2))] == [None] * 2  # each proof ends in "Points: 7"
 
 
 BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
