@@ -16,7 +16,7 @@ from core.report import page, texts
 from core.results.write import now
 from core.types import GOOD, MAX_POINTS
 from labs.proofs import stats
-from labs.proofs.scored import Line, Scored, read
+from labs.proofs.scored import Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (*(page.WEB / f"{name}.js" for name in ("base", "tables", "reading")), WEB / "graded.js")
@@ -31,13 +31,13 @@ def answers(args: Namespace, folder: Path) -> bool:
     others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect)
     if any(others) or len(files) < len(args.results):
         raise UserError("with FILE.jsonl, report.sh accepts only such files, --markdown and --out. Remove the others")
-    scored = read(files)
+    runs = read(files)
     if args.markdown:
-        print(stats.text(scored, markdown=True))
+        print(stats.text(runs, markdown=True))
         return True
     out = args.out or files[0].with_suffix(".html")
-    write_atomically(out, html(scored, files[0].stem))
-    print(f"{stats.text(scored)}\n\nreport  {out} ({os.path.getsize(out) / 1e6:.1f} MB)")
+    write_atomically(out, html(runs, files[0].stem))
+    print(f"{stats.text(runs)}\n\nreport  {out} ({os.path.getsize(out) / 1e6:.1f} MB)")
     return True
 
 
@@ -46,20 +46,23 @@ def is_folder(folder: Path) -> bool:
     return False
 
 
-def html(scored: Scored, title: str) -> Iterator[bytes]:
+def html(runs: Runs, title: str) -> Iterator[bytes]:
     """Yield the page in pieces."""
     parts: list[list[dict[str, Any]]] = [[]]
     rows, size = list[dict[str, Any]](), 0
-    for run, lines in scored.runs.items():
+    for run, lines in runs.items():
         for line in lines:
             if size > PART:
                 parts.append([])
                 size = 0
-            rows.append({"run": run, **_shown(line), "part": len(parts) - 1, "place": len(parts[-1])})
-            parts[-1].append(_texts(line))
+            about = {"id": line.problem, "worth": line.worth, "why": line.why, "cut": line.is_cut, "run": run}
+            more = {"parts": [*line.groups.values()], "tokens": line.run["output_tokens"], "grader": line.grader}
+            rows.append({**about, **more, "part": len(parts) - 1, "place": len(parts[-1])})
+            of = {"statement": line.statement, "solution": line.solution, "proof": line.proof, "scheme": line.scheme}
+            parts[-1].append(of | {"items": [asdict(item) for item in line.items]})
             size += len(line.proof) + sum(len(item.words) for item in line.items)
-    tables = [table.page() for table in stats.tables_of(scored)]
-    known = {"title": title, "notes": stats.notes(scored), "tables": tables, "rows": rows, "runs": len(scored.runs)}
+    tables = [table.page() for table in stats.tables_of(runs)]
+    known = {"title": title, "notes": stats.notes(runs), "tables": tables, "rows": rows, "runs": len(runs)}
     known |= {"most": MAX_POINTS, "good": GOOD}
     katex = (page.WEB / "katex" / "katex.min.js").read_text()
     scripts, css = (katex, "\n".join(path.read_text() for path in SCRIPTS)), page.style()
@@ -73,14 +76,3 @@ def html(scored: Scored, title: str) -> Iterator[bytes]:
         policy=page.policy(scripts, css, "", "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
-
-
-def _shown(line: Line) -> dict[str, Any]:
-    """Return the fields of a line for the list on the page."""
-    about = {"id": line.problem, "worth": line.worth, "why": line.why, "cut": line.is_cut, "grader": line.grader}
-    return about | {"parts": [*line.groups.values()], "tokens": line.run["output_tokens"]}
-
-
-def _texts(line: Line) -> dict[str, Any]:
-    of = {"statement": line.statement, "solution": line.solution, "proof": line.proof, "scheme": line.scheme}
-    return of | {"items": [asdict(item) for item in line.items]}

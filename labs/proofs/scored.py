@@ -5,7 +5,7 @@ Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and o
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +54,10 @@ class Line:
     grading: Mapping[str, float | None]
 
 
-@dataclass
-class Scored:
-    """All lines of several files by run, and the names of the runs."""
-
-    runs: dict[str, list[Line]] = field(default_factory=dict)
-
-    @property
-    def lines(self) -> list[Line]:
-        return [line for lines in self.runs.values() for line in lines]
+Runs = dict[str, list[Line]]  # the lines of each run, by its name
 
 
-def read(paths: Sequence[Path]) -> Scored:
+def read(paths: Sequence[Path]) -> Runs:
     """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises UserError."""
     found: dict[tuple[int, str, int], list[Line]] = {}
     for place, path in enumerate(paths):
@@ -80,12 +72,12 @@ def read(paths: Sequence[Path]) -> Scored:
             raise UserError(f"{path} is empty. Name a file of graded lines")
     files = [path.name.removesuffix(".jsonl").removesuffix(".graded") for path in paths]
     names: Counter[str] = Counter()
-    scored = Scored()
+    runs: Runs = {}
     for (place, seed, repeat), lines in sorted(found.items(), key=lambda each: each[0][0]):
         name = " ".join(filter(None, [files[place], seed and f"seed {seed}", f"run {repeat + 1}" if repeat else ""]))
         names[name] += 1
-        scored.runs[name if names[name] == 1 else f"{name} ({names[name]})"] = lines
-    return _in_parts(scored)
+        runs[name if names[name] == 1 else f"{name} ({names[name]})"] = lines
+    return _in_parts(runs)
 
 
 def read_line(where: str, row: Any) -> Line:
@@ -157,17 +149,18 @@ def _cost(cell: Any) -> dict[str, float | None]:
     return {name: None if costs.get(name) is None else amount(costs[name]) for name in COSTS}
 
 
-def _in_parts(scored: Scored) -> Scored:
-    """Add the parts that problems' ids name, as in QED-Nano's statistics, if no line has a part."""
-    ids = {line.problem for line in scored.lines}
-    if any(line.groups for line in scored.lines):
-        return scored
+def _in_parts(runs: Runs) -> Runs:
+    """Return the runs with the parts that problems' ids name, as in QED-Nano's statistics, if no line has a part."""
+    every = [line for lines in runs.values() for line in lines]
+    ids = {line.problem for line in every}
+    if any(line.groups for line in every):
+        return runs
     if any("Basic" in each for each in ids):
         part = {each: "Basic" if "Basic" in each else "Advanced" for each in ids}
     elif any(year in each[:100] for each in ids for year in YEARS):
         part = {each: "2024/2025" if any(year in each[:100] for year in YEARS) else "others" for each in ids}
     else:
-        return scored
-    for lines in scored.runs.values():
-        lines[:] = [replace(line, groups={"split": part[line.problem]}) for line in lines]
-    return scored
+        return runs
+    return {
+        name: [replace(line, groups={"split": part[line.problem]}) for line in lines] for name, lines in runs.items()
+    }

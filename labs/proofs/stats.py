@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from core.base import terminal
@@ -13,7 +14,7 @@ from core.report import tables
 from core.report.table import NONE, Column, Table
 from core.results.points import Worths, is_good
 from core.types import GOOD, MAX_POINTS
-from labs.proofs.scored import Line, Scored, read
+from labs.proofs.scored import Line, Runs, read
 
 ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results (report.sh NAME --jsonl),
 or lines of QED-Nano's evaluation. Several files, several seeds in a file, and repetitions of a problem are runs of one
@@ -28,46 +29,45 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the tables in Markdown")
     with command():
         args = parser.parse_args(argv)
-        scored = read([path.expanduser() for path in args.files])
-        print(text(scored, args.markdown))
+        print(text(read([path.expanduser() for path in args.files]), args.markdown))
 
 
-def text(scored: Scored, markdown: bool = False) -> str:
+def text(runs: Runs, markdown: bool = False) -> str:
     """Return the tables and the notes, for a terminal or in Markdown."""
+    shown_tables, more = tables_of(runs), notes(runs)
     if markdown:
-        legends = (f"\n\n{table.about}" if table.about else "" for table in tables_of(scored))
-        parts = [table.markdown() + legend for table, legend in zip(tables_of(scored), legends, strict=True)]
-        return "\n\n".join([*parts, *(f"- {note}" for note in notes(scored))])
+        parts = [table.markdown() + (f"\n\n{table.about}" if table.about else "") for table in shown_tables]
+        return "\n\n".join([*parts, *(f"- {note}" for note in more)])
     width = terminal.columns()
-    shown_tables = [f"{table.text(width)}\n\n{table.legend(width)}".rstrip() for table in tables_of(scored)]
-    return "\n\n".join([*shown_tables, "\n".join(terminal.wrapped(note, "  ") for note in notes(scored))]).rstrip()
+    parts = [f"{table.text(width)}\n\n{table.legend(width)}".rstrip() for table in shown_tables]
+    return "\n\n".join([*parts, "\n".join(terminal.wrapped(note, "  ") for note in more)]).rstrip()
 
 
-def tables_of(scored: Scored) -> list[Table]:
+def tables_of(runs: Runs) -> list[Table]:
     """Tabulate points by part, runs, and tokens."""
-    return [points(scored), over_runs(scored), tokens(scored)]
+    return [points(runs), over_runs(runs), tokens(runs)]
 
 
-def points(scored: Scored) -> Table:
+def points(runs: Runs) -> Table:
     """Tabulate the points of all problems, over runs, and by part of the set."""
-    table = tables.worths(_metrics(scored))
+    table = tables.worths(_metrics(runs))
     return replace(table, title="Points", columns=[replace(table.columns[0], head="part"), *table.columns[1:]])
 
 
-def over_runs(scored: Scored) -> Table:
+def over_runs(runs: Runs) -> Table:
     """Tabulate each run. The best and the worst run are marked if they differ."""
-    means = [_mean(lines) for lines in scored.runs.values()]
+    means = [_mean(lines) for lines in runs.values()]
     known = [mean for mean in means if mean is not None]
     best, worst = (max(known), min(known)) if known else (None, None)
     marks = [
         "" if best == worst or mean is None else " (best)" if mean == best else " (worst)" if mean == worst else ""
         for mean in means
     ]
-    rows = list(scored.runs.values())
+    rows = list(runs.values())
     return Table(
         "Runs",
         [
-            Column("run", [f"{name}{mark}" for name, mark in zip(scored.runs, marks, strict=True)]),
+            Column("run", [f"{name}{mark}" for name, mark in zip(runs, marks, strict=True)]),
             Column("proofs", [f"{len(lines):,}" for lines in rows]),
             Column(f"points of {MAX_POINTS}", [NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means]),
             Column("%", [NONE if mean is None else f"{100 * mean:.1f}" for mean in means]),
@@ -80,9 +80,9 @@ def over_runs(scored: Scored) -> Table:
     )
 
 
-def tokens(scored: Scored) -> Table:
+def tokens(runs: Runs) -> Table:
     """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs, and of gradings."""
-    lines = scored.lines
+    lines = [*chain.from_iterable(runs.values())]
     right = [line for line in lines if line.worth is not None and is_good(line.worth)]
     wrong = [line for line in lines if line.worth is not None and not is_good(line.worth)]
     counts = [[line.run["output_tokens"] for line in of] for of in (lines, right, wrong)]
@@ -105,20 +105,20 @@ def tokens(scored: Scored) -> Table:
     )
 
 
-def notes(scored: Scored) -> list[str]:
+def notes(runs: Runs) -> list[str]:
     """Return notes on proofs without points, on the cost, and on runs with different problems."""
-    lines = scored.lines
-    found = tables.lacking(_metrics(scored))
+    lines = [*chain.from_iterable(runs.values())]
+    found = tables.lacking(_metrics(runs))
     cost = [(what, _total(lines, of, "cost", shown)) for what, of in (("proofs", "run"), ("gradings", "grading"))]
     found += [f"cost: {', '.join(f'{dollars} for the {what}' for what, dollars in cost)}"]
-    if len({frozenset(line.problem for line in run) for run in scored.runs.values()}) > 1:
+    if len({frozenset(line.problem for line in run) for run in runs.values()}) > 1:
         found.append("the runs have different problems, so their means are not comparable")
     return found
 
 
-def _metrics(scored: Scored) -> dict[str, object]:
-    worths = Worths(len(scored.runs))
-    for run, lines in enumerate(scored.runs.values()):
+def _metrics(runs: Runs) -> dict[str, object]:
+    worths = Worths(len(runs))
+    for run, lines in enumerate(runs.values()):
         for line in lines:
             member = {"worth": line.worth, "grade": line.worth, "ungraded": line.why}
             worths.add(line.problem, line.groups, [member], run)

@@ -14,7 +14,7 @@ from core.report import report
 from core.report.table import Table
 from labs.proofs import stats
 from labs.proofs.report import html
-from labs.proofs.scored import Scored, read
+from labs.proofs.scored import Line, Runs, read
 from tests.helpers.browser import Tab
 from tests.labs.proofs.conftest import FRAGMENTS, Desk, Row, rows, the_error, written
 
@@ -37,8 +37,12 @@ def theirs(points: int | None, number: int = 0, **more: Any) -> Row:
     }
 
 
-def scored(folder: Path, *files: list[Row]) -> Scored:
+def scored(folder: Path, *files: list[Row]) -> Runs:
     return read([Path(written(folder / f"run-{n}.jsonl", lines)) for n, lines in enumerate(files)])
+
+
+def all_of(runs: Runs) -> list[Line]:
+    return [line for lines in runs.values() for line in lines]
 
 
 def cells(table: Table) -> dict[str, dict[str, str]]:
@@ -68,9 +72,9 @@ def test_files_are_runs_with_a_mean_a_deviation_the_best_and_the_worst(tmp_path:
 
 def test_repetitions_and_seeds_in_one_file_are_runs_too(tmp_path: Path) -> None:
     repeated = scored(tmp_path, [theirs(points, n) for points in (7, 0) for n in range(2)])
-    assert [[line.worth for line in lines] for lines in repeated.runs.values()] == [[1, 1], [0, 0]]
+    assert [[line.worth for line in lines] for lines in repeated.values()] == [[1, 1], [0, 0]]
     ours = [row | {"score": seed / 2, "seed": seed} for row in rows(4)[::3] for seed in (0, 1, 2)]
-    assert [[line.worth for line in lines] for lines in scored(tmp_path, ours).runs.values()] == [
+    assert [[line.worth for line in lines] for lines in scored(tmp_path, ours).values()] == [
         [0, 0],
         [0.5, 0.5],
         [1, 1],
@@ -80,18 +84,18 @@ def test_repetitions_and_seeds_in_one_file_are_runs_too(tmp_path: Path) -> None:
 def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path: Path) -> None:
     lines = [theirs(7, 0), theirs(None, 1), theirs(0, 2, model_solution=""), theirs(3, 3, cost_run=None)]
     found = scored(tmp_path, lines)
-    assert [line.worth for line in found.lines] == [1, None, 0, 3 / 7] and found.lines[1].why == "grade missing"
+    assert [line.worth for line in all_of(found)] == [1, None, 0, 3 / 7] and all_of(found)[1].why == "grade missing"
     (run,) = cells(stats.over_runs(found)).values()
     assert run["truncated or empty"] == "1 (25.0%)" and run["tokens written"] == "≥ 330" and run["cost"] == "≥ $1.50"
     assert any("1 grade missing" in note for note in stats.notes(found))
     answers = [theirs(n, n, schema_0=[{"title": "Answer", "desc": "", "points": 1}]) for n in (0, 1)]
-    assert [line.worth for line in scored(tmp_path, answers).lines] == [0, 1]
+    assert [line.worth for line in all_of(scored(tmp_path, answers))] == [0, 1]
 
 
 def test_items_of_a_scheme_keep_their_points(tmp_path: Path) -> None:
     scheme = [{"title": "a", "desc": "A", "points": 3}, {"title": "b", "desc": "B", "points": 4}]
     line = theirs(5, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": "half"}])
-    (found,) = scored(tmp_path, [line]).lines
+    (found,) = only(scored(tmp_path, [line]))
     assert found.worth == pytest.approx(5 / 7)
     assert [(each.title, each.points, each.most, each.words) for each in found.items] == [
         ("a", 3, 3, "yes"),
@@ -114,7 +118,7 @@ def test_what_grade_writes_is_read_in_both_shapes(desk: Desk, shape: str) -> Non
     other = desk.made("grade", lines, f"SHAPE={'ours' if shape == 'qed' else 'qed'}")
     assert desk.grader.asked == 3, "another shape needs no new grading"
     worths = [
-        [line.worth for line in read([Path(written(desk.path.with_name("x.jsonl"), each))]).lines]
+        [line.worth for line in all_of(read([Path(written(desk.path.with_name("x.jsonl"), each))]))]
         for each in (made, other)
     ]
     assert worths[0] == pytest.approx(worths[1]) and None not in worths[0]
