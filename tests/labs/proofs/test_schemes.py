@@ -78,21 +78,14 @@ def test_anything_else_is_unreadable(old: str, new: str) -> None:
     assert old in PLAIN and read(PLAIN.replace(old, new)) is None
 
 
-def test_a_heading_or_less_is_unreadable() -> None:
-    assert [read(text) for text in ("", "Checkpoints:", "Checkpoints:\n")] == [None] * 3
-
-
 @pytest.mark.parametrize(
     ("scheme", "fault"),
     [
         (PLAIN, None),
         (CHAINS, None),
         (PLAIN.replace("4 points", "3 points"), "6 points"),
-        (PLAIN.replace("4 points", "5 points"), "8 points"),
         (CHAINS.replace("- 5 points", "- 6 points"), "chain 1: 8 points"),
-        (CHAINS.replace("- 1 point: c\n", ""), "chain 2: 6 points"),
         (CHAINS.replace("- 2 points: a", "- 7 points: a"), "chain 1: 12 points"),
-        (CHAINS.replace("- 2 points: a\n", ""), "chain 1: 5 points"),
     ],
 )
 def test_each_way_adds_up_to_seven_and_chains_are_not_added(scheme: str, fault: str | None) -> None:

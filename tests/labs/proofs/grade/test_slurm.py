@@ -61,14 +61,6 @@ def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: 
     assert load(results, "own_name")["grading"]["model"]["card"]["name"] == "embedded"
 
 
-def test_on_slurm_nothing_is_graded_of_a_run_that_fails(
-    slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
-) -> None:
-    assert submit(slurm, *PROOFS, "N=none", card()).returncode == 0
-    assert eventually(lambda: "never 1003" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text())
-    assert grader.asked == 0 and ended(slurm, "1001", "1002")
-
-
 @pytest.mark.parametrize("engine", ["sglang", "vllm"])
 def test_a_grader_on_gpus_gets_as_many_servers_as_the_run(
     engine: str, slurm: dict[str, str], results: Path, tmp_path: Path
