@@ -92,17 +92,6 @@ def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path:
     assert [line.worth for line in all_of(scored(tmp_path, answers))] == [0, 1]
 
 
-def test_items_of_a_scheme_keep_their_points(tmp_path: Path) -> None:
-    scheme = [{"title": "a", "desc": "A", "points": 3}, {"title": "b", "desc": "B", "points": 4}]
-    line = theirs(5, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": "half"}])
-    (found,) = only(scored(tmp_path, [line]))
-    assert found.worth == pytest.approx(5 / 7)
-    assert [(each.title, each.points, each.most, each.words) for each in found.items] == [
-        ("a", 3, 3, "yes"),
-        ("b", 2, 4, "half"),
-    ]
-
-
 @pytest.mark.parametrize("shape", ["ours", "qed"])
 def test_what_grade_writes_is_read_in_both_shapes(desk: Desk, shape: str) -> None:
     lines = rows(4)

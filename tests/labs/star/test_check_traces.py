@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from labs.star.cli import main
-from tests.conftest import ended, python
 from tests.helpers.reports import refused
 
 STEPS = "7*43=301\n6*58=348, 301+348=649\n"
@@ -25,34 +24,21 @@ def checked(path: Path, capsys: pytest.CaptureFixture[str], *args: str) -> dict[
     return counted(capsys.readouterr().out)
 
 
-def test_rows_are_counted_by_reason_and_those_kept_are_written_as_they_were(tmp_path: Path) -> None:
+def test_hostile_rows_are_dropped_and_kept_rows_stay_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The golden files have the other reasons and flaws."""
+    path, out = tmp_path / "traces.jsonl", tmp_path / "kept.jsonl"
     rows: list[dict[str, Any]] = [
-        {"instruction": "How much?", "input": "", "output": f"<think>\nFinal: 1\n</think>\n\n{GOOD}", "way": "first"},
-        {"instruction": "How much?", "input": "", "output": STEPS.replace("301", "391", 1) + "\\boxed{649}"},
-        {"instruction": "?", "output": f"By the hint it is 649.\n{GOOD}", "way": "rationalised", "n": 1.50},
-        {"instruction": "Hint: carry.", "output": f"By the hint, carry.\n{GOOD}", "way": "rationalised"},
-        {"output": "Final: 649"},
-        {"output": f"{GOOD}\nDone."},
+        {"output": f"<think>\nFinal: 1\n</think>\n\n{GOOD}", "n": 1.50},
         {"output": None},
-        {"output": "<think>\nnever closed\nFinal: 1"},
         {"output": f"{STEPS}\x1b[2J\ud800Final: 649"},
     ]
-    path, out = tmp_path / "traces.jsonl", tmp_path / "kept.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    status, stdout, err = ended(python("-m", "labs.star.cli", str(path), "--kept", str(out)))
-    assert status == 0 and not err, err
-    assert counted(stdout) == {
-        "kept": ("4", "1"),
-        "with a false equation": ("1", "2"),
-        "rationalised, answer first": ("1", "3"),
-        "empty": ("2", "7"),
-        "control characters": ("1", "9"),
-        "text after it": ("1", "6"),
-        "too few steps": ("1", "5"),
-    }
-    assert "\x1b" not in stdout and out.read_text().splitlines() == path.read_text().splitlines()[:4]
-    status, _, err = ended(python("-m", "labs.star.cli", str(path), "--kept", str(out)))
-    assert status == 2 and err.count("\n") == 1 and "kept.jsonl" in err
+    found = checked(path, capsys, "--kept", str(out))
+    assert (found["kept"], found["empty"], found["control characters"]) == (("1", "1"), ("1", "2"), ("1", "3"))
+    assert out.read_text() == path.read_text().partition("\n")[0] + "\n"
+    assert "kept.jsonl" in refused(capsys, str(path), "--kept", str(out), main=main)
 
 
 @pytest.mark.parametrize("name", ["output", "model_solution", "response", "Completion", "text", "answer", "proof"])
