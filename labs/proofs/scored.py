@@ -6,6 +6,7 @@ Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and o
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,7 @@ def _their_items(graded: Any, scheme: Any) -> tuple[Item, ...]:
     """Return the items of a scheme, each with its points. Items without a partner have no points or no title."""
     given, asked = ([each if isinstance(each, Mapping) else {} for each in of or []] for of in (graded, scheme))
     items = []
-    for place in range(max(len(given), len(asked))):
-        of, by = (asked[place] if place < len(asked) else {}), (given[place] if place < len(given) else {})
+    for of, by in zip_longest(asked, given, fillvalue=dict[str, Any]()):
         points, most = (None if each.get("points") is None else amount(each["points"], 1000) for each in (by, of))
         items.append(Item(text_of(of.get("title")), text_of(of.get("desc")), points, most, text_of(by.get("desc"))))
     return tuple(items)
