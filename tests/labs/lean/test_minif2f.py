@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from labs.lean import minif2f, theorems
@@ -127,30 +125,3 @@ def test_statements_are_read_out_of_leans_source(source: str, name: str, stateme
 )
 def test_what_is_no_theorem_gives_none(source: str) -> None:
     assert theorems.theorem_in(source) is None
-
-
-WORDS = st.sampled_from(["x", "h₀", "x + 1 = 2", "∀ y, y ≤ 3", "f x", "{y | y < 2}", "⟨1, 2⟩", "[MOD 7]", "⌊x⌋", "5!"])
-TYPES = st.recursive(
-    WORDS, lambda inner: st.tuples(inner, inner).map(lambda two: f"({two[0]} : {two[1]})") | inner.map("({})".format)
-)
-NAMES = st.sampled_from(["x", "h₀", "x y", "_", "f'"])
-VALUES = st.sampled_from(["", " := 1", " := by simp"])
-BINDERS = st.tuples(st.sampled_from(["()", "{}", "[]", "⦃⦄"]), NAMES, TYPES, VALUES)
-BLANKS = st.sampled_from([" ", "\n  ", "  ", " -- (a : b) := by\n ", " /- { := -/ "])
-
-
-@given(
-    st.from_regex(r"[a-z][a-z0-9_']{0,8}(\.[a-z]{1,3})?", fullmatch=True),
-    st.lists(BINDERS, max_size=4),
-    TYPES,
-    st.data(),
-    st.sampled_from([":= by\n", ":= by", ":=", ":= by\n  sorry", ":= sorry\n\n"]),
-)
-def test_any_binders_and_type_come_back_as_they_were_written(
-    name: str, binders: list[tuple[str, str, str, str]], kind: str, data: st.DataObject, end: str
-) -> None:
-    shown = [f"{pair[0]}{names} : {of}{value}{pair[1]}" for pair, names, of, value in binders]
-    wanted = " ".join([*shown, ":", kind])
-    parts = ["theorem", name, *shown, ":", kind, end]
-    source = "".join(part + (data.draw(BLANKS) if number < len(parts) - 1 else "") for number, part in enumerate(parts))
-    assert theorems.theorem_in(source) == (name, " ".join(wanted.split()))
