@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.base import seeds
 from core.base.errors import UserError
 from core.types import Completion, Message, Sampling
 from labs.lean.policy import Policy, asked, tactic_in
-from labs.lean.search import Failed, TooLong, search
+from labs.lean.search import Failed, TooLong
 from labs.lean.theorem import State
-from tests.fakes.model import Jumbled, Model
-from tests.labs.lean.worlds import PROOF, Toy, constants
+from tests.fakes.model import Model
+from tests.labs.lean.worlds import constants
 
 STATE = State("p q : Prop\nh : p\n⊢ p ∨ q")
 
@@ -131,23 +130,3 @@ def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
         assert await policy(State("⊢ b")) == [] and policy.counts["no sum"] == 4
 
     asyncio.run(later())
-
-
-def by_seed(names: tuple[str | int, ...], prompt: str) -> Completion:
-    """Draw a toy's tactic with the seed of a request."""
-    number = seeds.derive(7, *names)
-    return Completion("", 0, answer="abcd"[number % 4], finish_reason="stop", logprob=-0.1 - number % 31)
-
-
-@pytest.mark.parametrize("batch", [1, 4])
-def test_equal_seeds_give_equal_searches_in_whatever_order_the_tactics_come(batch: int) -> None:
-    graph = {n: {t: (0.0, (3 * n + i) % 11 if i or n < 9 else PROOF) for i, t in enumerate("abcd")} for n in range(11)}
-
-    def searched(model: Model, jitter: int | None) -> Any:
-        toy = Toy(graph, jitter=jitter)
-        world = replace(toy.world, propose=Policy("toy", model, constants()))
-        return asyncio.run(search("toy", world, constants(BATCH=batch, MAX_NODES=40), lambda: 0.0))
-
-    calm = searched(Model(by_seed), None)
-    assert calm.applied > 5 and all(1 <= count <= 4 for count in calm.unique)
-    assert all(searched(Jumbled(by_seed, number), number) == calm for number in range(5))
