@@ -244,27 +244,3 @@ def test_theorems_are_proved_beside_each_other_and_neither_false_ones_nor_by_hos
             assert built.applied == 1 and built.nodes[1].error  # a name that is unknown: the others reach no Lean
 
     asyncio.run(body())
-
-
-class Killing(Workers):
-    """Workers whose Leans are killed before every third request."""
-
-    count = 0
-
-    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
-        self.count += 1
-        for pid in leans(os.getpid()) if self.count % 3 == 0 else ():
-            os.kill(pid, signal.SIGKILL)
-        return await super().run(statement, tactics)
-
-
-@pytest.mark.parametrize("statement", ["(p : Prop) : p → p ∧ p", "(p q : Prop) : p → q"])
-def test_leans_that_are_killed_change_no_search(lean: Toolchain, statement: str) -> None:
-    config = LeanConstants(MAX_NODES=12, PROBES="", BATCH=1)
-
-    async def searched(workers: Workers) -> list[Found]:
-        async with workers:
-            return await found(workers, config, ["intro h", "constructor", "assumption"], statement)
-
-    killing = Killing(lean, 1)
-    assert asyncio.run(searched(killing)) == asyncio.run(searched(Workers(lean, 1))) and killing.count >= 3
