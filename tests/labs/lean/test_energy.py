@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ from core.base.errors import UserError
 from core.base.files import sha256
 from labs.lean import embeddings, trajectories, trees
 from labs.lean.energy import Energy, Guide
-from labs.lean.search import search
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, Draws, Tree
 from tests.helpers.once import once
 from tests.labs.lean.embedding import MODEL, Told
 from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
-from tests.labs.lean.worlds import Toy, constants, distance, tree
 from tests.labs.training import helpers as training
 
 # Each argument is a command line, run in one process: one import of torch for all. Steps are few and large.
@@ -279,29 +276,6 @@ def test_trajectories_without_a_proof_teach_nothing(tmp_path: Path) -> None:
 
 
 # The guide
-
-
-@training.needed
-def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, log: str) -> None:
-    learned = Energy.load(folder / "once")
-    graph = tree(depth=4, good=(2, 2, 1, 2))
-    far = distance(graph)
-    random = np.random.default_rng(2)
-    drawn = {str(state): random.normal(size=WIDTH) + 3 * np.eye(WIDTH)[3] * (far(state) < 99) for state in graph}
-
-    def nodes(turned: int) -> int:
-        toy = Toy(graph)
-        guide = Guide(learned, Told(lambda text: drawn[text]))
-
-        async def energies(states: Sequence[Any]) -> list[float]:
-            return [turned * each for each in await guide(states)]
-
-        world = replace(toy.world, energy=energies)
-        found = asyncio.run(search("toy", world, constants(ALPHA=0.0, MAX_NODES=500), lambda: 0.0))
-        assert found.is_proved
-        return found.applied
-
-    assert nodes(1) < 40 < 100 < nodes(-1), log
 
 
 def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
