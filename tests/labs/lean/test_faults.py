@@ -45,7 +45,6 @@ from tests.labs.training import helpers as training
 NAME = "24_lean_iteration"
 FEW = ("TRAIN_NODES=16", "EPOCHS=1", "MAX_NODES=8", "HARVEST=4", "STEPS=20")
 SMALL = (*FEW, "GO=1", "SKIP_BASELINE=1", "NUM_WORKERS=1")
-ALONE = "ENERGY=0"
 SEARCHES = ("trajectories", "noisy", "eval", "eval_energy")
 pytestmark = [pytest.mark.usefixtures("lean"), training.needed]
 
@@ -163,17 +162,6 @@ def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: floa
     after = done(results, number)
     assert {name: after[name] for name in before} == before, "what was done is done again"
     return True
-
-
-@pytest.mark.faults
-def test_killed_as_it_searches_and_as_it_trains(theorems: list[str], tmp_path: Path) -> None:
-    """Kill iterations without an energy; the long tests below have one."""
-    alone = [*theorems, ALONE]
-    finish(tmp_path / "whole", alone)
-    for name in ("searching", "training"):
-        assert killed(tmp_path / "killed", alone, MOMENTS[name]), name
-    finish(tmp_path / "killed", alone)
-    assert_same(tmp_path / "killed", tmp_path / "whole")
 
 
 @pytest.mark.faults
