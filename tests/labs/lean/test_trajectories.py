@@ -1,7 +1,6 @@
 """Test that trajectories are read as they were written, and other files are refused."""
 
 import asyncio
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,8 +144,6 @@ def table() -> Any:
 
 SHAPES: dict[str, Any] = {
     "no column": lambda: table().drop_columns(["label"]),
-    "another type": lambda: table().set_column(1, "state_id", pyarrow.array(["x"] * 6)),
-    "twice": lambda: table().append_column("label", table()["label"]),
     "nulls": lambda: table().set_column(2, "state_pp", pyarrow.array([None] * 6, pyarrow.string())),
 }
 
@@ -158,20 +155,13 @@ def test_parquet_of_another_shape_is_refused(tmp_path: Path, kind: str) -> None:
         read(tmp_path)
 
 
-def test_what_is_no_parquet_is_refused_and_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
-    path, rng = tmp_path / "x.parquet", random.Random(1)
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
     whole = encoded(rows(found(), 0))
     for content in (b"", b"PAR1", b"{}", whole[:-9], whole[: len(whole) // 2], b"PAR1" + whole[9:], whole[4:]):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"x\.parquet"):
             read(path)
-    for _ in range(60):
-        place, flip = rng.randrange(len(whole)), rng.randrange(1, 256)
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
-        try:
-            assert read(path).schema.equals(SCHEMA)
-        except UserError as error:
-            assert "\n" not in str(error)
     (tmp_path / "empty").mkdir()
     for name in ("none.parquet", "empty"):
         with pytest.raises(UserError, match=name):
