@@ -35,7 +35,7 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """An error of a World's function, with the reason. If `energy` or the first `run` fails, the search ends."""
+    """An error if the model proposes no tactics for a state, with the reason."""
 
 
 class TooLong(Failed):
@@ -44,11 +44,12 @@ class TooLong(Failed):
 
 @dataclass(frozen=True)
 class World:
-    """The functions that a search calls. All but `refused` may raise Failed.
+    """The functions that a search calls.
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
-    `propose(state)` returns tactics with log probabilities, always the same for a state. `accept(tactics)` returns the
-    verdict on a whole proof. `energy(states)` returns a number for each state, which should be low near a proof.
-    `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused tactic adds no node."""
+    `propose(state)` returns tactics with log probabilities, always the same for a state. It may raise Failed.
+    `accept(tactics)` returns the verdict on a whole proof. `energy(states)` returns a number for each state, which
+    should be low near a proof. `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused
+    tactic adds no node."""
 
     run: Runs
     propose: Proposes
@@ -148,7 +149,7 @@ async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
     """Search for a proof within the limits of `config`, and stop at the first accepted proof.
-    If `world` raises an exception other than Failed, the search cancels its tasks and raises that exception."""
+    If `world` raises an exception (except Failed), the search cancels its tasks and raises that exception."""
     return await _Search(theorem, world, config, clock).run()
 
 
@@ -196,9 +197,8 @@ class _Search:
 
     async def _start(self) -> None:
         (step,) = await self._all("lean", [self.world.run(())])
-        if isinstance(step, Failed) or step.error or step.state is None:
-            why = str(step) if isinstance(step, Failed) else step.error
-            raise _Over(ERROR if isinstance(step, Failed) or why in PASSING else START, why)
+        if step.error or step.state is None:
+            raise _Over(ERROR if step.error in PASSING else START, step.error)
         if not step.state.goals:
             raise _Over(START, "there is nothing to prove")
         self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
@@ -208,10 +208,8 @@ class _Search:
         if not new or not self.world.energy:
             return
         (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
-        if isinstance(energies, Failed):  # without energies, the order would change
-            raise _Over(ERROR, f"energy: {energies}")
         for number, energy in zip(new, energies, strict=True):
-            self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
+            self._nodes[number] = replace(self._nodes[number], energy=energy)
 
     def _best(self, left: int) -> list[int]:
         """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state or node is left."""
@@ -230,15 +228,16 @@ class _Search:
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its log probability."""
-        answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
+        answers = await self._all("policy", [attempted(self.world.propose(self._states[number])) for number in chosen])
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         for number, proposed in zip(chosen, answers, strict=True):
             if isinstance(proposed, TooLong):
                 self._failures[TOO_LONG] += 1
             elif isinstance(proposed, Failed):
-                self._miss(UNPROPOSED, f"policy: {proposed}")
+                self._failures[UNPROPOSED] += 1
+                self._missed = f"policy: {proposed}"
             answer = () if isinstance(proposed, Failed) else proposed
-            given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in answer]
+            given = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
             self._unique.append(len(merged(given)))
             reasons = [(each, self.world.refused(each[0])) for each in merged([*probes, *given])]
             self._failures.update(f"{REFUSED}: {why}" for _, why in reasons if why)
@@ -247,9 +246,9 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `accept`, except Failed."""
+        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `accept`."""
         self._see_time()
-        tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
+        tasks = [asyncio.ensure_future(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
             for (parent, tactic, logprob), task in zip(due, tasks, strict=True):
                 with self._timed("lean"):
@@ -264,12 +263,9 @@ class _Search:
             await ended(tasks)
         return None
 
-    def _noted(self, number: int, tactic: str, logprob: float, step: Step | Failed) -> Node:
+    def _noted(self, number: int, tactic: str, logprob: float, step: Step) -> Node:
         parent = self._nodes[number]
         node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
-        if isinstance(step, Failed):
-            self._miss(LEAN, str(step))
-            return self._add(replace(node, error=str(step) or LEAN))
         if step.error or step.state is None:
             self._failures[step.error if step.error in AS_THEY_ARE else LEAN] += 1
             return self._add(replace(node, error=step.error or LEAN))
@@ -302,17 +298,11 @@ class _Search:
 
     async def _is_accepted(self, node: Node) -> bool:
         with self._timed("accept"):
-            try:
-                verdict = await self.world.accept(self._tactics(node.number))
-            except Failed as failed:
-                self._miss(UNACCEPTED, why := f"acceptance: {failed}")
-            else:
-                if verdict.proved:
-                    return True
-                self._failures[UNACCEPTED] += 1
-                why = verdict.reason
-        self._nodes[node.number] = replace(self._nodes[node.number], error=f"{UNACCEPTED}: {why}")
-        return False
+            verdict = await self.world.accept(self._tactics(node.number))
+        if not verdict.proved:
+            self._failures[UNACCEPTED] += 1
+            self._nodes[node.number] = replace(node, error=f"{UNACCEPTED}: {verdict.reason}")
+        return verdict.proved
 
     def _path(self, number: int) -> list[int]:
         path = [number]
@@ -323,13 +313,9 @@ class _Search:
     def _tactics(self, number: int) -> list[str]:
         return [self._nodes[each].tactic for each in self._path(number)[1:]]
 
-    def _miss(self, kind: str, why: str) -> None:
-        self._failures[kind] += 1
-        self._missed = why
-
-    async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T | Failed]:
+    async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T]:
         """Await all of `asked`, and return their results. Raises _Over if the time limit is reached."""
-        tasks = [begun(each) for each in asked]
+        tasks = [asyncio.ensure_future(each) for each in asked]
         try:
             with self._timed(what):
                 await asyncio.wait(tasks, timeout=self._left, return_when=asyncio.FIRST_EXCEPTION)
@@ -358,23 +344,12 @@ class _Search:
             self._seconds[what] += self._clock() - since
 
 
-def _number(value: float) -> float:
-    """Return a number as a float. Raises ValueError for nan and infinities, which can't be ordered."""
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is neither a log probability nor an energy")
-    return float(value)
-
-
-def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
-    """Start a task that returns a Failed exception instead of raising it."""
-
-    async def tried() -> T | Failed:
-        try:
-            return await asked
-        except Failed as failed:
-            return failed
-
-    return asyncio.ensure_future(tried())
+async def attempted(asked: Awaitable[T]) -> T | Failed:
+    """Return a Failed exception instead of raising it."""
+    try:
+        return await asked
+    except Failed as failed:
+        return failed
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:

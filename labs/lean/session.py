@@ -21,7 +21,7 @@ from core.base.errors import UserError, one_line
 from labs.lean import guard
 from labs.lean.accept import accept
 from labs.lean.constants import LeanConstants
-from labs.lean.search import TOO_LONG, Failed, Proposes, Scores, World
+from labs.lean.search import TOO_LONG, Proposes, Scores, World
 from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
@@ -301,12 +301,9 @@ class Workers:
         return await asyncio.shield(task)
 
     async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
-        """Return the verdict on a whole proof. Raises Failed if Lean can't start."""
+        """Return the verdict on a whole proof."""
         async with self._checks:
-            try:
-                return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
-            except OSError as error:
-                raise Failed(f"Lean could not start ({error.strerror})") from None
+            return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
 
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return the functions that a search of this theorem calls, with `propose` and `energy`."""

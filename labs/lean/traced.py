@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.base.files import read_json, sha256
 from labs.lean import pairs, trajectories
 from labs.lean.constants import LeanConstants
-from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, Node, World, begun, merged
+from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, Node, World, attempted, merged
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import TRAIN
@@ -77,7 +77,7 @@ class Walking(Searching):
             states.append(step.state)
         if not (verdict := await world.accept(tactics)).proved:
             return _rejected(theorem, START, verdict.reason)
-        answers = await asyncio.gather(*(begun(world.propose(state)) for state in states[:-1]))
+        answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))
         nodes = [Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals)]
         proposed: dict[int, tuple[Candidate, ...]] = {}
         unique: list[int] = []

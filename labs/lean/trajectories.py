@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import Failed, Found, Node, Runs, begun, ended, plain
+from labs.lean.search import Found, Node, Runs, ended, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
@@ -73,7 +73,8 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
         for tactic, logprob in found.proposed.get(number, ())
         if (number, tactic) not in applied
     ][:most]
-    tasks = [begun(run([*found.tactics[: found.path.index(number)], tactic])) for number, tactic, _ in due]
+    proofs = [[*found.tactics[: found.path.index(number)], tactic] for number, tactic, _ in due]
+    tasks = [asyncio.ensure_future(run(each)) for each in proofs]
     try:
         steps = await asyncio.gather(*tasks)
     finally:
@@ -83,8 +84,8 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
     for (parent, tactic, logprob), step in zip(due, steps, strict=True):
         above, number = nodes[parent], len(nodes)
         node = Node(number, parent, tactic, logprob, above.total + logprob, above.depth + 1, None)
-        if isinstance(step, Failed) or not step.state:
-            node = replace(node, error=str(step) if isinstance(step, Failed) else step.error or "no state")
+        if not step.state:
+            node = replace(node, error=step.error or "no state")
         else:
             first = held.setdefault(plain(step.state.pp), number)
             same_as = None if first == number else first

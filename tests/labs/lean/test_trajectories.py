@@ -77,10 +77,10 @@ def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limi
     assert len(asyncio.run(harvest(proof, toy.world.run, 1)).nodes) == len(proof.nodes) + 1
 
 
-def test_another_end_that_is_harvested_is_no_sibling_and_a_broken_answer_is_a_failed_tactic() -> None:
-    graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, PROOF), "c": (-3.0, 7)}}
-    more = asyncio.run(harvest(run(Toy(graph)), Toy(graph, failing=lambda what, of: of == ("c",)).world.run, 9))
-    assert [bool(node.error) for node in more.nodes[2:]] == [False, True] and len(rows(more, 0)) == 2
+def test_another_end_that_is_harvested_is_no_sibling() -> None:
+    graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, PROOF)}}
+    more = asyncio.run(harvest(run(Toy(graph)), Toy(graph).world.run, 9))
+    assert not more.nodes[2].error and len(rows(more, 0)) == 2
 
 
 HOSTILE = st.text(st.characters(), max_size=30) | st.sampled_from(

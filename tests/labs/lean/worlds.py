@@ -43,7 +43,7 @@ class Toy:
     refused: Callable[[str], str] = lambda tactic: ""
     jitter: int | None = None
     begins: Step = field(default_factory=lambda: Step(State("0")))
-    failing: Callable[[str, Any], bool] = lambda what, of: False
+    failing: Callable[[str], bool] = lambda state: False  # whether no tactics are proposed for a state
     failure: type[Failed] = Failed
     log: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -54,11 +54,11 @@ class Toy:
         self.log.append((what, of))
         for _ in range(self._rng.randrange(12) if self.jitter is not None else 0):
             await asyncio.sleep(0)
-        if self.failing(what, of):
-            raise self.failure(f"{what} of {of} broke")
 
     async def _propose(self, state: Any) -> list[Candidate]:
         await self._said("propose", state.pp)
+        if self.failing(state.pp):
+            raise self.failure(f"propose of {state.pp} broke")
         return [(tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()]
 
     async def _run(self, tactics: Sequence[str]) -> Step:
