@@ -99,8 +99,6 @@ def _folder(path: Path, unpacked: Path) -> Path:
         try:
             with tarfile.open(path) as archive:
                 archive.extractall(unpacked, filter="data")
-                while archive.fileobj and archive.fileobj.read(2**20):
-                    pass  # read up to the checksum at the archive's end
         except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
             raise UserError(f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}") from None
         path = unpacked
