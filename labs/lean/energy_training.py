@@ -122,10 +122,7 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--begin", type=Path, help="folder of an earlier energy, whose layers the training begins with")
     about = "log probability that marks a tactic as a probe"
     parser.add_argument("--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about)
-    options = parser.parse_args(argv)
-    if options.steps < 1:
-        raise UserError(f"--steps {options.steps} is below 1. Set --steps to 1 or more")
-    return options
+    return parser.parse_args(argv)
 
 
 def train(options: Namespace) -> None:
