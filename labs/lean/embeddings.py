@@ -57,16 +57,13 @@ def write(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) ->
     content = io.BytesIO()
     hashes = np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32)
     np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
-    write_atomically(folder / f"{len(_files(folder)):05}.npz", content.getvalue())
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob("*.npz")) if path.stem.isdecimal()]
+    number = len(list(folder.glob("[!.]*.npz")))
+    write_atomically(folder / f"{number:05}.npz", content.getvalue())
 
 
 def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
     """Yield the named arrays of each part, and its hashes as a list of bytes. Raises UserError."""
-    for path in _files(folder):
+    for path in sorted(folder.glob("[!.]*.npz")):
         with opened(path, WHAT, REMEDY) as file:
             try:
                 with np.load(file, allow_pickle=False) as stored:
