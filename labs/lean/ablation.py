@@ -4,8 +4,8 @@ States are ordered by log probability, by energy, by both with the weight ALPHA,
 state's text. Each order is compared with the order by log probability, paired by theorem.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from labs.lean.constants import AblationConstants, exploring
 from labs.lean.embeddings import text_of
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
-from labs.lean.search import Scores
 from labs.lean.searching import Searching
 from labs.lean.served import serving
 from labs.lean.theorem import State, Theorem
@@ -47,7 +46,7 @@ def run(
     with serving(policy, config, folder) as (server, embeds):
         by_energy = guided(energy, embeds)
         for order in ORDERS:
-            guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
+            guidance = {LOGPROB: ALONE, RANDOM: Guidance(lambda: nullcontext(_random), RANDOM)}.get(order, by_energy)
             alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
             for seed in range(config.SEED, config.SEED + config.SEEDS):
                 constants = exploring(config, SEED=seed, ALPHA=alpha)
@@ -57,12 +56,8 @@ def run(
     return found
 
 
-@asynccontextmanager
-async def _random() -> AsyncIterator[Scores]:
-    async def scores(states: Sequence[State]) -> list[float]:
-        return [seeds.rng("random order", text_of(state.pp)).random() for state in states]
-
-    yield scores
+async def _random(states: Sequence[State]) -> list[float]:
+    return [seeds.rng("random order", text_of(state.pp)).random() for state in states]
 
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:

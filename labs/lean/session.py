@@ -25,7 +25,6 @@ from labs.lean.search import TOO_LONG, Proposes, Scores, World
 from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
-TACTIC_SECONDS = 30.0  # time limit of one request, for a tactic and the earlier tactics that Lean repeats
 START_SECONDS = 300.0  # time limit of a process's first file: Lean may read Mathlib from the disk
 LONGEST_STATE = 200_000  # characters. A longer state is an error
 ERROR = 1  # severity of an error in diagnostics
@@ -43,7 +42,7 @@ class Session:
     """A Lean server that handles one request at a time. The server starts on demand, and again after its process ended.
     `requests` counts the requests to the current process, and `born` is its start (time.monotonic)."""
 
-    def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
+    def __init__(self, toolchain: Toolchain, seconds: float = LeanConstants.TACTIC_SECONDS) -> None:
         self.toolchain, self.seconds = toolchain, seconds
         self.requests, self.born = 0, math.inf
         self.open: tuple[str, ...] = ()  # statement and tactics in the open file
