@@ -1,10 +1,8 @@
 """Test the search: it respects its limits, expands the best first, and does not depend on the order of answers."""
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -168,17 +166,6 @@ def test_the_best_path_is_taken(
     found = run(Toy(graph, energies.__getitem__ if energies else None), **changes)
     assert found.tactics == tactics.split()
     assert found.nodes[found.path[-1]].total == sum(found.nodes[number].logprob for number in found.path)
-
-
-@given(st.lists(st.floats(-1e300, 1e300), max_size=9))
-def test_a_column_is_scaled_to_mean_0_and_deviation_1_or_says_nothing(column: list[float]) -> None:
-    results = scaled(column)
-    assert len(results) == len(column) and all(map(math.isfinite, results))
-    if any(results):
-        assert math.fsum(results) == pytest.approx(0, abs=1e-6)
-        assert math.fsum(x * x for x in results) == pytest.approx(len(results))
-    both = list(zip(column, results, strict=True))
-    assert all(not a < b or x <= y for (a, x), (b, y) in pairwise(both))
 
 
 def test_a_column_that_says_nothing_leaves_the_order_to_the_other() -> None:
