@@ -25,18 +25,6 @@ def test_stopped_the_same_command_gives_the_same_searches(baseline: Path, tmp_pa
     assert figures(tmp_path) == figures(baseline)
 
 
-def test_a_baseline_that_moved_to_another_machine_is_not_searched_again(baseline: Path, tmp_path: Path) -> None:
-    there = tmp_path / "results"
-    shutil.copytree(baseline, there)
-    kept = [path for path in sorted(there.glob("lean/**/*")) if path.suffix in (".json", ".jsonl", ".parquet")]
-    before = {path: path.stat().st_mtime_ns for path in kept if "trajectories" in path.parts}
-    constants = *BASELINE, written(there, *THEOREMS), f"INDEX={there / 'known.jsonl'}"
-    status, out, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(there))
-    assert status == 0 and "belonged to another run" not in out + err, (out, err)
-    assert before and {path: path.stat().st_mtime_ns for path in before} == before
-    assert figures(there) == figures(baseline)
-
-
 def test_iteration_0_takes_the_searches_of_the_baseline(baseline: Path, tmp_path: Path) -> None:
     there = tmp_path / "results"
     shutil.copytree(baseline, there)
