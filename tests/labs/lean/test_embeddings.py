@@ -110,9 +110,6 @@ REPLIES: dict[str, Any] = {
     "an error": answer(501, {"error": {"message": "not here."}}),
     "none": reset,
     "a chat": answer(200, {"choices": []}),
-    "words": answer(200, reply(row(0, ["a"]), row(1, ["a"]))),
-    "uneven": answer(200, reply(row(0, [1.0]), row(1, [1.0, 2.0]))),
-    "a vector a token": answer(200, reply(row(0, [[1.0], [2.0]]), row(1, [[1.0], [2.0]]))),
     "null": answer(200, reply(row(0, [None, 1.0]), row(1, [1.0, 1.0]))),
     "zero": answer(200, reply(row(0, [0.0, 0.0]), row(1, [1.0, 1.0]))),
 }

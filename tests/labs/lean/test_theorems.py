@@ -35,13 +35,10 @@ def test_a_file_is_read_in_order(tmp_path: Path) -> None:
     [
         [],
         {"theorems": []},
-        {"theorems": [{"statement": ": True"}]},
         {"theorems": [row("a\nb")]},
-        {"theorems": [row(" ")]},
         {"theorems": [{"name": "a"}]},
         {"theorems": [row("a"), row("b"), row("a", ": True")]},
         {"theorems": [row("a", ": True := trivial\n#eval 1")]},
-        {"theorems": [row("a", ": False := sorry")]},
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, value: Any) -> None:
