@@ -1,4 +1,4 @@
-"""Generate the lemmas in data/lean/lemmas_{train,tune,test,false}.json, and check them with Lean.
+"""Generate the lemmas in data/lean/lemmas_{train,tune,test}.json, and check them with Lean.
 
     python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
@@ -6,8 +6,7 @@ Lemmas are propositional (logic.py) or about natural numbers (numbers.py), with 
 labs/lean/accept.py accepts. A hash of the statement decides whether a lemma is held out. `teach` marks training lemmas
 with proofs of at most TAUGHT tactics, which train the tiny policy. Searches must find the longer proofs. `tune` has the
 held-out lemmas of the first seed, which were used to choose settings. `test` has held-out lemmas of another seed, which
-were not used to choose settings. Tests use the false statements: formulas that a truth table refutes, and wrong
-statements about numbers. The script takes a minute.
+were not used to choose settings. The script takes a minute.
 """
 
 import argparse
@@ -35,19 +34,6 @@ FRESH = 2  # propositional lemmas drawn for `test`, as a multiple of BY_LENGTH
 FRESH_CHAINS = 4  # sets of equations (numbers.chains) drawn for `test`
 TAUGHT = 3  # most tactics in a proof that trains the tiny policy
 MOST_CALLS = 160  # most calls of Lean to find a proof by induction
-FALSE_FORMULAS = 20
-FALSE_NUMBERS = (
-    "(n : Nat) : n + 1 = n",
-    "(n : Nat) : 0 * n = n",
-    "(a b : Nat) : a + b = a",
-    "(a b : Nat) : a ≤ b",
-    "(n : Nat) : n + 1 ≤ n",
-    "(a b : Nat) : a * b = a + b",
-    ": 2 + 2 = 5",
-    "(P : Nat → Prop) : P 0 → ∀ n, P n",
-    "(P : Nat → Prop) : (∃ x, P x) → ∀ x, P x",
-    "(f : Nat → Nat) : f 0 = 0 → ∀ n, f n = 0",
-)
 
 Lemma = tuple[str, list[str]]
 
@@ -135,19 +121,6 @@ def is_held_out(statement: str) -> bool:
     return int.from_bytes(hashlib.sha256(statement.encode()).digest()[:4], "big") % 100 < HELD_OUT
 
 
-def refuted(seed: int) -> list[str]:
-    """Return false statements: formulas that their truth tables refute, and FALSE_NUMBERS."""
-    rng = random.Random(seed)
-    formulas: list[str] = []
-    while len(formulas) < FALSE_FORMULAS:
-        formula = logic.renamed(logic.drawn(rng, 2 + len(formulas) // 5), {})
-        names = sorted(logic.letters(formula))
-        statement = f"({' '.join(names)} : Prop) : {logic.shown(formula)}"
-        if names and not logic.is_true(formula) and statement not in formulas:
-            formulas.append(statement)
-    return formulas + list(FALSE_NUMBERS)
-
-
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write the rows as {"theorems": […]}, with each row on one line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
@@ -176,8 +149,6 @@ def main() -> None:
         write(DATA / "lean" / f"lemmas_{part}.json", rows)
         lengths = Counter(len(tactics) for _, tactics in chosen)
         print(f"{part}: {len(rows)} lemmas (number by length of proof: {dict(sorted(lengths.items()))})")
-    false = [{"name": f"false_{i}", "statement": statement} for i, statement in enumerate(refuted(args.seed), 1)]
-    write(DATA / "lean" / "lemmas_false.json", false)
 
 
 if __name__ == "__main__":

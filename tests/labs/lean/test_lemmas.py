@@ -6,7 +6,6 @@ import random
 from core.base.files import DATA, read_json
 from labs.lean import theorems
 from labs.lean.accept import accept
-from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from scripts.lean.make_lemmas import TAUGHT, is_held_out
@@ -46,18 +45,3 @@ def test_the_proofs_of_a_sample_are_accepted(lean: Toolchain) -> None:
         assert isinstance(proof, list)
         verdict = asyncio.run(accept(lean, Theorem("a", str(row["statement"])), proof))
         assert verdict.proved, (row, verdict)
-
-
-def test_the_false_statements_elaborate_and_no_tactic_proves_them(lean: Toolchain) -> None:
-    false = theorems.read(FOLDER / "lemmas_false.json")
-    tactics = ("trivial", "rfl", "assumption", "contradiction", "constructor", "left")
-
-    async def body() -> None:
-        async with Workers(lean, 2) as workers:
-            await theorems.elaborating(false, workers, "the file")
-            for theorem in false[::5]:
-                for tactic in tactics:
-                    step = await workers.run(theorem.statement, [tactic])
-                    assert step.state is None or step.state.goals, (theorem, tactic)
-
-    asyncio.run(body())
