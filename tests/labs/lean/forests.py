@@ -40,14 +40,14 @@ def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) 
     return rows_of
 
 
-def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0) -> tuple[Path, Path]:
+def written(folder: Path, signal: float = 3.0) -> None:
     """Write a folder of trajectories, and one of embeddings: a vector of the theorem and noise.
     Along one direction states on and off the path differ by `signal` deviations; another is the distance to the end."""
     found, vectors = folder / "trajectories", folder / "embeddings"
     found.mkdir(parents=True)
-    random, drawn = rng("forest", seed), {}
+    random, drawn = rng("forest", 0), {}
     along, ahead = np.eye(WIDTH)[3], np.eye(WIDTH)[5]
-    for number in range(theorems):
+    for number in range(40):
         name, middle = f"lemma_{number}", 2 * random.normal(size=WIDTH)
         rows_of = rows(name, depth=2 + number % 3, is_proved=number % 8 != 7)
         (found / f"{number}.parquet").write_bytes(trajectories.encoded(rows_of))
@@ -57,17 +57,16 @@ def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0
                 left = row["remaining_depth"] if is_on else random.integers(1, 5)
                 drawn[text] = middle + random.normal(size=WIDTH) + signal * (is_on * along + left * ahead)
     store(vectors, drawn)
-    return found, vectors
 
 
-def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"], model: str = MODEL) -> None:
+def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"]) -> None:
     built = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
-    embeddings.write(folder, model, list(drawn), built)
+    embeddings.write(folder, MODEL, list(drawn), built)
 
 
-def head(width: int = WIDTH, seed: int = 0) -> dict[str, Any]:
+def head(width: int = WIDTH) -> dict[str, Any]:
     """Return the tensors of an untrained energy."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     built = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
         weight, bias = names(layer)

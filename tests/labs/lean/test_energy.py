@@ -155,18 +155,13 @@ def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("energy.json", None),
         ("energy.json", b"[]"),
-        ("energy.safetensors", None),
         ("energy.safetensors", b"\xff" * 100),
         ("energy.safetensors", save(head())[:-4]),
     ],
 )
-def test_a_damaged_energy_is_refused(name: str, content: bytes | None, tmp_path: Path) -> None:
-    path = kept(tmp_path / "energy") / name
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
+def test_a_damaged_energy_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (kept(tmp_path / "energy") / name).write_bytes(content)
     with pytest.raises(UserError, match=str(tmp_path)):
         Energy.load(tmp_path / "energy")
 

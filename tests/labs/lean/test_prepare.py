@@ -117,7 +117,6 @@ def test_a_folder_does_as_well_as_its_archive(results: Path, tmp_path: Path) -> 
     "changes",
     [
         {"train": [theorem("a") | {"full_name": 3}]},
-        {"test": [theorem("a") | {"traced_tactics": [{"tactic": "simp"}]}]},
         {"train": []},
         {"novel_premises__train.json": "[{"},
         {"corpus.jsonl": '{"premises": [{"full_name": "a"}]}\n'},

@@ -56,7 +56,7 @@ def test_the_parts_of_a_baseline_are_rows_of_one_table(results: Path) -> None:
 
 
 def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results: Path) -> None:
-    searches.iteration(results, 0)
+    searches.iteration(results)
     searches.searched(searches.record(results / "lean" / "iteration_1") / "eval", *searches.GUIDED)
     gains = columns(lean.read(results / "lean"))[1]
     assert gains["policy"] == ["first policy", "iteration 0", "iteration 1"]

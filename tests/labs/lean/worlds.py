@@ -102,8 +102,8 @@ def run(toy: Toy, clock: Callable[[], float] = lambda: 0.0, **changes: Any) -> F
     return asyncio.run(search("toy", toy.world, constants(**changes), clock))
 
 
-def tree(depth: int, good: Sequence[int] = (), width: int = 3) -> dict[int, dict[str, tuple[float, Target]]]:
-    """Return a tree with `width` equally likely tactics in each state, whose only proof is `good` and one more."""
+def tree(depth: int, good: Sequence[int] = ()) -> dict[int, dict[str, tuple[float, Target]]]:
+    """Return a tree with three equally likely tactics in each state, whose only proof is `good` and one more."""
     good = good or (1,) * depth
     graph: dict[int, dict[str, tuple[float, Target]]] = {}
     level, on_path, count = [0], 0, 1
@@ -112,7 +112,7 @@ def tree(depth: int, good: Sequence[int] = (), width: int = 3) -> dict[int, dict
         ahead = -1
         for state in level:
             graph[state] = {}
-            for number in range(width):
+            for number in range(3):
                 is_good = state == on_path and number == (good[place] if place < depth else 0)
                 target: Target = (PROOF if is_good else "no") if place == depth else count
                 if place < depth:
