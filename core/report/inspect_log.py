@@ -13,7 +13,6 @@ from inspect_ai import log, model, scorer
 from core.generate.journal import Records
 from core.report.page import Run
 from core.report.tables import POINTS
-from core.report.texts import kept
 from core.results.find import archive
 from core.results.model import MemberResult, ProblemResult
 
@@ -83,7 +82,8 @@ def _log(run: Run, t: int, journals: Records) -> log.EvalLog:
 
 def _sample(run: Run, problem: ProblemResult, t: int, i: int, journals: Records) -> log.EvalSample:
     name, member = run.head.model["name"], problem.steps[t].members[i]
-    completion, sent = kept(journals, member.key) or (None, [])  # without messages, the log contains the problem
+    found = journals.record(member.key)
+    completion, sent = (found.completion, found.messages) if found else (None, [])  # else the log shows the problem
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
     question = [
         MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")

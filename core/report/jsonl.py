@@ -14,7 +14,6 @@ from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.generate.journal import Archive
-from core.report.texts import kept
 from core.results import read
 from core.results.find import archive
 from core.results.model import CallCost, Head, MemberResult, ProblemResult, total
@@ -89,10 +88,10 @@ def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Arch
     if problem.steps:
         members = problem.steps[-1].members
         member = chosen(members)
-        text = kept(journals, member.key)
+        reply = journals.get(member.key)
         # "length" would mean that the text is truncated. An elicited answer belongs to a reply that ended.
-        is_forced = text and text[0].forced is not None and text[0].truncated
-        found |= {"model_solution": text[0].text if text else None, "model_answer": member.answer}
+        is_forced = reply and reply.forced is not None and reply.truncated
+        found |= {"model_solution": reply.text if reply else None, "model_answer": member.answer}
         found |= {"correct": member.correct, "finish_reason": "forced" if is_forced else member.finish_reason}
         found |= _grade(member)
         stored = row["steps"][-1]["members"][members.index(member)]
@@ -139,10 +138,10 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
         if call.error:
             messages.append({"role": "assistant", "content": None, "error": call.error} | at)
             continue
-        if (found := kept(journals, call.key)) is None:
+        if (found := journals.record(call.key)) is None:
             return None
-        completion, sent = found
-        messages += [message | at for message in sent]
+        completion = found.completion
+        messages += [message | at for message in found.messages]
         reply = {"role": "assistant", "content": completion.text, "thinking": completion.thinking}
         graded = (
             {"answer": member.answer, "correct": member.correct} | _grade(member) if member else {"side_call": True}

@@ -44,12 +44,12 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     for t, step in enumerate(problem.steps):
         sources: list[list[Source]] = []
         for i, member in enumerate(step.members):
-            found = kept(journals, member.key)
-            sources.append(_sources(f"{t},{i}", found[0]) if found else [])
+            found = journals.record(member.key)
+            sources.append(_sources(f"{t},{i}", found.completion) if found else [])
             if found is None:
                 missing += 1
                 continue
-            reply, messages = found
+            reply, messages = found.completion, found.messages
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
             prompt = prompts.setdefault(member.key, _prompt(messages, shown))
             is_short = _is_short(prompt)
@@ -68,16 +68,11 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     return Texts(tiers, missing)
 
 
-def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
-    """Return a completion and its prompt messages, or None if no journal has a valid record of them."""
-    return (record.completion, record.messages) if (record := journals.record(key)) else None
-
-
 def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
-    if (found := kept(journals, key)) is None:
+    if (found := journals.record(key)) is None:
         return {"text": "(not in the journal)"}
-    reply, messages = found
-    return {"text": f"{reply.thinking}\n\n{reply.text}".strip(), "prompt": _prompt(messages, sources)}
+    text = f"{found.completion.thinking}\n\n{found.completion.text}".strip()
+    return {"text": text, "prompt": _prompt(found.messages, sources)}
 
 
 # Prompts contain texts of members. Each text is stored once, and prompts refer to it.
