@@ -158,8 +158,10 @@ _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
     rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also )?be(?= \W?\d)"
     r"|maybe|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to"
-    rf"|and an? (?:half|third|quarter)|(?:need|have|must|want|can|should)(?: to)? {_TASK}\b"
-    r"(?!.* (?:get|gives?|us|be|is) \W?\d))\b"
+    r"|and an? (?:half|third|quarter))\b"
+)
+_PLANNED = re.compile(
+    rf"(?i)\b(?:need|have|must|want|can|should)(?: to)? {_TASK}\b(?!.* (?:get|gives?|us|be|is) \W?\d)"
 )
 _NEGATED = re.compile(  # as in "boys who do not play"
     r"(?:\b(?:who|that|which)(?: \w+)? (?:do|does|did|are|were|have|has|is|will)"
@@ -313,7 +315,7 @@ def _announced(text: str, answer_type: str, truncated: bool) -> tuple[list[str],
     for one in list(_ANSWER.finditer(text))[-MOST:]:
         start = one.end() + len(text[one.end() :]) - len(text[one.end() :].lstrip())
         end = _END.search(text, start)
-        value = text[start : end.start() if end else len(text)].strip(" \t*_`")
+        value = text[start : end.start() if end else len(text)].strip(" \t*_`#")
         value = value[: value.rindex("}")] if value.count("}") > value.count("{") else value
         before = _SENTENCES.split(text[max(0, one.start() - 200) : one.start()])[-1]
         is_open = truncated and not text[end.start() if end else len(text) :].strip(" .!?*_`\n")
@@ -364,7 +366,7 @@ def _implied(text: str, answer_type: str) -> str:
         return ""
     for i, sentence in enumerate(sentences[1:], 1):
         is_after = _CONCLUDES.search(sentences[i - 1])
-        is_check = _CHECK.match(sentence) and (i == 1 or ":" in sentence or is_after)
+        is_check = _CHECK.match(sentence) and ((i == 1 and "To " not in sentences[0]) or ":" in sentence or is_after)
         is_remark = is_check or (is_after and _RECAP.match(sentence))
         if is_remark and _picked(sentences[i - 1], "\n".join(sentences[: i - 1]), answer_type):
             sentences = sentences[:i]
@@ -390,7 +392,7 @@ def _implied(text: str, answer_type: str) -> str:
             picked = _picked(sentence, "\n".join(sentences[:i]), answer_type)
             if picked or "=" in sentence or _CONCLUDES.search(sentence) or not _SO.match(sentences[i - 1]):
                 return picked
-        if _HEDGED.search(sentence) or re.match(rf"(?i)\W*{_TASK}\b", sentence):
+        if any(each.search(sentence) for each in (_HEDGED, _PLANNED)) or re.match(rf"(?i)\W*{_TASK}\b", sentence):
             return ""
     return ""
 
@@ -430,10 +432,12 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
     free = [one for one in before_of if not _KNOWN.search(before_of[one])]
     numbers = [one for one in free if not _is_open(one[0])]
     results = [one for one in free if _RESULT.search(before_of[one])]
-    operands = {one for one in free if one not in results and _OPERAND.search(before_of[one])}
-    free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
     computed = _NUMBER.match(earlier.rpartition("=")[2].lstrip()) if "=" in earlier else None
     again = [one for one in free if computed and _one([computed, one])]
+    if not again and _PLANNED.search(claim):
+        return ""
+    operands = {one for one in free if one not in [*results, *again] and _OPERAND.search(before_of[one])}
+    free = [one for one in free if one not in operands or (one[0][-1] == "%" and len(before_of) == 1)]
     is_result = len(before_of) == 1 or sentence.startswith("= ")
     free = [one for one in free if is_result or one in again or not _COMPARED.match(sentence, one.end())]
     results = [one for one in results if one in free][: 1 if re.match("=(?!.* is )", sentence) else None]
