@@ -59,7 +59,7 @@ def rewrite(journal: Path, changes: dict[str, Row]) -> None:
     journal.unlink()
     with Journal(journal) as made:
         for line in lines:
-            made.put(line["key"], line["completion"] | changes.get(line["key"], {}), line["messages"])
+            made.put(Completion(line["key"], **line["completion"] | changes.get(line["key"], {})), line["messages"])
 
 
 def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: Path, make: Make) -> None:
