@@ -15,24 +15,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 20_270,
+    "core": 20_320,
     "core/base": 1_060,
     "core/problems": 1_040,
     "core/grading": 2_100,
     "core/engines": 3_360,
     "core/generate": 1_830,
-    "core/scaffolds": 2_760,
-    "core/results": 1_970,
-    "core/report": 2_690,
+    "core/scaffolds": 2_770,
+    "core/results": 1_990,
+    "core/report": 2_700,
     "core/plan": 1_100,
-    "core/session": 1_740,
+    "core/session": 1_750,
     "labs": 13_200,
     "labs/proofs": 2_740,
     "labs/star": 2_470,
     "labs/lean": 4_990,
     "labs/endpoint": 760,
     "labs/training": 2_250,
-    "tests": 29_590,
+    "tests": 29_610,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

@@ -203,6 +203,12 @@ class Card:
         except UserError as error:
             raise UserError(f"the card {self.name} is invalid ({error}). Correct its table [constants]") from None
 
+    def constants_in(self, config: Part) -> str:
+        """Return the constants of `config` that the card sets, as text, or ""."""
+        values = self.constants_of(type(config)).items()
+        shown = " ".join(f"{name}={value}" for name, value in values if getattr(config, name) == value)
+        return shown and f"{shown}, from the card {self.name}"
+
     def advice(self, config: Sampled) -> str:
         """Return a note if a run with `config` sends other sampling settings than the card recommends, else ""."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}

@@ -92,6 +92,8 @@ def asked_for(
         say(f"{why}, so llama.cpp serves a GGUF file of {model}", sys.stderr)
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
+        if model.endswith(".gguf"):
+            raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
             f"MODEL={model} can't be served. No server answers on port {environment.port()}, and there is no NVIDIA "
             "GPU. Set BASE_URL for a model on a server, set MODEL to an existing .gguf file, or unset MODEL for the "

@@ -116,7 +116,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
         count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
 
-        on, notes = "", []
+        on, of_card = "", of.card.constants_in(config) if namespace else ""
+        notes = [f"note: constants {of_card}"] if of_card else []
         if is_sweep:
             gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
             on, pair = (f" on one {gpu.name}", (gpu, kv)) if gpu else ("", None)
@@ -132,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             estimate = make(config, count, lengths, of.place.shape, gpu, kv, planned)
             plan = text(estimate, lengths, args.price, why, of.place, of.shown)
             if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                notes = ["note: this machine has no GPU. A run would use the embedded model, which has no plan"]
+                notes += ["note: this machine has no GPU. A run would use the embedded model, which has no plan"]
         head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
         print(wrapped(f"{name} with {of.shown}{on}, {head}: {ESTIMATE}"))
         print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")

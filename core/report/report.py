@@ -17,7 +17,7 @@ from core.report.labels import labels
 from core.report.page import Run
 from core.report.tables import interval
 from core.results import doubling, labs
-from core.results.find import comparison, found
+from core.results.find import comparison, comparisons, found
 from core.results.warnings import is_ungraded
 
 
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 ) from None
             for path in inspect_log.write(runs, args.inspect):
                 print(f"log     {path}")
-            print(f"view them with: inspect view --log-dir {args.inspect}")
+            print(f"view them with: .venv/bin/inspect view --log-dir {args.inspect}")
         else:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
@@ -150,6 +150,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             else:
                 paths = page.write(runs, out, args.all_inside)
                 show(runs, args.anyway)
+            if not args.results and (others := ", ".join(sorted(comparisons(folder)))):
+                print(wrapped(f"note: not shown without their names: {others}", "  "))
             for run in runs:
                 if run.missing:
                     lacking = f"{run.missing} completions of {run.name} are in no journal. Their texts are not shown"

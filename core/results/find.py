@@ -23,10 +23,10 @@ def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
             return whole
-    comparisons = _comparisons(folder) if also_comparisons else set()
-    if name in comparisons:
+    folders = comparisons(folder) if also_comparisons else set()
+    if name in folders:
         return folder / name
-    known = comparisons | {other.name.partition(".")[0] for other in folder.glob("*.json")}
+    known = folders | {other.name.partition(".")[0] for other in folder.glob("*.json")}
     begin_so = [other for other in known if other.startswith(name)] if name else []
     if len(begin_so) == 1 and name not in begin_so:
         return path_of(begin_so[0], folder, also_comparisons)
@@ -51,7 +51,7 @@ def comparison(names: Sequence[str], folder: Path) -> Path | None:
     return path if path.is_dir() else None
 
 
-def _comparisons(folder: Path) -> set[str]:
+def comparisons(folder: Path) -> set[str]:
     """Return the names of finished comparisons and of lab folders, finished or not."""
     begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun

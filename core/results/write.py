@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +71,20 @@ def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
         why = f"the folder {folder} of an earlier run can't be renamed ({error.strerror})"
         raise UserError(f"{why}. Move it away and run the same command again") from None
     return kept
+
+
+def own_folder(folder: Path, names: Collection[str], model: str, problems: str) -> None:
+    """Make the folder of a comparison whose runs have `names`. Rename it first if it has other runs, or runs of another
+    model or problem set. Raises UserError."""
+    for path in sorted(folder.glob("*.json")):
+        with suppress(UserError):
+            head = read.read(path)[0]
+            known = (path.name.partition(".")[0] in names, head.model["name"], head.problem_set["name"])
+            if known != (True, model, problems):
+                kept = put_aside(folder, head.started)
+                print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
+                break
+    folder.mkdir(exist_ok=True)
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:

@@ -126,7 +126,10 @@ def _shots(value: str, way: str) -> tuple[Shot, ...]:
     path = Path(os.path.expanduser(value))
     if not (path.suffix or path.exists()):
         raise UserError(f"SHOTS={value:.300} is neither a number nor a file of problems with solutions and answers")
-    return _read(path, way)
+    try:
+        return _read(path, way)
+    except UserError as error:
+        raise UserError(f"SHOTS={value:.60}: {error}") from None
 
 
 def _read(path: Path, way: str) -> tuple[Shot, ...]:
@@ -138,7 +141,7 @@ def _read(path: Path, way: str) -> tuple[Shot, ...]:
         replies = [worked(each, way) if isinstance(each, Mapping) else "" for each in (row, *given)]
         if problem.is_proof or not all(replies):
             raise UserError(
-                f"SHOTS: row {number} of {path} needs an answer and a worked {listed('solution')}. So does each of its "
+                f"row {number} of {path} needs an answer and a worked {listed('solution')}. So does each of its "
                 '"candidates", if it has any'
             )
         shots.append(Shot(replace(problem, way=way), replies[0], tuple(replies[1:])))

@@ -97,6 +97,8 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
     if "SCAFFOLD" in known.keys() & given.keys():
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
         known = {name: rule for each in scaffolds.values() for name, rule in rules(each.constants).items()}
+    if empty := [name for name, value in given.items() if name in known and "" in value.split(",")]:
+        raise UserError(f"{empty[0]}={given[empty[0]]:.60} has an empty value. Write a list such as {empty[0]}=2,4,8")
     values = {
         name: list(dict.fromkeys(rule.read(name, part) for part in value.split(",")))
         for name, value in given.items()

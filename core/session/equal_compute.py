@@ -28,7 +28,7 @@ from core.grading.ungraded import ungraded
 from core.problems.sets import ProblemSet
 from core.report.budgets import UNCOUNTED, in_unit
 from core.report.matched import Matched
-from core.results import warnings
+from core.results import warnings, write
 from core.results.spending import TOKENS, UNITS, Meter
 from core.scaffolds import experiment_file
 from core.session import session
@@ -209,8 +209,9 @@ def taking_part(comparison: Comparison, opened: Session[Any]) -> tuple[list[Entr
     entries = comparison.chosen(common)
     for entry in entries:
         check_context(server, entry.config(common))
-    (opened.folder / opened.name).mkdir(exist_ok=True)
     entries = [replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name) for entry in entries]
+    names = {f"{entry.name}-seed{common.SEED + run}" for entry in entries for run in range(common.RUNS)}
+    write.own_folder(opened.folder / opened.name, names, server.model_info()["name"], chosen.name)
     left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
     notes = [f"left out: {name} ({why})" for name, why in left_out.items()]
     meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)

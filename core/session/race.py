@@ -99,6 +99,7 @@ class _Race:
         self.n, self.folder = len(opened.problems.problems), opened.folder / opened.name
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
+        self.begun: set[int] = set()  # the entries that some problem's budget takes beyond the first step
         self.budget, self.looks = math.inf, list[str]()
         self.first = 0
         self.runs: dict[int, list[Experiment[Any]]] = {}
@@ -159,7 +160,10 @@ class _Race:
             self.budget = in_unit([common.BUDGET], paths, self.meter)[0]
         for problem in block:
             steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
-            self.scores[problem, place] = np.mean([bought(of, self.budget, self.meter).score or 0.0 for of in steps])
+            parts = [bought(of, self.budget, self.meter) for of in steps]
+            self.scores[problem, place] = np.mean([part.score or 0.0 for part in parts])
+            if any(part.step or len(of) == 1 for part, of in zip(parts, steps, strict=True)):
+                self.begun.add(place)
             calls = [call for of in steps for step in of for call in step.new_calls]
             self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
 
@@ -194,17 +198,24 @@ class _Race:
         result = f"not told apart: {', '.join(names)}" if rest else f"the winner is {names[0]}"
         if standing.is_settled and rest:
             result += f". None of them is better than {names[0]} by more than {100 * common.EFFECT:g} points"
+        short = ", ".join(self.entries[place].name for place in places if place not in self.begun)
         share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
         notes = [
-            f"{result}, after {standing.looks} of {self.n} problems",
+            f"{result}, after {np.sum(~np.isnan(self.scores[:, first]))} of {self.n} problems",
+            *(
+                [f"the budget pays only for the first step of {short}. Raise BUDGET to count later steps"]
+                if short
+                else []
+            ),
             f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
             f"{self.opened.server.model} on {self.opened.problems.name}, n={self.n}",
             self.rule,
             f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
-            f"{common.BUDGET:g} samples on the first block",
+            f"{common.BUDGET:g} samples on the first block. The last step within it gives the accuracy, but tokens "
+            "include the step that exceeds it",
             f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
-            "compares with all entries, so it may precede an interval without 0. Accuracies have 95% intervals for a "
-            "fixed number of problems",
+            "compares with all entries, so it may precede an interval without 0, or follow it. Accuracies have 95% "
+            "intervals for a fixed number of problems",
             *self.notes,
         ]
         body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
@@ -230,10 +241,10 @@ class _Race:
     def _row(self, place: int, difference: Mapping[str, float], standing: Standing) -> dict[str, Any]:
         """Return an entry as a line of table.jsonl, with its `difference` from the first entry."""
         ran = ~np.isnan(self.scores[:, place])
-        at = standing.dropped.get(place)
+        is_dropped = place in standing.dropped
         return {
             "entry": self.entries[place].name,
-            "state": f"dropped at {at}" if at else "left" if standing.left[1:] else "won",
+            "state": f"dropped after {ran.sum()}" if is_dropped else "left" if standing.left[1:] else "won",
             "accuracy": mean_by_problem(self.scores[ran, place]).to_json(),
             **difference,
             "tokens": float(self.tokens[ran, place].mean()),

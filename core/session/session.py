@@ -200,9 +200,8 @@ def open(
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
     If `is_private`, only its owner may read a new journal. Raises UserError for a bad journal or unknown price."""
     if opening:
-        values = environment.card().constants_of(type(config)).items()
-        if of_card := " ".join(f"{key}={value}" for key, value in values if getattr(config, key) == value):
-            opening = [*opening, ("constants", f"{of_card}, from the card {environment.card().name}")]
+        if of_card := environment.card().constants_in(config):
+            opening = [*opening, ("constants", of_card)]
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
         session = Session(name, config, folder, kept, stop, grades_at=grades_at(), kept=len(kept))
@@ -303,8 +302,9 @@ def _opening(
     ]
     if about := framing.of(config, server.card, chosen.problems).about:
         rows.append(("requests", f"with {about}"))
-    if (way := server.card.way(config)) != BOXED:
-        rows.append(("answers", f"{way} (ANSWER)"))
+    way, is_elicited = server.card.way(config), getattr(config, "ELICIT", 0)
+    if way != BOXED or is_elicited:
+        rows.append(("answers", f"{way} (ANSWER){', asked for once if missing (ELICIT)' if is_elicited else ''}"))
     if server.seeds is False:
         rows.append(("seeds", "ignored by this server. SEED still decides random choices (candidates, ties and so on)"))
     return rows

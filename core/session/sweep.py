@@ -16,7 +16,7 @@ from core.base.files import results_dir
 from core.base.signals import Stop
 from core.constants import SWEEP, Constants
 from core.report.swept import Sweep
-from core.results import warnings
+from core.results import warnings, write
 from core.results.spending import Meter
 from core.scaffolds import grid
 from core.scaffolds.grid import Grid, TooMany
@@ -55,9 +55,10 @@ def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
         runs = runs.without({each.name: "it counts equal answers, but proofs have no answers" for each in lacking})
     for cell in runs.cells:
         check_context(server, cell.config)
-    folder = opened.folder / opened.name
-    folder.mkdir(exist_ok=True)
-    seeds = range(common.SEED, common.SEED + common.RUNS)
+    folder, seeds = opened.folder / opened.name, range(common.SEED, common.SEED + common.RUNS)
+    files = {cell.name: re.sub(r"\.", "_", cell.name) for cell in runs.cells}  # a dot would begin a file's ending
+    names = {f"{file}-seed{seed}" for file in files.values() for seed in seeds}
+    write.own_folder(folder, names, server.model_info()["name"], chosen.name)
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
     found, values = dict[str, list[str]](), {cell.name: dict(cell.values) for cell in runs.cells}
     allotted = {cell.name: cell.scaffold.max_completions(cell.config) for cell in runs.cells}
@@ -81,10 +82,8 @@ def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
             for place, cell in enumerate(runs.cells):
                 paths = []
                 for number, seed in enumerate(seeds, place * len(seeds) + 1):
-                    file = re.sub(r"\.", "_", cell.name)  # a dot would begin the file's ending
-                    session_of = opened.but(
-                        name=f"{file}-seed{seed}", config=replace(cell.config, SEED=seed, RUNS=1), folder=folder
-                    )
+                    config = replace(cell.config, SEED=seed, RUNS=1)
+                    session_of = opened.but(name=f"{files[cell.name]}-seed{seed}", config=config, folder=folder)
                     stage = f"{number}/{len(runs.cells) * len(seeds)} {cell.name}"
                     experiment = Experiment(session_of, cell.scaffold, grader, Part(bar, stage, allotted[cell.name]))
                     paths.append(experiment.finish().name)

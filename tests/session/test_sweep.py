@@ -72,6 +72,18 @@ def test_a_sweep_asks_only_what_no_other_of_its_runs_asks(
     assert table.splitlines()[2] in capsys.readouterr().out and (results / f"{NAME}.html").exists()
 
 
+def test_a_folder_with_other_runs_is_renamed(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept(monkeypatch, "N=2,4", "K=2")
+    swept(monkeypatch, "N=2,4,3", "K=2")  # has all runs of the first
+    assert [path.name for path in results.glob(f"{NAME}*")] == [NAME]
+    swept(monkeypatch, "N=4,3", "K=2")
+    (earlier,) = results.glob(f"{NAME}.*")
+    assert {path.stem for path in earlier.glob("*.json")} >= {f"N={n}-seed0" for n in (2, 3, 4)}
+    assert {path.stem for path in (results / NAME).glob("*.json")} == {"N=3-seed0", "N=4-seed0"}
+
+
 def test_a_sweep_over_scaffolds_and_temperatures(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
