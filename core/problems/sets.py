@@ -122,7 +122,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         problems = check(read.rows, read.place, wanted)
         return ProblemSet(asked.name, problems, read.source, read.licence, revision=read.commit)
     path = Path(os.path.expanduser(name))
-    if path.suffix or path.exists():
+    if path.suffix or (name and path.exists()):
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
     meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
     raise UserError(

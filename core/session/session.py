@@ -298,7 +298,10 @@ def _opening(
         ("model", server.model + (f" (card {server.card.name})" if server.card.name else "")),
         ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
         ("engine", server.choice),
-        ("plan", f"{bound} {each:,} completions per {per} in all{', without grading' if is_graded else ''}"),
+        (
+            "plan",
+            f"{bound} {each:,} completion{'s' * (each != 1)} per {per} in all{', without grading' if is_graded else ''}",
+        ),
     ]
     if about := framing.of(config, server.card, chosen.problems).about:
         rows.append(("requests", f"with {about}"))

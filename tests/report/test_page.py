@@ -345,8 +345,8 @@ def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Pa
     shown = tab.page
     assert shown.locator("h1").inner_text() == shown.locator("h2").inner_text() == folder.name
     assert shown.locator("main pre").count() == 2 and shown.locator("main p.quiet").all_inner_texts()[:2] == [
-        "note: one",
-        "note: two",
+        "one",
+        "two",
     ]
     assert (
         all(shown.locator("img").evaluate_all("all => all.map(each => each.naturalWidth)"))

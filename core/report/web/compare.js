@@ -49,7 +49,7 @@ function tabled({ name, text, figures }) {
   const blocks = text.trim().split("\n\n"), isTable = (block) => /\n-+ /.test(block);
   return [scroll(name, blocks.filter(isTable).map((block) => h("pre", {}, block))),
     h("div", { class: "figures" }, Object.entries(figures).map(([of, src]) => h("figure", {}, h("img", { src, alt: `${of} of ${name}` })))),
-    blocks.filter((block) => !isTable(block)).join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note))];
+    blocks.filter((block) => !isTable(block)).join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note.replace(/^note: /, "")))];
 }
 
 function comparing(data) {
