@@ -294,14 +294,12 @@ def _opening(
     count, each = len(chosen.problems), planned.max_completions(config)
     bound = "at most" if isinstance(planned, Scaffold) else "about"  # comparisons limit tokens, so this is an estimate
     per = f"problem and run, {count * each * config.RUNS:,}" if config.RUNS > 1 else f"problem, {count * each:,}"
+    without = ", without grading" if is_graded else ""
     rows = [
         ("model", server.model + (f" (card {server.card.name})" if server.card.name else "")),
         ("problems", f"{chosen.name}, n={count}{', the default of this model' if is_default else ''}"),
         ("engine", server.choice),
-        (
-            "plan",
-            f"{bound} {each:,} completion{'s' * (each != 1)} per {per} in all{', without grading' if is_graded else ''}",
-        ),
+        ("plan", f"{bound} {each:,} completion{'s' * (each != 1)} per {per} in all{without}"),
     ]
     if about := framing.of(config, server.card, chosen.problems).about:
         rows.append(("requests", f"with {about}"))
