@@ -44,8 +44,6 @@ _STATES = re.compile(r"(?:\b(?:is|are)\b|:)\s*\Z")
 _ZEROS = {"thousand": 3, "million": 6, "billion": 9}
 _HIDDEN = {code: 0xE000 + code for code in range(32, 127)}
 _SHOWN = {hidden: code for code, hidden in _HIDDEN.items()}
-
-
 _EQUALS = re.compile(r"=(?![^{]*\})")  # outside braces
 
 
@@ -66,13 +64,15 @@ def _hidden(span: "re.Match[str]") -> str:
 
 
 def _in_one_form(pair: "re.Match[str]") -> str:
-    """Return the first number of a `pair` that says the same twice: 0.25 or 1/4, 30 inches or 2 feet and 6 inches."""
+    """Return the first number of a `pair` that says the same twice: 0.25 or 1/4, 30 inches or 2 feet and 6 inches.
+    Only a fraction, a per cent and a decimal may differ by rounding: 100 or 101 are two numbers."""
     number, unit, other, end = pair.groups()
+    is_rounded = re.sub("[^/%]", "", number) != re.sub("[^/%]", "", other)
     try:
         one, two = (Fraction(each.strip("%\\")) / (100 if "%" in each else 1) for each in (number, other))
     except (ValueError, ZeroDivisionError):
         return pair[0]
-    is_same = " and " in end if unit.strip() and end else abs(one - two) <= abs(one) / 100
+    is_same = " and " in end if unit and end else abs(one - two) <= is_rounded * abs(one) / 100
     return f"{number}{unit}" if is_same else pair[0]
 
 
@@ -156,7 +156,7 @@ _REFUSED = (
 )
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also )?be(?= \W?\d)"
+    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also |well )?be(?= (?:\W?\d|that\b))"
     r"|maybe|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to"
     r"|and an? (?:half|third|quarter))\b"
 )
