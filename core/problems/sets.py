@@ -235,26 +235,15 @@ def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None 
     return _of_hub(found, asked.repo, way_out, wanted)
 
 
-@dataclass(frozen=True)
-class HubRows:
-    """The rows of a split on the hub at one `commit`. Each iteration fetches a file only when it reaches the file."""
-
-    repo: str
-    commit: str
-    files: Sequence[str]
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield each row with its place. Raises UserError if a file can't be fetched or read."""
-        for name in self.files:
-            with hub.reported(self.repo, ONLINE):
-                path = hub.fetched(self.repo, self.commit, [name]).paths[0]
-            yield from stream_rows(path)
-
-
-def stream_hub(asked: hub.Spec) -> HubRows:
-    """Find the files of a split. Raises UserError if the data set or the split can't be found."""
+def stream_hub(asked: hub.Spec) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a split on the hub, with their places. A file is fetched when its first row is needed. Raises
+    UserError if the data set, the split or a file can't be found, fetched or read."""
     with hub.reported(asked.repo, ONLINE):
-        return HubRows(asked.repo, *hub.listed_files(asked))
+        commit, files = hub.listed_files(asked)
+    for name in files:
+        with hub.reported(asked.repo, ONLINE):
+            path = hub.fetched(asked.repo, commit, [name]).paths[0]
+        yield from stream_rows(path)
 
 
 def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:
