@@ -38,7 +38,7 @@ def found(names: Sequence[str], folder: Path) -> list[Path]:
     """List the results files of `names` (if empty: the newest of each experiment). Raises NoResults if none exist."""
     if names:
         return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
-    if not (paths := _within(folder)):
+    if not (paths := within(folder)):
         raise NoResults(f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic")
     return paths
 
@@ -67,10 +67,10 @@ def _all_in(path: Path) -> list[Path]:
         return paths
     lines = [line.split() for line in (path / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(lines)]) if words}
-    return sorted(_within(path), key=lambda each: (rank.get(each.stem.rpartition("-seed")[0], len(lines)), each.stem))
+    return sorted(within(path), key=lambda each: (rank.get(each.stem.rpartition("-seed")[0], len(lines)), each.stem))
 
 
-def _within(folder: Path) -> list[Path]:
+def within(folder: Path) -> list[Path]:
     """List the newest complete results in `folder`, and partial results of runs without complete results."""
     complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
     partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}

@@ -11,6 +11,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import remove, write_atomically
 from core.results import read
+from core.results.find import within
 from core.types import Problem
 
 GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # a problem's optional fields
@@ -76,14 +77,15 @@ def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
 def own_folder(folder: Path, names: Collection[str], model: str, problems: str) -> None:
     """Make the folder of a comparison whose runs have `names`. Rename it first if it has other runs, or runs of another
     model or problem set. Raises UserError."""
-    for path in sorted(folder.glob("*.json")):
-        with suppress(UserError):
+    others = []
+    for path in within(folder):
+        with suppress(UserError):  # a damaged file belongs to no run
             head = read.read(path)[0]
-            known = (path.name.partition(".")[0] in names, head.model["name"], head.problem_set["name"])
-            if known != (True, model, problems):
-                kept = put_aside(folder, head.started)
-                print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
-                break
+            found = (path.name.partition(".")[0] in names, head.model["name"], head.problem_set["name"])
+            others += [head.started] if found != (True, model, problems) else []
+    if others:
+        kept = put_aside(folder, others[0])
+        print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
     folder.mkdir(exist_ok=True)
 
 

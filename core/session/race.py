@@ -99,7 +99,7 @@ class _Race:
         self.n, self.folder = len(opened.problems.problems), opened.folder / opened.name
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
-        self.begun: set[int] = set()  # the entries that some problem's budget takes beyond the first step
+        self.begun: set[int] = set()  # the entries whose only step, or a later one than the first, a budget paid for
         self.budget, self.looks = math.inf, list[str]()
         self.first = 0
         self.runs: dict[int, list[Experiment[Any]]] = {}
@@ -162,7 +162,7 @@ class _Race:
             steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
             parts = [bought(of, self.budget, self.meter) for of in steps]
             self.scores[problem, place] = np.mean([part.score or 0.0 for part in parts])
-            if any(part.step or len(of) == 1 for part, of in zip(parts, steps, strict=True)):
+            if any(part.step or (part.step == 0 and len(of) == 1) for part, of in zip(parts, steps, strict=True)):
                 self.begun.add(place)
             calls = [call for of in steps for step in of for call in step.new_calls]
             self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
@@ -202,11 +202,7 @@ class _Race:
         share = self.tokens.sum() / (self.n * sum(row["tokens"] for row in rows))
         notes = [
             f"{result}, after {np.sum(~np.isnan(self.scores[:, first]))} of {self.n} problems",
-            *(
-                [f"the budget pays only for the first step of {short}. Raise BUDGET to count later steps"]
-                if short
-                else []
-            ),
+            *([f"the budget pays for at most the first step of {short}. BUDGET may be too small"] if short else []),
             f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
             f"{self.opened.server.model} on {self.opened.problems.name}, n={self.n}",
             self.rule,
