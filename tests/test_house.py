@@ -15,9 +15,9 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 20_320,
+    "core": 20_310,
     "core/base": 1_060,
-    "core/problems": 1_040,
+    "core/problems": 1_030,
     "core/grading": 2_100,
     "core/engines": 3_360,
     "core/generate": 1_830,
@@ -25,7 +25,7 @@ BUDGETS = {
     "core/results": 1_990,
     "core/report": 2_700,
     "core/plan": 1_100,
-    "core/session": 1_750,
+    "core/session": 1_740,
     "labs": 13_200,
     "labs/proofs": 2_740,
     "labs/star": 2_470,

@@ -105,6 +105,7 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"(?<=\d) per ?cent\b", "%"),
     (r"<([$£€]?-?\d[\d.,]*%?)>", r"\1"),
     (r"\b((?:exceed|increas|decreas)\w*\b[^.\d\n]{0,40}) by (?=[$£€\d])", r"\1 "),
+    (r"(\bwould [^.,\n]{0,60}) if [^.,=\n]{0,80}(?=[.\n]|\Z)", r"\1"),
     (r"=\s*\n\s*(?=[$\d])", "= "),
     (r", or (?=[$£€\d])", _with_equals),
     (r"(?<![\d,.])(\d+),(\d\d?)(?= ?(?:[€%]|(?:[ck]?m|k?g)\b|[A-Z][a-z]|euro|lit))", r"\1.\2"),
@@ -155,11 +156,11 @@ _REFUSED = (
     r"|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
 )
 _TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
-_HEDGED = re.compile(
-    rf"(?i){_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|could (?:also |well )?be(?= (?:\W?\d|that\b))"
-    r"|maybe|perhaps|possibly|possible that|or|either|until|anything but|given that|asked to"
-    r"|and an? (?:half|third|quarter))\b"
+_UNSURE = (
+    rf"{_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|maybe|perhaps|possibly"
+    r"|possible that|could (?:also |well )?be(?= (?:\W?\d|that\b))|anything but|asked to)\b"
 )
+_HEDGED = re.compile(rf"(?i){_UNSURE}|\b(?:or|either|until|given that|and an? (?:half|third|quarter))\b")
 _PLANNED = re.compile(
     rf"(?i)\b(?:need|have|must|want|can|should)(?: to)? {_TASK}\b(?!.* (?:get|gives?|us|be|is) \W?\d)"
 )
@@ -185,18 +186,19 @@ _CONDITION = re.compile(  # since each costs $5, ... or: if each costs $5, then 
 )
 _TAIL = re.compile(  # what follows the main clause
     r"(?i),? (?:(?:which (?!is\b(?!.*\bthan\b)|gives|leaves|means|makes|equals)|when|where|attained|achieved|occurring"
-    r"|if(?=[^,=]*\Z)|(?:at|for) [a-z] ?= ?(?=\d))\b.*"
+    r"|(?:at|for) [a-z] ?= ?(?=\d))\b.*"
     r"|(?:after|before|because|since|so that|even though|although)\b[^=]*\Z)|: (?=\().*"
 )
 _VALUE = f"(?:{_NUMBER.pattern})"
 _CLAIM = re.compile(  # what precedes the claim, as in "the value of y when x = 2 is 7"
-    rf"(?i)(?!.*, and ).*(?:=(?!.*=)|\b(?:when|if|that|who|which)\b).*"
+    rf"(?i)(?!.*, and ).*(?:=(?!.*=)|\b(?:when|that|who|which)\b).*"
     rf"(?=\b(?:is|are|has) (?:\w+ )?{_VALUE}(?: [a-z]+){{0,3}}[ .]*\Z)"
 )
 _THERE = re.compile(  # there are 7 primes less than 100
     rf"(?i)\A\W*(?:(?:so|thus|therefore|hence|that)\b\W*)*there (?:is|are|were|(?:will|would) be)"
-    rf" ({_VALUE}(?: [a-z-]+){{1,3}}?) "
-    r"(?:in|of|on|that|with|which|such|whose|less|between|from|to)\b(?!.*(?:=| and \d|, and |\b(?:so|total)\b)).*"
+    rf" ({_VALUE}(?: [a-z-]+){{1,3}}?)"
+    r" (?:in|of|on|that|with|which|such|whose|less|between|from|to)\b"
+    r"(?!.*(?:=| and \d|, and |\b(?:so|but|if|total)\b)).*"
 )
 _WRITTEN_LAST = re.compile(r"(?is).*(?:\b(?:is|are|equals|equal to|given by|get)\b:?|:)\s+(\S.{0,80}?)[ .,]*")
 _LIST = re.compile(  # x = 2 or x = 3
@@ -417,7 +419,8 @@ def _picked(sentence: str, earlier: str, answer_type: str, is_strict: bool = Fal
         values = ", ".join(_read(one[0], answer_type) for one in _NUMBER.finditer(listed[1]))
         if len({*names}) < 2 or (names == sorted({*names}) and re.search(r"\bsol(?:ution|ve)|\bsystem", sentence)):
             return values if len({*names}) < 2 else f"({values})"
-    main = _without(sentence, _CLAIM, _CONDITION, _TAIL)
+    is_unsure = re.search(f"(?i){_UNSURE}", _NEGATED.sub("", sentence))
+    main = _without(sentence, *([] if is_unsure else [_CLAIM]), _CONDITION, _TAIL)
     earlier, sentence = f"{earlier}\n{sentence.rpartition(main)[2]}", main
     before, equals, after = sentence.rpartition("=")
     left = before.rpartition("=")[2]
