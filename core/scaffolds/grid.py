@@ -97,31 +97,35 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
     if "SCAFFOLD" in known.keys() & given.keys():
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
         known = {name: rule for each in scaffolds.values() for name, rule in rules(each.constants).items()}
-    if empty := [name for name, value in given.items() if name in known and "" in value.split(",")]:
-        raise UserError(f"{empty[0]}={given[empty[0]]:.60} has an empty value. Write a list such as {empty[0]}=2,4,8")
-    values = {
-        name: list(dict.fromkeys(rule.read(name, part) for part in value.split(",")))
-        for name, value in given.items()
+    swept = {
+        name: rule
+        for name in given
         if (rule := known.get(name)) and name not in OWN and not rule.free
         if rule.type is not str or rule.choices  # other texts may contain commas
+    }
+    if empty := [name for name in swept if "" in given[name].split(",")]:
+        raise UserError(f"{empty[0]}={given[empty[0]]:.60} has an empty value. Write a list such as {empty[0]}=2,4,8")
+    values = {
+        name: list(dict.fromkeys(rule.read(name, part) for part in given[name].split(",")))
+        for name, rule in swept.items()
     }
     fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
     card, cells, left_out, errors = environment.card(), list[Cell](), dict[str, str](), list[UserError]()
 
-    def cell(swept: Mapping[str, Any]) -> Cell:
-        own = scaffolds[swept.get("SCAFFOLD", "")]
-        overrides = [*fixed, *(f"{name}={value}" for name, value in swept.items())]
+    def cell(chosen: Mapping[str, Any]) -> Cell:
+        own = scaffolds[chosen.get("SCAFFOLD", "")]
+        overrides = [*fixed, *(f"{name}={value}" for name, value in chosen.items())]
         config = constants.read(own.constants, {**namespace, **card.constants_of(own.constants)}, overrides)
-        return Cell(swept, own, cast(Constants, config))
+        return Cell(chosen, own, cast(Constants, config))
 
     if (count := math.prod(map(len, values.values()))) > MOST:
         raise TooMany(count, cell({name: each[-1] for name, each in values.items()}))
     for chosen in product(*values.values()):
-        swept = dict(zip(values, chosen, strict=True))
+        picked = dict(zip(values, chosen, strict=True))
         try:
-            cells.append(cell(swept))
+            cells.append(cell(picked))
         except UserError as error:
-            left_out[named(swept)] = str(error).partition(". ")[0]
+            left_out[named(picked)] = str(error).partition(". ")[0]
             errors.append(error)
     if not cells:
         raise errors[0]

@@ -132,9 +132,9 @@ def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_only_numbers_and_choices_are_lists() -> None:
-    runs = expand("N=3,4,3", "CARRY=full,answer", "SYSTEM=Be brief, please", "K=3", "T=2,5", "T=1")
+    runs = expand("N=3,4,3", "CARRY=full,answer", "SYSTEM=Be brief,", "K=3", "T=2,5", "T=1")
     assert [cell.name for cell in runs.cells] == [f"N={n},CARRY={c}" for n in (3, 4) for c in ("full", "answer")]
-    assert {(cell.config.SYSTEM, cell.config.T) for cell in runs.cells} == {("Be brief, please", 1)}  # type: ignore[attr-defined]
+    assert {(cell.config.SYSTEM, cell.config.T) for cell in runs.cells} == {("Be brief,", 1)}  # type: ignore[attr-defined]
     assert expand("MAX_TOKENS=5,9,7").common.MAX_TOKENS == 9
     steps = expand("N=4,8", "T=1,4,2")
     assert [cell.name for cell in steps.asking] == ["N=4,T=4", "N=8,T=4"]
