@@ -6,12 +6,16 @@ have undeclared variables. Sums over sets are rewritten, because Mathlib dropped
 """
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct
 
+from core.base import terminal
 from core.base.errors import UserError
+from labs.lean import guard
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import decoded, fetched, theorem_in
 from labs.lean.toolchain import Toolchain
@@ -55,10 +59,11 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
         raise UserError(f"{named} is not a set of theorems. Use {NAME} (the test problems of miniF2F) or {NAME}:valid")
     if not lean.has_mathlib:
         raise UserError(f"{named} needs Mathlib. Set LEAN to a lake project with Mathlib, and unset LEAN_HEAD")
-    rows = read(fetched(URL, folder / f"{NAME}.jsonl"), split)
-    found = [(row.name, theorem_in(modern(row.formal_statement))) for row in rows]
-    theorems = [Theorem(name, theorem[1]) for name, theorem in found if theorem]
-    return theorems, replace(lean, head=lean.head + IMPLICIT + rows[0].opens)
+    theorems, opens, left = chosen(read(fetched(URL, folder / f"{NAME}.jsonl"), split))
+    if left:
+        reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
+        terminal.say(f"note: all rates exclude {left.total()} of {EACH} problems ({reasons})")
+    return theorems, replace(lean, head=lean.head + IMPLICIT + opens)
 
 
 def read(path: Path, split: str) -> list[Problem]:
@@ -68,6 +73,21 @@ def read(path: Path, split: str) -> list[Problem]:
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
         raise UserError(f"{path} has {len(rows)} problems of {split}, not {EACH} with different names. {remedy}")
     return rows
+
+
+def chosen(rows: Sequence[Problem]) -> tuple[list[Theorem], str, Counter[str]]:
+    """Return the theorems that can be searched, their common `open` lines, and counts of the rest by reason."""
+    opens = Counter(row.opens for row in rows).most_common(1)[0][0]
+    theorems, left = [], Counter[str]()
+    for row in rows:
+        found = theorem_in(modern(row.formal_statement))
+        why = "no theorem" if found is None else guard.refused_statement(found[1])
+        why = why or ("another header" if row.opens != opens else "")
+        if found and not why:
+            theorems.append(Theorem(row.name, found[1]))
+        else:
+            left[why] += 1
+    return theorems, opens, left
 
 
 def modern(statement: str) -> str:

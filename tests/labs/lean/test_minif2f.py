@@ -48,6 +48,20 @@ def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Pa
     assert {each.name for each in valid} == {f"valid_{i}" for i in range(minif2f.EACH)}
 
 
+def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    published(
+        tmp_path,
+        row("a", header=HEADER.replace("Rat", "Rat Filter")),
+        row("b", formal_statement="def b := 1\n"),
+        row("c", output=": let x := 2; x = 2"),
+        row("d", output=": 5! = 120"),
+    )
+    theorems, _ = minif2f.given("minif2f", MATHLIB, tmp_path)
+    assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
+    output = "".join(capfd.readouterr())
+    assert "3 of 244" in output and "another header 1" in output and "no theorem 1" in output
+
+
 @pytest.mark.parametrize(
     ("output", "read"),
     [
