@@ -26,13 +26,13 @@ BUDGETS = {
     "core/report": 2_700,
     "core/plan": 1_100,
     "core/session": 1_740,
-    "labs": 13_200,
+    "labs": 13_220,
     "labs/proofs": 2_740,
     "labs/star": 2_470,
-    "labs/lean": 4_990,
+    "labs/lean": 5_010,
     "labs/endpoint": 760,
     "labs/training": 2_250,
-    "tests": 29_610,
+    "tests": 29_620,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
