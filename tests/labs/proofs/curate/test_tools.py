@@ -9,7 +9,7 @@ from core.base.prices import PICO
 from labs.proofs.curate.filter import FILTER
 from labs.proofs.curate.filter import read as read_verdict
 from labs.proofs.curate.schemes import SCHEMES
-from labs.proofs.schemes import read as read_scheme
+from labs.proofs.curate.schemes import read as read_scheme
 from tests.fakes.grader import GradingServer
 from tests.fakes.http import answer
 from tests.golden.running import REPLIES
@@ -49,7 +49,8 @@ def test_schemes_are_written_in_order_and_graded_by(desk: Desk) -> None:
     made = desk.made("schemes", lines)
     assert [{name: row[name] for name in line} for row, line in zip(made, lines, strict=True)] == lines
     own = read_scheme(SCHEME.replace("by induction", "of 1"))
-    assert [read_scheme(row["grading_scheme"]) == own for row in made[:6]] == [row["n"] == 3 for row in lines[:6]]
+    assert isinstance(own, dict)
+    assert [row["grading_scheme"] == own["grading_scheme"] for row in made[:6]] == [row["n"] == 3 for row in lines[:6]]
     assert all(row["schemes_trouble"] is None and row["schemes_by"] == "strict" for row in made[:6])
     assert grader.asked == 5, "the same row is asked about once"
     assert sum(row["schemes_cost"]["cost"] for row in made[:5]) == pytest.approx(grader.charged / PICO)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from labs.proofs.schemes import read
+from labs.proofs.curate.schemes import RULE, read
 
 PLAIN = "Checkpoints:\n- 3 points: a\n- 4 points: b\nNo credit:\n- c\nDeductions:\n- 1 point: d"
 CHAINS = (
@@ -31,12 +31,10 @@ def text_of(common: list[Any], chains: list[Any], no_credit: list[str], deductio
     return "\n".join(lines)
 
 
-def test_a_scheme_is_what_stands_below_its_heading_written_in_one_form() -> None:
-    rule = "(one way is worth 7 points; of several chains only the best counts, they are not added)"
-    found = read(f"Checkpoints: I think of two.\n\n{PLAIN}\n")
-    assert found and found.text == PLAIN.replace("Checkpoints:", f"Checkpoints {rule}:") and found.fault is None
-    found = read(CHAINS)
-    assert found and found.text == CHAINS.replace("Checkpoints:", f"Checkpoints {rule}:") and found.fault is None
+@pytest.mark.parametrize("text", [f"Checkpoints: I think of two.\n\n{PLAIN}\n", CHAINS])
+def test_a_scheme_is_what_stands_below_its_last_heading_written_in_one_form(text: str) -> None:
+    own = text[text.rindex("Checkpoints:") :].strip()
+    assert read(text) == {"grading_scheme": own.replace("Checkpoints:", f"Checkpoints ({RULE}):")}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +47,7 @@ def test_a_scheme_is_what_stands_below_its_heading_written_in_one_form() -> None
     ],
 )
 def test_what_models_set_off_is_read(text: str) -> None:
-    assert read(text) == read(PLAIN) and read(text)
+    assert read(text) == read(PLAIN) is not None
 
 
 @pytest.mark.parametrize(
@@ -79,18 +77,16 @@ def test_anything_else_is_unreadable(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "fault"),
+    ("old", "new", "fault"),
     [
-        (PLAIN, None),
-        (CHAINS, None),
-        (PLAIN.replace("4 points", "3 points"), "6 points"),
-        (CHAINS.replace("- 5 points", "- 6 points"), "chain 1: 8 points"),
-        (CHAINS.replace("- 2 points: a", "- 7 points: a"), "chain 1: 12 points"),
+        ("4 points", "3 points", "chain 2: 6 points"),
+        ("- 5 points", "- 6 points", "chain 1: 8 points"),
+        ("- 2 points: a", "- 7 points: a", "chain 1: 12 points"),
     ],
 )
-def test_each_way_adds_up_to_seven_and_chains_are_not_added(scheme: str, fault: str | None) -> None:
-    found = read(scheme)
-    assert found and found.fault == fault
+def test_each_way_adds_up_to_seven_and_chains_are_not_added(old: str, new: str, fault: str) -> None:
+    assert read(CHAINS.replace(old, new)) == f"does not add up ({fault})"
+    assert read("Checkpoints:\n- 6 points: a\nNo credit:\nDeductions:") == "does not add up (6 points)"
 
 
 def test_a_scheme_that_stands_in_what_was_shown_is_nobodys() -> None:
@@ -102,14 +98,16 @@ def test_a_scheme_that_stands_in_what_was_shown_is_nobodys() -> None:
 @given(parts)
 def test_a_written_scheme_is_read_again_and_its_fault_is_that_of_a_sum_by_hand(given: tuple[Any, ...]) -> None:
     found = read(text_of(*given))
-    assert found and read(f"Thus:\n{found.text}\n") == found
     common, chains = given[:2]
     ways = [common + chain for chain in chains] or [common]
-    assert (found.fault is None) == all(sum(worth for worth, _ in way) == 7 for way in ways)
+    if all(sum(worth for worth, _ in way) == 7 for way in ways):
+        assert isinstance(found, dict) and read(f"Thus:\n{found['grading_scheme']}\n") == found
+    else:
+        assert isinstance(found, str)
 
 
 @example("\x1f", "")
 @given(st.text(), st.text())
 def test_any_text_is_read_or_not(text: str, shown: str) -> None:
     found = read(f"Checkpoints:\n{text}\nNo credit:\n- none\nDeductions:\n- none", shown)
-    assert found is None or read(found.text) == found
+    assert not isinstance(found, dict) or read(found["grading_scheme"]) == found
