@@ -7,17 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from labs.proofs.curate import tool
-from labs.proofs.curate.tool import Tool
+from labs.proofs.curate.tool import INPUT, Tool
 from labs.proofs.points import ends_with_a_quotation
 
-ABOUT = """Ask a model to find faults in the rows of a problem file (.json, .jsonl, .csv or .parquet), or of a data set
-on the hub (hub:owner/name[@revision][:split]). The rows have the columns of AI-MO/aops: problem, solution and,
-optionally, candidates (other posts) and path.
-
-The command writes the rows to FILE.filter.jsonl in the same folder, and rows of the hub to
-owner--name.filter.jsonl in the results folder. It adds the columns incomplete, difficulty (1 to
-10), gaps, wrong, disagreement (with other posts) and computational. If they are null, filter_trouble gives the reason.
-Rows that lack a solution or already have a reply are not sent. Put server settings before the command, as for a run."""
+ABOUT = f"""Ask a model to find faults in {INPUT} The rows have the columns of AI-MO/aops: problem, solution and,
+optionally, candidates (other posts) and path. The new columns are incomplete, difficulty (1 to 10), gaps, wrong,
+disagreement (with other posts) and computational."""
 
 OURS = """You look through problems that were posted in a forum, with a solution, to find those from which one can \
 learn to write proofs.

@@ -7,17 +7,11 @@ from itertools import pairwise
 
 from core.types import MAX_POINTS
 from labs.proofs.curate import tool
-from labs.proofs.curate.tool import Tool
+from labs.proofs.curate.tool import INPUT, Tool
 
-ABOUT = """Ask a model to write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv or
-.parquet), or of a data set on the hub (hub:owner/name[@revision][:split]). The model sees the problem and its solution.
-Rows without a solution are not sent.
-
-The command writes the rows to FILE.schemes.jsonl in the same folder, and rows of the hub to
-owner--name.schemes.jsonl in the results folder. scripts/grade.sh and 18_proofs read the new column
-grading_scheme. If a reply is unusable, or its points do not add up to 7, the command asks once more. If that fails too,
-grading_scheme is null and the column schemes_trouble gives the reason. A repeated command does not send rows with a
-reply again. Put server settings before the command, as for a run."""
+ABOUT = f"""Ask a model to write a marking scheme of 7 points for {INPUT} The model sees the problem and its solution.
+scripts/grade.sh and 18_proofs read the new column grading_scheme. If a reply is unusable, or its points do not add up
+to 7, the command asks once more."""
 
 OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
 by it.
