@@ -12,9 +12,8 @@ from typing import TypeVar
 from core.grading import answers
 from core.results.points import CUT_OFF, EMPTY, NOT_DELIVERED
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
-from labs.proofs import points
 from labs.proofs.defence import shown
-from labs.proofs.rubric import Prompt, asked
+from labs.proofs.rubric import Prompt, asked, read_points
 
 ATTEMPTS = 2  # for each grading
 FAILED, FILTERED, UNREADABLE = "failed", "filtered", "unreadable"
@@ -61,16 +60,18 @@ class Points:
         return statistics.stdev(self.readable) if len(self.readable) > 1 else None
 
     @property
-    def counted(self) -> float | None:
-        """The points that means include: 0 if the proof is truncated or empty, None if the grade is missing."""
-        return 0 if self.ungraded in NOT_DELIVERED else self.grade
+    def worth(self) -> float | None:
+        """The value in means, from 0 to 1: 0 if the proof is truncated or empty, None if the grade is missing."""
+        if self.ungraded in NOT_DELIVERED:
+            return 0.0
+        return None if self.grade is None else self.grade / MAX_POINTS
 
     @property
-    def missing(self) -> str | None:
-        """The reason why means do not include this proof, or None if they include it."""
-        if self.counted is not None:
-            return None
-        return self.ungraded or f"grading {next((each.why for each in self.gradings if each.why), UNREADABLE)}"
+    def why(self) -> str | None:
+        """The reason why the proof has no grade, or None if it has one."""
+        if self.gradings and self.grade is None:
+            return f"grading {next((each.why for each in self.gradings if each.why), UNREADABLE)}"
+        return self.ungraded
 
     @property
     def calls(self) -> list[Completion]:
@@ -114,18 +115,18 @@ async def grade(
     if decided or why:
         return decided or Points(ungraded=why)
     what = shown(proof.text)
-    question = asked(problem, what, seed, chosen)
+    messages, scheme = asked(problem, what, seed, chosen)
     name = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
 
     def read(text: str) -> int | None:
-        return points.read(text, question.allowed, proof.text)
+        return read_points(text, problem.is_proof, proof.text)
 
     async def one(number: int) -> Grading:
-        found, why, calls = await attempts(ask, question.messages, read, "points", name, number)
+        found, why, calls = await attempts(ask, messages, read, "points", name, number)
         return Grading(found, why, calls[-1].text, calls)
 
     gradings = await asyncio.gather(*map(one, range(count)))
-    return Points(tuple(gradings), None, question.scheme, len(proof.text.strip()) - len(what))
+    return Points(tuple(gradings), None, scheme, len(proof.text.strip()) - len(what))
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:

@@ -1,15 +1,16 @@
-"""Write the request to a grader from a built-in prompt or a prompt file, and fill in the placeholders.
+"""Write the request to a grader from a built-in prompt or a prompt file, and read the points from its reply.
 Every prompt ends with ENDING. If a prompt's wording changes, its earlier gradings are not reused."""
 
-from collections.abc import Container, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from string import Formatter
 
 from core.base.errors import UserError
 from core.base.files import read_text
-from core.types import Message, Problem
-from labs.proofs import points
+from core.types import MAX_POINTS, Message, Problem
 from labs.proofs.defence import fenced, mark
 
 GUIDELINES = """You grade a proof for a mathematics olympiad, with 0 to 7 points.
@@ -74,6 +75,9 @@ earns nothing.
 Give your reasons first. End with one line, "{stated} N", in which N is {which}. Nothing else stands in that line, and \
 nothing below it."""
 
+STATED = "Points:"
+# Matches a whole line, with or without Markdown's signs for bold type or code. Lines after > or " do not match.
+_LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ \t*_`]*+", re.IGNORECASE)
 PLACES = ("problem", "solution", "guidelines", "grading_scheme", "answer", "proof")
 NECESSARY = ("problem", "proof")
 OURS = {"guidelines": GUIDELINES, "alone": ALONE, "scheme": SCHEME}
@@ -94,7 +98,12 @@ class Prompt:
         return {name for _, name, _, _ in Formatter().parse(self.text) if name is not None}
 
 
-def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
+def read_prompt(
+    named: str,
+    places: Sequence[str] = PLACES,
+    necessary: Sequence[str] = NECESSARY,
+    ours: Mapping[str, str] = OURS,
+) -> Prompt | None:
     """Return the prompt `named` of `ours`, or the prompt in the file `named`. Returns None for "". Raises UserError."""
     if not named:
         return None
@@ -116,20 +125,6 @@ def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], our
     return prompt
 
 
-@dataclass(frozen=True)
-class Question:
-    """One request to a grader. `scheme` is the scheme or the guidelines in its `messages` ("": none)."""
-
-    messages: list[Message]
-    scheme: str
-    allowed: Container[int] = points.ALL
-
-
-def prompt(named: str) -> Prompt | None:
-    """Return the grading prompt of PROMPT=`named`, or None if `fitting` chooses for each problem. Raises UserError."""
-    return read_prompt(named, PLACES, NECESSARY, OURS)
-
-
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
     """Return the `chosen` prompt, else the built-in prompt for the `problem`. Raises UserError if it does not fit."""
     prompt, texts = chosen or _ours(problem), _texts(problem)
@@ -147,15 +142,31 @@ def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
     return prompt
 
 
-def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> Question:
-    """Return the request to grade a proof, or a solution with an answer. Raises UserError if no prompt fits."""
+def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None) -> tuple[list[Message], str]:
+    """Return the request to grade a proof, or a solution with an answer, and the scheme or guidelines that it shows.
+    Raises UserError if no prompt fits."""
     prompt, texts = fitting(problem, chosen), _texts(problem)
-    allowed, which = (points.ALL, WHOLE) if problem.is_proof else (points.RIGHT_OR_WRONG, EITHER)
     drawn = mark(proof, "fence", seed, problem.id)
     content = f"{prompt.text.format(**texts, proof=fenced(proof, drawn)).strip()}\n\n"
-    content += ENDING.format(mark=drawn, stated=points.STATED, which=which)
+    content += ENDING.format(mark=drawn, stated=STATED, which=WHOLE if problem.is_proof else EITHER)
     scheme = next((texts[place] for place in ("grading_scheme", "guidelines") if place in prompt.places), "")
-    return Question([{"role": "user", "content": content}], scheme, allowed)
+    return [{"role": "user", "content": content}], scheme
+
+
+def read_points(text: str, is_proof: bool = True, proof: str = "") -> int | None:
+    """Return the points in the last line of a grader's reply, or None if they are missing, impossible (an answer has 0
+    or 7), or the reply ends with two lines of the `proof`."""
+    last = text.strip().rpartition("\n")[-1]  # not splitlines, because a quotation may contain other line ends
+    if not (stated := _LINE.fullmatch(last)) or ends_with_a_quotation(text, proof):
+        return None
+    points = int(stated[1])
+    return points if points in (range(MAX_POINTS + 1) if is_proof else (0, MAX_POINTS)) else None
+
+
+def ends_with_a_quotation(text: str, proof: str) -> bool:
+    """Return whether the last two lines of `text` follow each other in the `proof`. Blank lines are skipped."""
+    own, written = ([line.strip() for line in each.split("\n") if line.strip()] for each in (text, proof))
+    return len(own) > 1 and (own[-2], own[-1]) in pairwise(written)
 
 
 def _ours(problem: Problem) -> Prompt:

@@ -20,7 +20,6 @@ from core.scaffolds import (
 )
 from core.scaffolds.math_agent import CALL
 from core.types import PROOF, Message, Problem
-from labs.proofs import points as grader
 from labs.proofs import rubric
 from scripts.embedded import sums, words
 from scripts.embedded.sums import POINTS, Term, Terms, problem, statement
@@ -221,9 +220,9 @@ def grade_example(rng: random.Random, mix: Mix) -> Example:
     if rng.random() < ADDED:
         added = " ".join(words.beside_the_point(rng) for _ in range(rng.randint(1, 3)))
         text = rng.choice((f"{text}\n\n{added}", f"{text}\n{added}", f"{added}\n\n{text}"))
-    messages = rubric.asked(asked, text, rng.randrange(10**6)).messages
-    answer = f"{reasons}\n{grader.STATED} {given}"
-    return finished(rng, messages, thoughts, answer, (grader.STATED, f" {given}"), stress=QUOTES)
+    messages = rubric.asked(asked, text, rng.randrange(10**6))[0]
+    answer = f"{reasons}\n{rubric.STATED} {given}"
+    return finished(rng, messages, thoughts, answer, (rubric.STATED, f" {given}"), stress=QUOTES)
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:

@@ -8,7 +8,7 @@ from typing import Any
 
 from labs.proofs.curate import tool
 from labs.proofs.curate.tool import INPUT, Tool
-from labs.proofs.points import ends_with_a_quotation
+from labs.proofs.rubric import ends_with_a_quotation
 
 ABOUT = f"""Ask a model to find faults in {INPUT} The rows have the columns of AI-MO/aops: problem, solution and,
 optionally, candidates (other posts) and path. The new columns are incomplete, difficulty (1 to 10), gaps, wrong,

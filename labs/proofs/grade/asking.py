@@ -152,7 +152,7 @@ async def grade_all(
         return await proofs.grade(item.problem, item.proof, ask, config.GRADES, config.SEED, chosen)
 
     def so_far(results: Iterator[Points]) -> str:
-        known = [each.counted / MAX_POINTS for each in results if each.counted is not None]
+        known = [each.worth for each in results if each.worth is not None]
         return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
 
     return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)

@@ -19,16 +19,15 @@ from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
 from labs.proofs import rubric
-from labs.proofs.grade import asking, figures, shape
+from labs.proofs.grade import asking, figures, lines
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
-from labs.proofs.grade.lines import Lines
-from labs.proofs.grade.shape import QED, SHAPES, qed
-from labs.proofs.grade.stored import STEPS, Compared, Stored
+from labs.proofs.grade.lines import QED, SHAPES, Lines
+from labs.proofs.grade.stored import STEPS, Stored
 from labs.proofs.proofs import Points
 
 USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
-Source = Lines | Stored | Compared
+Source = Lines | Stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class GradeConstants(GraderConstants):
 def main(argv: Sequence[str]) -> None:
     """Grade the proofs that `argv[0]` names, and write the grades. The other arguments are constants."""
     with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
-        chosen = rubric.prompt(config.PROMPT)
+        chosen = rubric.read_prompt(config.PROMPT)
         source = source_of(argv[0], config)
         name, folder = source.name, source.folder
         total = checked(name, source.items(), config, chosen)
@@ -73,7 +72,7 @@ def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]
 
     def work(config: GradeConstants, card: Card) -> Work:
         source = source_of(words[0], config)
-        count = checked(source.name, source.items(), config, rubric.prompt(config.PROMPT))
+        count = checked(source.name, source.items(), config, rubric.read_prompt(config.PROMPT))
         return Work(f"the proofs of {source.name}", (asking.planned(count, source.items(), config),))
 
     return f"grade {words[0]}", Task(GradeConstants, work), asking.with_card(GradeConstants, words[1:])
@@ -83,15 +82,15 @@ def source_of(name: str, config: GradeConstants) -> Source:
     """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't be read."""
     folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
-        return Lines(Path(name).expanduser(), folder / "journal", qed if is_qed else None)
+        return Lines(Path(name).expanduser(), folder / "journal", is_qed)
     if compared := comparison([name], folder):
         if is_qed:
             raise UserError(f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl")
-        return Compared(compared, config.STEPS == "all")
+        return Stored.compared(compared, config.STEPS == "all")
     path = path_of(name, folder)
     if is_qed:
-        shape.place(path)
-    return Stored(path, STEPS[config.STEPS])
+        lines.place(lines.stem_of(path))
+    return Stored.results(path, STEPS[config.STEPS])
 
 
 def write_grades(
@@ -119,7 +118,7 @@ def write_grades(
     print(f"{opened.new:,} new completions. All other completions came from the journal")
     print(f"graded  {path}", flush=True)
     if opened.config.SHAPE == QED and isinstance(source, Stored):
-        print(f"lines   {shape.export(path)}", flush=True)
+        print(f"lines   {lines.export(path)}", flush=True)
 
 
 if __name__ == "__main__":

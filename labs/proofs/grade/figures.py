@@ -8,7 +8,7 @@ from core.base.prices import Prices, shown
 from core.base.terminal import short
 from core.report import tables
 from core.results.points import NOT_DELIVERED
-from core.types import MAX_POINTS, Completion
+from core.types import Completion
 from labs.proofs.grade.asking import Item
 from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, UNREADABLE, Points
 
@@ -34,7 +34,7 @@ def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
         "proofs": len(points),
         "graded": sum(each.grade is not None for each in points),
         "not_delivered": {why: ungraded[why] for why in NOT_DELIVERED if ungraded[why]},
-        "missing": dict(Counter(each.missing for each in points if each.missing)),
+        "missing": dict(Counter(each.why for each in points if each.worth is None)),
         "gradings": len(gradings),
         "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
         "asked_again": sum(len(each.calls) - 1 for each in gradings),
@@ -47,13 +47,20 @@ def _distinct(points: Sequence[Points]) -> list[Points]:
     return list({id(each): each for each in points}.values())
 
 
-def worth(points: Points) -> dict[str, Any]:
-    """Return a proof's fields for results: its grade, its share of 7 points (0 to 1), and the reason if ungraded."""
-    counted = points.counted
-    found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
-    if ungraded := points.ungraded or points.missing:
-        found["ungraded"] = ungraded
-    return found
+def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
+    """Return the fields of a graded proof, by their names in results (core/report/jsonl.py has the names in lines)."""
+    return {
+        "grade": points.grade,
+        "worth": points.worth,
+        "ungraded": points.why,
+        "graded_by": points.by if points.gradings else None,
+        "grades": [each.points for each in points.gradings],
+        "spread": points.spread,
+        "reasons": [each.reason for each in points.gradings],
+        "scheme": points.scheme,
+        "self_evaluation_left_out": points.left_out,
+        "grade_cost": cost(points.calls, prices),
+    }
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:

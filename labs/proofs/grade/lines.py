@@ -1,7 +1,7 @@
-"""Read proofs from lines of JSON, and write the same lines with their grades to a new file in the same folder."""
+"""Read proofs from lines of JSON, and write lines with grades, also in the shape of QED-Nano's evaluation."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +11,30 @@ from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
 from core.problems.columns import NAMES, cells_of, names_in, text_of
 from core.problems.rows import FIX, read_rows
-from core.report import tables
+from core.report import jsonl, tables
+from core.results import read
+from core.results.find import archive
 from core.results.points import Worths, groups_of
-from core.types import PROOF, Completion, Problem
+from core.types import MAX_POINTS, PROOF, Completion, Problem
 from labs.proofs.grade import figures
 from labs.proofs.grade.asking import Item
 from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points
 
-Shape = Callable[[dict[str, Any], bool], dict[str, Any]]  # converts a graded line (shape.py). True: of a proof
+OURS, QED = SHAPES = ("ours", "qed")
+OWN = ("ungraded", "graded_by", "grades", "grade_spread", "grade_reasons", "self_evaluation_left_out", "correct")
+NAMES_IN_LINES = {ours: name for name, ours in jsonl.GRADED.items()}
 
 
 class Lines:
     """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
 
-    def __init__(self, path: Path, folder: Path, shape: Shape | None = None) -> None:
-        """Read the lines. `shape` converts graded lines. Raises UserError if a line is invalid, or if an unrelated file
-        would be replaced."""
-        self.path, self.name, self.folder, self._shape = path, path.stem, folder, shape
-        self.out = path.with_suffix(".graded.jsonl")
-        check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
+    def __init__(self, path: Path, folder: Path, is_qed: bool = False) -> None:
+        """Read the lines. `is_qed` selects the shape of the graded lines. Raises UserError if a line is invalid, or if
+        an unrelated file would be replaced."""
+        self.name, self.folder, self._is_qed = path.stem, folder, is_qed
+        self._path = path.with_suffix("")
+        place(self._path)
         rows = read_rows(path)
         found = [(where, row, read_row(where, row)) for where, row in rows]
         answers = [named["answer"] for *_, named in found if named.get("answer") is not None]
@@ -47,12 +51,12 @@ class Lines:
         """Write every line with its grade. Returns the new file's path and a table for the terminal."""
         worths, lines = Worths(), []
         for row, item, each in zip(self._rows, self._items, points, strict=True):
-            worths.add(item.problem.id, groups_of(item.problem.split, row), [figures.worth(each)])
-            graded = {**row, **fields(each, prices), "grader": about["model"]["name"]}
-            graded = self._shape(graded, item.problem.is_proof) if self._shape else graded
-            lines.append(json.dumps(graded, ensure_ascii=True).encode() + b"\n")
-        write_atomically(self.out, lines)
-        return self.out, tables.points_table(worths.metrics()["proofs"])
+            found = figures.fields(each, prices)
+            worths.add(item.problem.id, groups_of(item.problem.split, row), [found])
+            graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in found.items()}
+            graded |= {"schema_0": each.scheme or None, "grader": about["model"]["name"]}
+            lines.append(qed(graded, item.problem.is_proof) if self._is_qed else graded)
+        return _write(self._path, lines), tables.points_table(worths.metrics()["proofs"])
 
 
 def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
@@ -81,20 +85,48 @@ def _proof(where: str, row: dict[str, Any]) -> Completion:
     return Completion("", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
 
 
-def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return the new fields of a line. Means are over `score` (0 to 1), which is None if the grade is missing."""
+def qed(line: Mapping[str, Any], is_proof: bool) -> dict[str, Any]:
+    """Convert a graded line to the shape of QED-Nano's evaluation. `score` becomes the points of 7, or 0 or 1 for an
+    answer. A missing grade stays None. `grade` and `schema_0` get one item, because points are for the whole proof."""
+    most, share = MAX_POINTS if is_proof else 1, line.get("score", line.get("correct"))
+    points: float | None = None if share is None else round(share * most, 6)
+    points = int(points) if points is not None and points == int(points) else points
+    title, about = ("Proof", "Points for the proof") if is_proof else ("Answer", "Whether the answer is right")
+    words = "\n\n".join(line.get("grade_reasons") or []) or line.get("ungraded") or ""
     return {
-        "grade": points.grade,
-        "score": figures.worth(points)["worth"],
-        "ungraded": points.ungraded or points.missing,
-        "graded_by": points.by if points.gradings else None,
-        "grades": [each.points for each in points.gradings],
-        "grade_spread": points.spread,
-        "grade_reasons": [each.reason for each in points.gradings],
-        "schema_0": points.scheme or None,
-        "self_evaluation_left_out": points.left_out,
-        "grade_cost": figures.cost(points.calls, prices),
+        **{name: value for name, value in line.items() if name not in OWN},
+        "schema_0": [{"title": title, "desc": line.get("schema_0") or about, "points": most}],
+        "grade": [{"points": points, "desc": words}],
+        "grade_cost": line.get("grade_cost"),
+        "score": points,
     }
+
+
+def place(path: Path) -> Path:
+    """Return the file for the graded lines of `path`, without its ending. Raises UserError if a file is in the way."""
+    out = path.with_name(f"{path.name}.graded.jsonl")
+    check_free(out, "grade.sh", ("grade", "grade_cost", "schema_0"))
+    return out
+
+
+def export(path: Path) -> Path:
+    """Write a line for each problem and run of the graded results in `path` (SHAPE=qed), and return the new file."""
+    head, _, both = read.read_raw(path)
+    with archive(path, head.experiment) as journals:
+        lines = (
+            qed(jsonl.line(row, problem, head, journals), row.get("answer_type") == PROOF) for row, problem in both
+        )
+        return _write(stem_of(path), lines)
+
+
+def stem_of(path: Path) -> Path:
+    """Return the path of results without the ending and the time of a kept copy."""
+    return path.with_name(path.name.partition(".")[0])
+
+
+def _write(path: Path, lines: Iterable[dict[str, Any]]) -> Path:
+    write_atomically(out := place(path), (json.dumps(line, ensure_ascii=True).encode() + b"\n" for line in lines))
+    return out
 
 
 def check_free(path: Path, script: str, fields: Sequence[str]) -> None:

@@ -3,12 +3,13 @@ Merged runs are graded one by one and merged again. A comparison is graded at th
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
 from core.base.prices import Prices
+from core.generate.journal import Archive
 from core.grading.answers import grade_answers
 from core.report import tables
 from core.report.budgets import counting
@@ -20,13 +21,14 @@ from core.results.model import Head
 from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from labs.proofs.grade.asking import Item
-from labs.proofs.grade.figures import cost, worth
-from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, Points
+from labs.proofs.grade.figures import fields
+from labs.proofs.proofs import BY_GRADER, Points
 
 GRADER = "by_model"  # the grader's name in results
 SPECIAL = 16  # most tokens of a reply that are not text: the tags around its thinking, and its end
 
 Steps = Callable[[dict[str, Any]], set[int]]  # returns the numbers of the steps to grade in a problem's row
+Finish = Callable[[Sequence[Path], dict[str, Any]], tuple[Path, str]]
 STEPS: dict[str, Steps] = {
     "last": lambda row: {step["step"] for step in row["steps"][-1:]},
     "all": lambda row: {step["step"] for step in row["steps"]},
@@ -34,22 +36,51 @@ STEPS: dict[str, Steps] = {
 
 
 class Stored:
-    """The proofs of a results file. The function `steps` chooses the steps to grade."""
+    """The proofs of one or several runs, in results files. The function `steps` chooses the steps to grade. `finish`
+    receives the files and the grading's description after grading, and returns the path to report and a table."""
 
-    def __init__(self, path: Path, steps: Steps) -> None:
-        """Read the results. Raises UserError if they, a merged run or a journal can't be read."""
-        self._path, self._steps = path, steps
-        head, _ = read.read(path)
-        self._runs, self._is_complete = head.runs, head.complete
-        self.name = head.experiment
-        self._kept = [Kept(each) for each in (_files(path, head) if head.runs else [path])]
-        with archive(self._kept[0].path, head.experiment) as journals:
+    def __init__(self, name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> None:
+        """Read the results. Raises UserError if they can't be read."""
+        self.name, self._steps, self._finish = name, steps, finish
+        self._kept = [Kept(path) for path in paths]
+        with self._journals(self._kept[0]) as journals:
             self.folder = journals.folder
+
+    @classmethod
+    def results(cls, path: Path, steps: Steps) -> "Stored":
+        """Return the proofs of results. Merged runs are graded one by one and merged again. Raises UserError."""
+        head = read.read(path)[0]
+        runs = head.runs
+
+        def finish(paths: Sequence[Path], about: dict[str, Any]) -> tuple[Path, str]:
+            new = paths[0]
+            if runs:
+                new = merge(paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about})[0]
+            document = read.read(new)[0].document
+            proofs = document["metrics"]["proofs"]
+            return new, tables.points_table(proofs) if proofs else tables.final(document)
+
+        return cls(head.experiment, _files(path, head) if runs else [path], steps, finish)
+
+    @classmethod
+    def compared(cls, folder: Path, all_steps: bool) -> "Stored":
+        """Return the proofs of the comparison in `folder`: all, or those that count at one of its budgets. Raises
+        UserError if it can't be read, or if it compares answers."""
+        matched = Matched.kept(folder)
+        if not matched.of_proofs:
+            raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
+
+        def wanted(row: dict[str, Any]) -> set[int]:
+            return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
+
+        paths = [path for paths in matched.paths().values() for path in paths]
+        steps = STEPS["all"] if all_steps else wanted
+        return cls(folder.name, paths, steps, lambda paths, about: (folder, matched.show()))
 
     def items(self) -> Iterator[Item]:
         """Yield the proofs. Raises UserError if the journal lacks a completion."""
         for kept in self._kept:
-            with archive(kept.path, kept.head["experiment"]) as journals:
+            with self._journals(kept) as journals:
                 for problem, row in zip(kept.problems, kept.rows, strict=True):
                     wanted = self._steps(row)
                     for step in row["steps"]:
@@ -60,17 +91,11 @@ class Stored:
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
         """Write points, figures and the description `about` into the results. Returns their path and a table."""
         given = iter(points)
-        paths = [self._save(kept, given, about, prices) for kept in self._kept]
-        path = paths[0]
-        if runs := self._runs:
-            path = merge(paths, self.name, self._path.parent, runs.by, self._is_complete, {"grading": about})[0]
-        document = read.read(path)[0].document
-        proofs = document["metrics"]["proofs"]
-        return path, tables.points_table(proofs) if proofs else tables.final(document)
+        return self._finish([self._save(kept, given, about, prices) for kept in self._kept], about)
 
     def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
         """Write one run's results, and return their path. Each graded population takes the next points of `given`."""
-        with archive(kept.path, kept.head["experiment"]) as journals:
+        with self._journals(kept) as journals:
 
             def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
                 if step["step"] not in self._steps(kept.rows[place]):
@@ -81,34 +106,9 @@ class Stored:
 
             return kept.save(remade, grader=GRADER, grading=about)[0]
 
-
-class Compared:
-    """The proofs of the comparison in `folder`: all proofs, or only those that count at one of its budgets."""
-
-    def __init__(self, folder: Path, all_steps: bool) -> None:
-        """Read the comparison. Raises UserError if it can't be read, or if it compares answers."""
-        self._matched = matched = Matched.kept(folder)
-        self.name = folder.name
-        if not matched.of_proofs:
-            raise UserError(f"{self.name} compares answers, which are graded already. Name a comparison of proofs")
-
-        def wanted(row: dict[str, Any]) -> set[int]:
-            return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
-
-        paths = (path for paths in matched.paths().values() for path in paths)
-        self._parts = [Stored(path, STEPS["all"] if all_steps else wanted) for path in paths]
-        self.folder = self._parts[0].folder
-
-    def items(self) -> Iterator[Item]:
-        """Yield the proofs. Raises UserError if a journal lacks a completion."""
-        return chain.from_iterable(part.items() for part in self._parts)
-
-    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write the grades into the results of each compared run. Returns the comparison's folder and a new table."""
-        given = iter(points)
-        for part in self._parts:
-            part.write(list(islice(given, sum(1 for _ in part.items()))), about, prices)
-        return self._matched.folder, self._matched.show()
+    @staticmethod
+    def _journals(kept: Kept) -> Archive:
+        return archive(kept.path, kept.head["experiment"])
 
 
 def _files(path: Path, head: Head) -> list[Path]:
@@ -129,12 +129,8 @@ def _record(
 ) -> dict[str, Any]:
     """Return a population's record with its points. If an answer in doubt has a grader's points, they decide."""
     if problem.is_proof:
-        values = [worth(each)["worth"] for each in points]
-        known = [value for value in values if value is not None]
-        grades = [
-            Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
-            for value, each in zip(values, points, strict=True)
-        ]
+        known = [each.worth for each in points if each.worth is not None]
+        grades = [Grade(each.worth, doubt=each.ungraded, side_calls=tuple(each.calls)) for each in points]
         graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
         graded = grade_answers(problem, population)
@@ -145,10 +141,10 @@ def _record(
                     graded.grades[place], value=value, is_undecided=False, side_calls=tuple(each.calls)
                 )
     record: dict[str, Any] = records.record(step, population, graded)
-    for fields, member, each in zip(record["members"], population, points, strict=True):
-        fields |= _fields(problem, each, prices)
+    for member, own, each in zip(record["members"], population, points, strict=True):
+        member |= _fields(problem, each, prices)
         if problem.is_proof:
-            fields["written"] = written(member.completion)
+            member["written"] = written(own.completion)
     return record
 
 
@@ -165,19 +161,11 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
-    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is right or wrong."""
-    found = worth(points)
-    if not problem.is_proof:
-        found = {name: why for name, why in found.items() if name == "ungraded"}
-    if points.by == BY_MATH_VERIFY:
-        return found | {"graded_by": points.by}
-    if points.gradings:
-        found |= {
-            "graded_by": points.by,
-            "grades": [each.points for each in points.gradings],
-            "spread": points.spread,
-            "reasons": [each.reason for each in points.gradings],
-            "scheme": points.scheme,
-            "grade_cost": cost(points.calls, prices),
-        }
-    return found | ({"self_evaluation_left_out": points.left_out} if points.left_out else {})
+    """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is right or wrong. Only
+    a grader's gradings are stored."""
+    found = fields(points, prices)
+    always = {"grade", "worth"} if problem.is_proof else set()
+    if points.gradings and points.by == BY_GRADER:
+        always |= {"grades", "spread", "reasons", "scheme", "grade_cost"}
+    if_any = ("ungraded", "graded_by", "self_evaluation_left_out")
+    return {name: value for name, value in found.items() if name in always or (name in if_any and value)}

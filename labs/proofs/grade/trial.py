@@ -179,7 +179,7 @@ def _pairs(way: Way, points: Sequence[Points]) -> list[Pair]:
 def _raw(points: Points) -> Json:
     return {
         "points": points.grade,
-        "missing": points.missing or points.ungraded,
+        "missing": points.why,
         "grades": [each.points for each in points.gradings],
         "reasons": [each.reason for each in points.gradings],
         "keys": [call.key for call in points.calls],

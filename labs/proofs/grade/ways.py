@@ -10,8 +10,7 @@ from labs.proofs import rubric
 from labs.proofs.defence import MARK_CHARACTERS
 from labs.proofs.grade.asking import Item
 from labs.proofs.graded import GradedProof, GradedSet
-from labs.proofs.points import STATED
-from labs.proofs.rubric import Prompt
+from labs.proofs.rubric import STATED, Prompt
 
 AUTO, ALL, NONE = "auto", "all", "none"
 GUESSED = "0123456789abcdef"[:MARK_CHARACTERS]
@@ -56,7 +55,7 @@ def prompts_of(named: str) -> list[Prompt]:
     """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
     if named == AUTO:
         return []
-    prompts = [prompt for each in _parts(named) if (prompt := rubric.prompt(each))]
+    prompts = [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
     if not prompts:
         raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, names ({', '.join(rubric.OURS)}) or file paths")
     if len({prompt.name for prompt in prompts}) < len(prompts):

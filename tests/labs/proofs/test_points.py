@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labs.proofs.points import RIGHT_OR_WRONG, read
+from labs.proofs.rubric import read_points as read
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_anything_else_is_unreadable(text: str) -> None:
 
 
 def test_an_answer_is_right_or_wrong() -> None:
-    assert [read(f"Points: {n}", RIGHT_OR_WRONG) for n in range(8)] == [0, *[None] * 6, 7]
+    assert [read(f"Points: {n}", is_proof=False) for n in range(8)] == [0, *[None] * 6, 7]
 
 
 @given(st.text(), st.integers(0, 7), st.integers(0, 7))

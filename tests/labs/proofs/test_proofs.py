@@ -32,7 +32,7 @@ def graded(
 
 def test_points_come_with_reasons_and_the_scheme_and_several_have_a_mean_and_a_spread() -> None:
     found, names = graded(lambda number, attempt: "It holds.\nPoints: 6")
-    assert (found.grade, found.counted, found.spread, found.missing, found.scheme) == (6, 6, None, None, "7 for all")
+    assert (found.grade, found.worth, found.spread, found.why, found.scheme) == (6, 6 / 7, None, None, "7 for all")
     assert found.gradings[0].reason == "It holds.\nPoints: 6" and len(names) == 1 == len(found.calls)
     found, names = graded(lambda number, attempt: f"Points: {(2, 4, 6)[number]}", count=3)
     assert (found.grade, found.spread, len(names)) == (4, 2, 3)
@@ -51,15 +51,15 @@ def test_points_come_with_reasons_and_the_scheme_and_several_have_a_mean_and_a_s
 def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, why: str) -> None:
     found, names = graded(lambda number, attempt: bad)
     assert len(names) == ATTEMPTS == 2 and len(set(names)) == 2
-    assert (found.grade, found.counted, found.missing) == (None, None, f"grading {why}") and len(found.calls) == 2
+    assert (found.grade, found.worth, found.why) == (None, None, f"grading {why}") and len(found.calls) == 2
     found, names = graded(lambda number, attempt: "Points: 0" if attempt else bad)
-    assert (found.grade, found.missing, len(names), len(found.calls)) == (0, None, 2, 2)
+    assert (found.grade, found.why, len(names), len(found.calls)) == (0, None, 2, 2)
     found, _ = graded(lambda number, attempt: bad if number else "Points: 5", count=2)
     assert (found.grade, found.spread, [each.why for each in found.gradings]) == (5, None, [None, why])
 
 
 @pytest.mark.parametrize(
-    ("made", "ungraded", "counted"),
+    ("made", "ungraded", "worth"),
     [
         (replace(MADE, finish_reason="length"), "cut off", 0),
         (replace(MADE, answer=" \n"), "empty", 0),
@@ -67,10 +67,9 @@ def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, w
         (replace(MADE, finish_reason="content_filter"), "filtered", None),
     ],
 )
-def test_what_is_no_proof_is_sent_to_nobody(made: Completion, ungraded: str, counted: int | None) -> None:
+def test_what_is_no_proof_is_sent_to_nobody(made: Completion, ungraded: str, worth: int | None) -> None:
     found, names = graded(lambda number, attempt: "Points: 7", made=made)
-    assert names == [] and (found.ungraded, found.grade, found.counted) == (ungraded, None, counted)
-    assert found.missing == (None if counted == 0 else ungraded)
+    assert names == [] and (found.why, found.grade, found.worth) == (ungraded, None, worth)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +89,4 @@ def test_of_answers_a_grader_decides_what_math_verify_leaves_in_doubt(text: str,
 def test_an_answer_is_right_or_wrong_to_a_grader_too() -> None:
     made = replace(MADE, answer="It is forty-two.")
     found, names = graded(lambda number, attempt: "Points: 5", problem=ANSWER, made=made)
-    assert found.missing == "grading unreadable" and len(names) == 2
+    assert found.why == "grading unreadable" and len(names) == 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from core.base.errors import UserError
 from core.types import Problem
 from labs.proofs import rubric
-from labs.proofs.rubric import asked, prompt
+from labs.proofs.rubric import asked, read_prompt
 from tests.labs.proofs.conftest import ANY_TEXT, HOSTILE
 
 PROOF = Problem("p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2")
@@ -19,7 +19,7 @@ ANSWER = Problem("p2", "How much is 6*7?", "42")
 
 
 def request(problem: Problem, proof: str = "It is clear.", **more: rubric.Prompt) -> str:
-    [message] = asked(problem, proof, 0, **more).messages
+    [message], _ = asked(problem, proof, 0, **more)
     assert message["role"] == "user"
     return message["content"]
 
@@ -32,8 +32,8 @@ def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
     assert "The right answer:\n42" in request(ANSWER)
     for words in (with_guidelines, with_scheme, request(ANSWER)):
         assert '"Points: N"' in words.split("\n")[-1]
-    assert asked(PROOF, "x", 0).scheme == "1 for n = 2" and asked(SCHEME, "x", 0).scheme == "3: n = 2\n4: the rest"
-    assert asked(ANSWER, "x", 0).scheme == "" and list(asked(ANSWER, "x", 0).allowed) == [0, 7]  # type: ignore[call-overload]
+    schemes = [asked(problem, "x", 0)[1] for problem in (PROOF, SCHEME, ANSWER)]
+    assert schemes == ["1 for n = 2", "3: n = 2\n4: the rest", ""]
 
 
 @given(ANY_TEXT | HOSTILE)
@@ -49,12 +49,12 @@ def test_a_proof_fills_in_no_place_and_ends_no_fence(proof: str) -> None:
 def test_a_file_replaces_them(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("Is {proof} right for {problem}? Think of \\frac{{1}}{{2}}.")
-    found = prompt(str(path))
+    found = read_prompt(str(path))
     assert found and found.name == "mine.txt"
     words = request(replace(PROOF, guidelines="", solution=""), chosen=found)
     assert "\\frac{1}{2}" in words and "By parity." not in words and words.startswith("Is ----- ")
-    assert asked(PROOF, "x", 0, found).scheme == ""
-    assert prompt("") is None and prompt("scheme") == rubric.Prompt("scheme", rubric.SCHEME)
+    assert asked(PROOF, "x", 0, found)[1] == ""
+    assert read_prompt("") is None and read_prompt("scheme") == rubric.Prompt("scheme", rubric.SCHEME)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
     path = tmp_path / "mine.txt"
     path.write_text(text)
     with pytest.raises(UserError) as raised:
-        prompt(str(path))
+        read_prompt(str(path))
     assert "{problem}, {solution}" in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -84,4 +84,4 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
 )
 def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem, chosen: str) -> None:
     with pytest.raises(UserError, match=problem.id):
-        asked(problem, "x", 0, prompt(chosen))
+        asked(problem, "x", 0, read_prompt(chosen))
