@@ -21,7 +21,8 @@ from labs.proofs.graded import read_row
 
 Json = dict[str, Any]
 COSTS = ("input_tokens", "output_tokens", "cost")
-YEARS = ("2024", "2025")  # QED-Nano's statistics report problems of these years as one part
+# Words in problems' ids, the part of the set that they name, and the part of all other problems.
+PARTS = ((("Basic",), "Basic", "Advanced"), (("2024", "2025"), "2024/2025", "others"))
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,21 @@ Runs = dict[str, list[Line]]  # the lines of each run, by its name
 
 def read(paths: Sequence[Path]) -> Runs:
     """Read the files. A file, a seed in it, and each repetition of a problem are runs. Raises UserError."""
-    found: dict[tuple[int, str, int], list[Line]] = {}
+    runs: Runs = {}
     for place, path in enumerate(paths):
         if path.suffix.lower() != ".jsonl":
             raise UserError(f"{str(path)!r:.100} is not a file of graded lines. Name one: FILE.graded.jsonl")
+        file = path.name.removesuffix(".jsonl").removesuffix(".graded")
+        file += f" ({place + 1})" * any(each.name == path.name for each in paths[:place])
         before: Counter[tuple[str, str]] = Counter()
         for where, row in stream_rows(path):
             line, seed = read_line(where, row), text_of(row.get("seed"))
-            found.setdefault((place, seed, before[seed, line.problem]), []).append(line)
             before[seed, line.problem] += 1
+            repeat = before[seed, line.problem]
+            name = " ".join(filter(None, [file, seed and f"seed {seed}", f"run {repeat}" if repeat > 1 else ""]))
+            runs.setdefault(name, []).append(line)
         if not before:
             raise UserError(f"{path} is empty. Name a file of graded lines")
-    files = [path.name.removesuffix(".jsonl").removesuffix(".graded") for path in paths]
-    names: Counter[str] = Counter()
-    runs: Runs = {}
-    for (place, seed, repeat), lines in sorted(found.items(), key=lambda each: each[0][0]):
-        name = " ".join(filter(None, [files[place], seed and f"seed {seed}", f"run {repeat + 1}" if repeat else ""]))
-        names[name] += 1
-        runs[name if names[name] == 1 else f"{name} ({names[name]})"] = lines
     return _in_parts(runs)
 
 
@@ -88,36 +86,36 @@ def read_line(where: str, row: Any) -> Line:
     proof = text_of(next((cells[name] for name in COLUMNS["proof"] if name in cells), None))
     graded, scheme = row.get("grade"), row.get("schema_0")
     is_theirs = isinstance(graded, list) or isinstance(scheme, list)
-    if not is_theirs and not {"score", "worth"} & row.keys() and not isinstance(row.get("correct"), bool):
+    if not is_theirs and "score" not in row and not isinstance(row.get("correct"), bool):
         raise UserError(f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl GRADER=card")
     try:
         items = _their_items(graded, scheme) if is_theirs else _our_items(row)
+        score, most = row.get("score", row.get("correct")), 1.0
         if is_theirs:
-            most = sum(item.most or 0 for item in items) or MAX_POINTS
             points = [item.points for item in items if item.points is not None]
             score = row.get("score", sum(points) if points else None)
-            worth = None if score is None else amount(score, most) / most
-        else:
-            share = row.get("score", row.get("correct"))
-            worth = None if share is None else amount(float(share) if isinstance(share, bool) else share, 1)
-        why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
+            most = sum(item.most or 0 for item in items) or MAX_POINTS
+        elif isinstance(score, bool):
+            score = int(score)
+        worth = None if score is None else amount(score, most) / most
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise UserError(f"{where} has a score, points or a cost that are out of range ({error}). Correct it") from None
+    why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
     return Line(
-        text_of(named.get("id")) or named["problem"],
-        named["problem"],
-        text_of(named.get("solution")) or text_of(named.get("answer")),
-        proof,
-        "" if is_theirs else text_of(scheme),
-        items,
-        worth,
-        why,
-        not proof or why in (CUT_OFF, EMPTY) or row.get("finish_reason") == "length",
-        text_of(row.get("grader")),
-        groups_of(text_of(named.get("split")), row),
-        run,
-        grading,
+        problem=text_of(named.get("id")) or named["problem"],
+        statement=named["problem"],
+        solution=text_of(named.get("solution")) or text_of(named.get("answer")),
+        proof=proof,
+        scheme="" if is_theirs else text_of(scheme),
+        items=items,
+        worth=worth,
+        why=why,
+        is_cut=not proof or why in (CUT_OFF, EMPTY) or row.get("finish_reason") == "length",
+        grader=text_of(row.get("grader")),
+        groups=groups_of(text_of(named.get("split")), row),
+        run=run,
+        grading=grading,
     )
 
 
@@ -133,15 +131,11 @@ def _their_items(graded: Any, scheme: Any) -> tuple[Item, ...]:
 
 def _our_items(row: Json) -> tuple[Item, ...]:
     """Return an item for each grading, because our graders give points for the whole proof."""
-    reasons, points = row.get("grade_reasons"), row.get("grades")
-    if not isinstance(reasons, list) or not isinstance(points, list):
-        return ()
-    items = []
-    for number, (words, given) in enumerate(zip(reasons, points, strict=False), 1):
-        title = f"Grading {number}" if len(reasons) > 1 else "Grading"
-        of = None if given is None else amount(given, MAX_POINTS)
-        items.append(Item(title, "", of, MAX_POINTS, text_of(words)))
-    return tuple(items)
+    both = zip(row.get("grade_reasons") or [], row.get("grades") or [], strict=False)
+    return tuple(
+        Item(f"Grading {n}", "", None if given is None else amount(given, MAX_POINTS), MAX_POINTS, text_of(words))
+        for n, (words, given) in enumerate(both, 1)
+    )
 
 
 def _cost(cell: Any) -> dict[str, float | None]:
@@ -152,15 +146,13 @@ def _cost(cell: Any) -> dict[str, float | None]:
 def _in_parts(runs: Runs) -> Runs:
     """Return the runs with the parts that problems' ids name, as in QED-Nano's statistics, if no line has a part."""
     every = [line for lines in runs.values() for line in lines]
-    ids = {line.problem for line in every}
     if any(line.groups for line in every):
         return runs
-    if any("Basic" in each for each in ids):
-        part = {each: "Basic" if "Basic" in each else "Advanced" for each in ids}
-    elif any(year in each[:100] for each in ids for year in YEARS):
-        part = {each: "2024/2025" if any(year in each[:100] for year in YEARS) else "others" for each in ids}
-    else:
-        return runs
-    return {
-        name: [replace(line, groups={"split": part[line.problem]}) for line in lines] for name, lines in runs.items()
-    }
+    for words, part, other in PARTS:
+        is_in = {line.problem: any(word in line.problem[:100] for word in words) for line in every}
+        if any(is_in.values()):
+            return {
+                name: [replace(line, groups={"split": part if is_in[line.problem] else other}) for line in lines]
+                for name, lines in runs.items()
+            }
+    return runs

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from core.base import terminal
 from core.base.arguments import Parser
@@ -56,50 +58,41 @@ def points(runs: Runs) -> Table:
 
 def over_runs(runs: Runs) -> Table:
     """Tabulate each run. The best and the worst run are marked if they differ."""
-    means = [_mean(lines) for lines in runs.values()]
-    known = [mean for mean in means if mean is not None]
-    best, worst = (max(known), min(known)) if known else (None, None)
-    marks = [
-        "" if best == worst or mean is None else " (best)" if mean == best else " (worst)" if mean == worst else ""
-        for mean in means
-    ]
-    rows = list(runs.values())
-    return Table(
-        "Runs",
-        [
-            Column("run", [f"{name}{mark}" for name, mark in zip(runs, marks, strict=True)]),
-            Column("proofs", [f"{len(lines):,}" for lines in rows]),
-            Column(f"points of {MAX_POINTS}", [NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means]),
-            Column("%", [NONE if mean is None else f"{100 * mean:.1f}" for mean in means]),
-            Column("truncated or empty", [_share(lines) for lines in rows]),
-            Column("tokens written", [_total(lines, "run", "output_tokens") for lines in rows]),
-            Column("cost", [_total(lines, "run", "cost", shown) for lines in rows]),
-            Column("cost of grading", [_total(lines, "grading", "cost", shown) for lines in rows]),
-        ],
-        about=f"mean points over problems, in points of {MAX_POINTS} and in %",
-    )
+    means = {name: _metrics({name: lines})["points"]["value"] for name, lines in runs.items()}
+    known = [mean for mean in means.values() if mean is not None]
+    marks = {max(known): " (best)", min(known): " (worst)"} if len(set(known)) > 1 else {}
+    columns = {
+        "run": [f"{name}{marks.get(mean, '')}" for name, mean in means.items()],
+        "proofs": [f"{len(lines):,}" for lines in runs.values()],
+        f"points of {MAX_POINTS}": [NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means.values()],
+        "%": [NONE if mean is None else f"{100 * mean:.1f}" for mean in means.values()],
+        "truncated or empty": [_share(lines) for lines in runs.values()],
+        "tokens written": [_total(lines, "run", "output_tokens") for lines in runs.values()],
+        "cost": [_total(lines, "run", "cost", shown) for lines in runs.values()],
+        "cost of grading": [_total(lines, "grading", "cost", shown) for lines in runs.values()],
+    }
+    about = f"mean points over problems, in points of {MAX_POINTS} and in %"
+    return Table("Runs", [Column(head, cells) for head, cells in columns.items()], about=about)
 
 
 def tokens(runs: Runs) -> Table:
     """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs, and of gradings."""
     lines = [*chain.from_iterable(runs.values())]
-    right = [line for line in lines if line.worth is not None and is_good(line.worth)]
-    wrong = [line for line in lines if line.worth is not None and not is_good(line.worth)]
-    counts = [[line.run["output_tokens"] for line in of] for of in (lines, right, wrong)]
-    counts.append([line.grading["output_tokens"] for line in lines])
-    known = [[count for count in of if count is not None] for of in counts]
-    figures: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
-        ("least", min),
-        ("mean", lambda of: sum(of) / len(of)),
-        ("most", max),
-        ("sum", sum),
-    )
+    graded = [line for line in lines if line.worth is not None]
+    texts = {
+        "all proofs": [line.run for line in lines],
+        f"right ({GOOD} points or more)": [line.run for line in graded if is_good(line.worth or 0)],
+        "wrong": [line.run for line in graded if not is_good(line.worth or 0)],
+        "gradings": [line.grading for line in lines],
+    }
+    known = [[count for cost in of if (count := cost["output_tokens"]) is not None] for of in texts.values()]
+    figures: dict[str, Callable[[list[float]], float]] = {"least": min, "mean": fmean, "most": max, "sum": sum}
     return Table(
         "Tokens written",
         [
-            Column("texts", ["all proofs", f"right ({GOOD} points or more)", "wrong", "gradings"]),
+            Column("texts", [*texts]),
             Column("counted", [f"{len(of):,}" for of in known]),
-            *(Column(name, [f"{figure(of):,.0f}" if of else NONE for of in known]) for name, figure in figures),
+            *(Column(name, [f"{figure(of):,.0f}" if of else NONE for of in known]) for name, figure in figures.items()),
         ],
         about="output tokens, thinking included",
     )
@@ -109,30 +102,21 @@ def notes(runs: Runs) -> list[str]:
     """Return notes on proofs without points, on the cost, and on runs with different problems."""
     lines = [*chain.from_iterable(runs.values())]
     found = tables.lacking(_metrics(runs))
-    cost = [(what, _total(lines, of, "cost", shown)) for what, of in (("proofs", "run"), ("gradings", "grading"))]
-    found += [f"cost: {', '.join(f'{dollars} for the {what}' for what, dollars in cost)}"]
+    proofs, gradings = (_total(lines, of, "cost", shown) for of in ("run", "grading"))
+    found.append(f"cost: {proofs} for the proofs, {gradings} for the gradings")
     if len({frozenset(line.problem for line in run) for run in runs.values()}) > 1:
         found.append("the runs have different problems, so their means are not comparable")
     return found
 
 
-def _metrics(runs: Runs) -> dict[str, object]:
+def _metrics(runs: Runs) -> dict[str, Any]:
     worths = Worths(len(runs))
     for run, lines in enumerate(runs.values()):
         for line in lines:
             member = {"worth": line.worth, "grade": line.worth, "ungraded": line.why}
             worths.add(line.problem, line.groups, [member], run)
-    return worths.metrics()["proofs"]  # type: ignore[no-any-return]
-
-
-def _mean(lines: Sequence[Line]) -> float | None:
-    """Return the mean over problems of a run's points, as a share, or None if all grades are missing."""
-    by_problem: dict[str, list[float]] = {}
-    for line in lines:
-        if line.worth is not None:
-            by_problem.setdefault(line.problem, []).append(line.worth)
-    means = [sum(of) / len(of) for of in by_problem.values()]
-    return sum(means) / len(means) if means else None
+    proofs: dict[str, Any] = worths.metrics()["proofs"]
+    return proofs
 
 
 def _share(lines: Sequence[Line]) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,15 @@ from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
-from core.types import Completion
 from labs.proofs import agreement, graded, rubric
 from labs.proofs.agreement import Json, Pair
 from labs.proofs.grade import asking, trial_table
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
-from labs.proofs.grade.figures import counts
+from labs.proofs.grade.figures import cost, counts
 from labs.proofs.grade.ways import ATTACKS, AUTO, Way, attacks_of, prompts_of, ways_of
-from labs.proofs.graded import GradedProof
 from labs.proofs.proofs import Points
 
+COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}
 SCHEMA = 1  # version of the written file's format (docs/files.md)
 PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
 
@@ -53,16 +52,19 @@ def work(config: TrialConstants, card: Card) -> Work:
     """Return 20_grader's planned requests for plan.sh. A published set is not loaded, so that the plan counts all of
     its proofs and says so if LIMIT takes fewer."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
+    prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
     if known := graded.PUBLISHED.get(name):
-        count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
-        less = f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
-        of = f"{known.rows:,} proofs of {name}{less}, each in {count} ways (prompts and attacks)"
-        return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
-    chosen = graded.load(name).first(config.LIMIT)
-    ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
-    count = sum(checked(way.name, way.items(), config, way.prompt) for way in ways)
-    of = f"{len(chosen.proofs):,} proofs of {chosen.name}, each in {len(ways)} ways (prompts and attacks)"
-    return Work(of, (asking.planned(count, (item for way in ways for item in way.items()), config),))
+        ways = len(prompts or rubric.OURS) + len(attacks)
+        proofs = f"{known.rows:,} proofs of {name}"
+        proofs += f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
+        planned = asking.requests(known.rows * ways * config.GRADES, PROOF_TOKENS, config)
+    else:
+        chosen = graded.load(name).first(config.LIMIT)
+        found, _ = ways_of(chosen, prompts, attacks)
+        ways, proofs = len(found), f"{len(chosen.proofs):,} proofs of {chosen.name}"
+        count = sum(checked(way.key, way.items(), config, way.prompt) for way in found)
+        planned = asking.planned(count, (item for way in found for item in way.items()), config)
+    return Work(f"{proofs}, each in {ways} ways (prompts and attacks)", (planned,))
 
 
 TRIAL = Task(TrialConstants, work)
@@ -80,7 +82,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
         with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
-            totals = [checked(way.name, way.items(), config, way.prompt) for way in ways]
+            totals = [checked(way.key, way.items(), config, way.prompt) for way in ways]
             rows = [
                 ("grader", server.model),
                 ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
@@ -91,7 +93,10 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
 
                 async def grade_ways() -> list[list[Points]]:
                     both = zip(ways, totals, strict=True)
-                    return [await grade_all(way.name, way.items(), way.prompt, total, opened) for way, total in both]
+                    return [
+                        await grade_all(f"{chosen.name} {way.key}", way.items(), way.prompt, total, opened)
+                        for way, total in both
+                    ]
 
                 points = opened.asked(grade_ways(), "gradings so far are kept")
             document = {
@@ -144,9 +149,7 @@ def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
         "has_reference": "solution" in way.prompt.places,
         **counts(points, prices),
         **agreement.figures(_pairs(way, points)),
-        "tokens_read": _mean(way.proofs, points, lambda call: call.counted[0]),
-        "tokens_written": _mean(way.proofs, points, lambda call: call.counted[2]),
-        "dollars": _mean(way.proofs, points, lambda call: prices.dollars(call.counted)) if prices else None,
+        **{name: _mean(way, points, prices, of) for name, of in COSTS.items()},
     }
 
 
@@ -187,18 +190,15 @@ def _raw(points: Points) -> Json:
     }
 
 
-def _mean(
-    proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
-) -> Json | None:
-    """Estimate the mean total `amount` (tokens, dollars) of a proof's calls. Returns None if an amount is unknown."""
-    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total amount
-    for proof, each in zip(proofs, points, strict=True):
-        known = [value for call in each.calls if (value := 0.0 if call.error else amount(call)) is not None]
-        if len(known) < len(each.calls):
-            return None
+def _mean(way: Way, points: Sequence[Points], prices: Prices | None, of: str) -> Json | None:
+    """Estimate the mean tokens or dollars of a proof's gradings, by the figure `of` of `cost`. None means unknown."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # by problem: number of proofs, total
+    for proof, each in zip(way.proofs, points, strict=True):
         if each.gradings:
-            of = sums[proof.problem.id]
-            of[0], of[1] = of[0] + 1, of[1] + sum(known)
+            if (spent := cost(each.calls, prices)[of]) is None:
+                return None
+            both = sums[proof.problem.id]
+            both[:] = both[0] + 1, both[1] + spent
     return of_sums(list(sums.values()), agreement.ratio).to_json()
 
 

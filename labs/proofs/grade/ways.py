@@ -27,9 +27,8 @@ ATTACKS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way to test a grader, with the `proofs` of the set `of`, a `prompt`, and an `attack` below each proof or ""."""
+    """A way to test a grader on `proofs`, with a `prompt`, and with an `attack` below each proof or ""."""
 
-    of: str
     proofs: Sequence[GradedProof]
     prompt: Prompt
     attack: str = ""
@@ -38,10 +37,6 @@ class Way:
     def key(self) -> str:
         """The way's name in results and tables."""
         return f"{self.prompt.name}+{self.attack}" if self.attack else self.prompt.name
-
-    @property
-    def name(self) -> str:
-        return f"{self.of} {self.key}"
 
     def items(self) -> Iterator[Item]:
         """Yield the proofs with the attack. An empty proof stays empty, so that no attack is graded alone."""
@@ -83,8 +78,8 @@ def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]
             errors[prompt.name] = error
     if errors and (prompts or not shown):
         raise next(iter(errors.values()))
-    plain = [Way(chosen.name, chosen.proofs, prompt) for prompt in shown]
-    return plain + [Way(chosen.name, chosen.proofs, shown[0], attack) for attack in attacks], [*errors]
+    both = [*((prompt, "") for prompt in shown), *((shown[0], attack) for attack in attacks)]
+    return [Way(chosen.proofs, prompt, attack) for prompt, attack in both], [*errors]
 
 
 def _parts(named: str) -> list[str]:
