@@ -2,18 +2,19 @@
 Kappa and the distributions weigh proofs equally. Other figures weigh problems equally. Missing grades are left out."""
 
 import math
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from operator import attrgetter
+from statistics import fmean
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.base.stats import Estimate, mean_by_problem, of_sums, paired
+from core.base.stats import mean_by_problem, of_sums, paired
 from core.types import MAX_POINTS
 
 Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -49,28 +50,25 @@ def figures(pairs: Sequence[Pair]) -> Json:
     - given, distribution: the numbers and the shares of proofs with 0, 1, … 7 points. Mean points are rounded first.
     """
     known = [pair for pair in pairs if pair.grader is not None]
-    problems = [
-        [(pair.human, pair.grader) for pair in proofs if pair.grader is not None]
-        for proofs in _grouped(known, attrgetter("problem")).values()
-    ]
+    grouped = _grouped(known, attrgetter("problem")).values()
+    problems = [[(pair.human, pair.grader) for pair in proofs if pair.grader is not None] for proofs in grouped]
     more = [[grader - human for human, grader in proofs] for proofs in problems]
-    errors = [[1.0, _mean([abs(each) for each in of])] for of in more]
-    advantages = [[1.0, _mean([abs(each - _mean(of)) for each in of])] for of in more if len(of) > 1]
-    moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0) for proofs in problems]
+    errors = [[1.0, fmean(map(abs, of))] for of in more]
+    advantages = [[1.0, fmean(abs(each - fmean(of)) for each in of)] for of in more if len(of) > 1]
+    moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0).tolist() for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
-    by_length = sorted(known, key=attrgetter("length"))
+    buckets = [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
+    by_length = _grouped(sorted(known, key=attrgetter("length")), _length_group(known))
     return {
         "mean_absolute_error": _resampled(errors, ratio),
-        "bucket_accuracy": mean_by_problem(
-            [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
-        ).to_json(),
+        "bucket_accuracy": mean_by_problem(buckets).to_json(),
         "order_kept": mean_by_problem([(o["same"] + o["tied"] / 2) / o.total() for o in orders if o.total()]).to_json(),
         "order": {name: sum(of[name] for of in orders) for name in ("same", "reversed", "tied")},
         "advantage_difference": _resampled(advantages, ratio),
-        "quadratic_kappa": _resampled([of.tolist() for of in moments], _kappa),
+        "quadratic_kappa": _resampled(moments, _kappa),
         "bias": _bias("", known),
         "bias_by_writer": [_bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())],
-        "bias_by_length": [_bias(name, of) for name, of in _grouped(by_length, _length_group(by_length)).items()],
+        "bias_by_length": [_bias(name, of) for name, of in by_length.items()],
         **given([(pair.problem, pair.grader) for pair in pairs]),
     }
 
@@ -110,13 +108,14 @@ def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
 
 
 def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
-    """Return a function that names a proof's length group. `known` must be sorted by length."""
-    lengths = [pair.length for pair in known]
+    """Return a function that names a proof's length group."""
+    lengths = sorted(pair.length for pair in known)
     ends = [lengths[math.ceil(len(lengths) * part / LENGTHS) - 1] for part in range(1, LENGTHS + 1)] if known else []
+    begins = [*lengths[:1], *(end + 1 for end in ends)]
 
     def name(pair: Pair) -> str:
-        part = next(place for place, end in enumerate(ends) if pair.length <= end)
-        return f"{ends[part - 1] + 1 if part else lengths[0]} to {ends[part]} characters"
+        part = bisect_left(ends, pair.length)
+        return f"{begins[part]} to {ends[part]} characters"
 
     return name
 
@@ -138,14 +137,10 @@ def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
     return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:
+def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Json:
     """Estimate a figure by the bootstrap over problems. An interval is left out if its two ends are equal."""
-    found: Estimate = of_sums(sums, figure)
-    return (found if found.low < found.high else replace(found, low=math.nan, high=math.nan)).to_json()
+    found: Json = of_sums(sums, figure).to_json()
+    return found if found["low"] != found["high"] else found | {"low": None, "high": None}
 
 
 def _moments(human: int, grader: int) -> tuple[int, ...]:

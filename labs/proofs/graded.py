@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -94,26 +93,27 @@ PUBLISHED = {
 
 def load(name: str) -> GradedSet:
     """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
+    licence, version, known, path = None, None, PUBLISHED.get(name), Path(name).expanduser()
     if name in BUNDLED:
-        rows = read_rows(DATA / f"{name}.json")
-        return GradedSet(name, check(rows, name), f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
-    if name in PUBLISHED:
-        known = PUBLISHED[name]
+        read = sets.Read(read_rows(DATA / f"{name}.json"), name, f"bundled: {BUNDLED[name]}", "")
+        licence, version = "MIT", BUNDLED_VERSION
+    elif known:
         read = sets.read_published(known, GRADED)
-        proofs = check(read.rows, read.place)
-        if len(proofs) != known.rows:
-            raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
-        return GradedSet(name, proofs, read.source, known.licence, revision=read.commit)
-    if name.startswith("hub:"):
+        licence = known.licence
+    elif name.startswith("hub:"):
         read = sets.read_hub(hub.Spec.read(name), GRADED)
-        return GradedSet(name[4:], check(read.rows, read.place), read.source, read.licence, revision=read.commit)
-    path = Path(os.path.expanduser(name))
-    if path.suffix or path.exists():
-        return GradedSet(path.stem, check(read_rows(path), str(path)), f"file {path.name}")
-    raise UserError(
-        f"unknown graded set {name!r:.80}. Give a set ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
-        "the path of a .json, .jsonl, .csv or .parquet file"
-    )
+        name, licence = name[4:], read.licence
+    elif path.suffix or path.exists():
+        read, name = sets.Read(read_rows(path), str(path), f"file {path.name}", ""), path.stem
+    else:
+        raise UserError(
+            f"unknown graded set {name!r:.80}. Give a set ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
+            "the path of a .json, .jsonl, .csv or .parquet file"
+        )
+    proofs = check(read.rows, read.place)
+    if known and len(proofs) != known.rows:
+        raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
+    return GradedSet(name, proofs, read.source, licence, version, read.commit)
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:

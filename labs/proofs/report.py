@@ -1,6 +1,6 @@
 """Show graded lines for report.sh: `bash scripts/report.sh FILE.graded.jsonl` (labs/proofs/scored.py reads them).
 
-The page is one HTML file that needs no network. It contains the texts as packed JSON and shows them as text nodes, so
+The page is one HTML file that needs no network. It contains the lines as packed JSON and shows texts as text nodes, so
 that they can't run as code (core/report/page.py)."""
 
 import os
@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import write_atomically
@@ -20,7 +19,6 @@ from labs.proofs.scored import Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (*(page.WEB / f"{name}.js" for name in ("base", "tables", "reading")), WEB / "graded.js")
-PART = 1_000_000  # about so many characters of texts are packed together. A browser unpacks them on demand
 
 
 def answers(args: Namespace, folder: Path) -> bool:
@@ -48,19 +46,8 @@ def is_folder(folder: Path) -> bool:
 
 def html(runs: Runs, title: str) -> Iterator[bytes]:
     """Yield the page in pieces."""
-    parts: list[list[dict[str, Any]]] = [[]]
-    rows, size = list[dict[str, Any]](), 0
-    for run, lines in runs.items():
-        for line in lines:
-            if size > PART:
-                parts.append([])
-                size = 0
-            about = {"id": line.problem, "worth": line.worth, "why": line.why, "cut": line.is_cut, "run": run}
-            more = {"parts": [*line.groups.values()], "tokens": line.run["output_tokens"], "grader": line.grader}
-            rows.append({**about, **more, "part": len(parts) - 1, "place": len(parts[-1])})
-            of = {"statement": line.statement, "solution": line.solution, "proof": line.proof, "scheme": line.scheme}
-            parts[-1].append(of | {"items": [asdict(item) for item in line.items]})
-            size += len(line.proof) + sum(len(item.words) for item in line.items)
+    every = [(run, line) for run, lines in runs.items() for line in lines]
+    rows = [asdict(line) | {"run": run, "tokens": line.run["output_tokens"]} for run, line in every]
     tables = [table.page() for table in stats.tables_of(runs)]
     known = {"title": title, "notes": stats.notes(runs), "tables": tables, "rows": rows, "runs": len(runs)}
     known |= {"most": MAX_POINTS, "good": GOOD}
@@ -70,7 +57,6 @@ def html(runs: Runs, title: str) -> Iterator[bytes]:
         known=known,
         made=now(),
         data=texts.packed(known).decode(),
-        parts=[(f"g{number}", texts.packed(part).decode()) for number, part in enumerate(parts)],
         scripts=scripts,
         style=css,
         policy=page.policy(scripts, css, "", "'none'"),

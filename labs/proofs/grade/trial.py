@@ -204,10 +204,7 @@ def _mean(way: Way, points: Sequence[Points], prices: Prices | None, of: str) ->
 
 def _show(document: Json, path: Path, new: int) -> None:
     """Write the document and its plot, and print its tables. `new` is the number of completions from the server."""
-    head = {name: value for name, value in document.items() if name != "proofs"}
-    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # one proof per line
-    text = f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'
-    write_atomically(path, text.encode())
+    write_atomically(path, f"{json.dumps(document, indent=1, ensure_ascii=True)}\n".encode())
     print(f"\n{terminal.wrapped(title(document))}\n\n{trial_table.text(document)}\n")
     first = document["ways"][0]["way"]
     given = [(proof["human"], proof["ways"][first]["points"]) for proof in document["proofs"]]

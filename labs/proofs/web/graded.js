@@ -5,20 +5,9 @@ const KINDS = {
   right: (row) => row.worth != null && row.worth * data.most > data.good - 1e-9,
   wrong: (row) => row.worth != null && !KINDS.right(row),
   "no grade": (row) => row.worth == null,
-  "truncated or empty": (row) => row.cut,
+  "truncated or empty": (row) => row.is_cut,
 };
 let data = null, kind = "all", wanted = "";
-const unpackedParts = new Map(); // the newest parts, by id
-
-const partOf = (row) => {
-  const id = `g${row.part}`;
-  if (!unpackedParts.has(id)) {
-    unpackedParts.set(id, unpacked(byId(id).textContent));
-    if (unpackedParts.size > 8) unpackedParts.delete(unpackedParts.keys().next().value);
-  }
-  return unpackedParts.get(id).then((texts) => texts[row.place]);
-};
-
 const outOf = (points, most) => `${points == null ? "no points" : decimal(points).replace(".0", "")}${most == null ? "" : ` of ${decimal(most).replace(".0", "")}`}`;
 
 function itemView(item, number, of) {
@@ -36,15 +25,15 @@ function whole(found, of) {
 
 function rowView(row) {
   const worth = row.worth == null ? row.why || "no grade" : outOf(row.worth * data.most, data.most) + (row.why ? ` (${row.why.replace("cut off", "truncated")})` : "");
-  const named = [cut(row.id, 200), data.runs > 1 && row.run, ...row.parts, worth, row.tokens != null && `${count(row.tokens)} tokens`, row.grader];
+  const named = [cut(row.problem, 200), data.runs > 1 && row.run, ...Object.values(row.groups), worth, row.tokens != null && `${count(row.tokens)} tokens`, row.grader];
   const place = h("details", { class: "member" }, h("summary", { class: KINDS.right(row) ? "right" : KINDS.wrong(row) ? "wrong" : "quiet" }, named.filter(Boolean).join(" · ")));
   place.addEventListener("toggle", () => place.open && place.childElementCount === 1 &&
-    partOf(row).then((found) => place.append(...whole(found, `of ${cut(row.id, 200)}, ${row.run}`).flat(Infinity).filter(Boolean))));
+    place.append(...whole(row, `of ${cut(row.problem, 200)}, ${row.run}`).flat(Infinity).filter(Boolean)));
   return place;
 }
 
 function show() {
-  const found = data.rows.filter((row) => KINDS[kind](row) && `${row.id} ${row.run}`.toLowerCase().includes(wanted));
+  const found = data.rows.filter((row) => KINDS[kind](row) && `${row.problem} ${row.run}`.toLowerCase().includes(wanted));
   byId("rows").replaceChildren(...found.map(rowView));
   byId("counted").textContent = plural(found.length, "proof");
   for (const button of document.querySelectorAll(".chips button")) button.setAttribute("aria-pressed", button.textContent === kind);
