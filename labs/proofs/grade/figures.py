@@ -7,6 +7,7 @@ from typing import Any
 from core.base.prices import Prices, shown
 from core.base.terminal import short
 from core.report import tables
+from core.results.model import total
 from core.results.points import NOT_DELIVERED
 from core.types import Completion
 from labs.proofs.grade.asking import Item
@@ -68,9 +69,9 @@ def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float 
     A figure is None if the server did not count all its tokens. Dollars are also None without `prices`."""
     counted = [call.counted for call in calls if not call.error]
     return {
-        "input_tokens": _sum([prompt for prompt, _, _ in counted]),
-        "output_tokens": _sum([written for _, _, written in counted]),
-        "cost": _sum([prices.dollars(each) for each in counted]) if prices else None,
+        "input_tokens": total([prompt for prompt, _, _ in counted]),
+        "output_tokens": total([written for _, _, written in counted]),
+        "cost": total([prices.dollars(each) for each in counted]) if prices else None,
     }
 
 
@@ -97,7 +98,3 @@ def took(of: Mapping[str, Any]) -> str:
         for name, verb in (("input_tokens", "read"), ("output_tokens", "written"))
     ]
     return ", ".join([*dict.fromkeys(tokens), *([] if of["cost"] is None else [shown(of["cost"])])])
-
-
-def _sum(counts: Sequence[float | None]) -> float | None:
-    return None if None in counts else sum(count for count in counts if count is not None)

@@ -17,7 +17,6 @@ from core.report.matched import Matched
 from core.results import read, records
 from core.results.find import archive
 from core.results.merge import merge
-from core.results.model import Head
 from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from labs.proofs.grade.asking import Item
@@ -50,7 +49,9 @@ class Stored:
     def results(cls, path: Path, steps: Steps) -> "Stored":
         """Return the proofs of results. Merged runs are graded one by one and merged again. Raises UserError."""
         head = read.read(path)[0]
-        runs = head.runs
+        paths = [path]
+        if runs := head.runs:
+            paths = [path.parent / runs.of / f"{runs.of}-seed{seed}.json" for seed in runs.seeds]
 
         def finish(paths: Sequence[Path], about: dict[str, Any]) -> tuple[Path, str]:
             new = paths[0]
@@ -60,7 +61,7 @@ class Stored:
             proofs = document["metrics"]["proofs"]
             return new, tables.points_table(proofs) if proofs else tables.final(document)
 
-        return cls(head.experiment, _files(path, head) if runs else [path], steps, finish)
+        return cls(head.experiment, paths, steps, finish)
 
     @classmethod
     def compared(cls, folder: Path, all_steps: bool) -> "Stored":
@@ -109,19 +110,6 @@ class Stored:
     @staticmethod
     def _journals(kept: Kept) -> Archive:
         return archive(kept.path, kept.head["experiment"])
-
-
-def _files(path: Path, head: Head) -> list[Path]:
-    """Return the paths of the results that are merged in `path`. Raises UserError if a file is missing."""
-    assert head.runs
-    folder = path.parent / head.runs.of
-    found = [folder / f"{head.runs.of}-seed{seed}.json" for seed in head.runs.seeds]
-    if lacking := [each for each in found if not each.exists()]:
-        raise UserError(
-            f"{path.name} merges {len(found)} runs, but {lacking[0]} is missing. Restore this file, or grade the "
-            "results of each other run by name"
-        )
-    return found
 
 
 def _record(
