@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.base.prices import PICO
-from labs.proofs.grade.ways import ATTACKS
+from labs.proofs.grade.trial import ATTACKS
 from tests.fakes.grader import PROOF, points_of
 from tests.labs.proofs.conftest import Desk, Row, the_error
 
