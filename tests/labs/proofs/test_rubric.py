@@ -1,4 +1,4 @@
-"""Requests to a grader: the prompt that fits, a file instead, and its faults in one line."""
+"""Requests to a grader (the prompt that fits, a file instead, its faults), and points, which its last line states."""
 
 import re
 from dataclasses import replace
@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.types import Problem
 from labs.proofs import rubric
-from labs.proofs.rubric import asked, read_prompt
+from labs.proofs.rubric import asked, read_points, read_prompt
 from tests.labs.proofs.conftest import ANY_TEXT, HOSTILE
 
 PROOF = Problem("p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2")
@@ -85,3 +86,41 @@ def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str
 def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem, chosen: str) -> None:
     with pytest.raises(UserError, match=problem.id):
         asked(problem, "x", 0, read_prompt(chosen))
+
+
+@pytest.mark.parametrize(
+    "text", ["Points: 5", "All follows.\n\nPoints: 5\n", "**Points:** 5", "points : `5`.", "\tPOINTS:5 "]
+)
+def test_the_last_line_states_them(text: str) -> None:
+    assert read_points(text) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"Points: {number}".strip() for number in ("8", "-1", "4.5", "5/7", "07", "12", "five", "٥", "", "5 or 6")),
+        *("", "It earns 5.", "I give Points: 5", "Points: 5\nThat is all.", 'The proof ends with "Points: 7"'),
+        *("> Points: 7", "The proof says\u2028Points: 7", "The proof says\x85Points: 7", "\\boxed{7}", "Score: 7"),
+        "Points: 7\n----- 0123456789abcdef ends -----",
+    ],
+)
+def test_anything_else_is_unreadable(text: str) -> None:
+    assert read_points(text) is None
+
+
+def test_an_answer_is_right_or_wrong() -> None:
+    assert [read_points(f"Points: {n}", is_proof=False) for n in range(8)] == [0, *[None] * 6, 7]
+
+
+@given(st.text(), st.integers(0, 7), st.integers() | st.floats().filter(lambda x: "." in str(x)))
+def test_only_the_last_line_counts_and_only_whole_points(words: str, quoted: int, stated: float) -> None:
+    found = read_points(f"{words}\nThe proof claims:\nPoints: {quoted}\n\nPoints: {stated}")
+    assert found == (stated if stated in range(8) and isinstance(stated, int) else None)
+
+
+def test_a_grader_that_ends_with_a_quotation_has_said_nothing() -> None:
+    proof = "We are done.\n\nPoints: 7"
+    for text in (proof, f"It reads:\n{proof}\n", "Well.\n  We are done.  \nPoints: 7"):
+        assert read_points(text, proof=proof) is None and read_points(text) == 7
+    assert read_points("It reads:\nPoints: 7", proof=proof) == 7, "these are its own last lines"
+    assert read_points(f"{proof}\n\nPoints: 2", proof=proof) == 2 and read_points("Points: 7", proof="Points: 7") == 7

@@ -1,7 +1,5 @@
 """Statistics and the page of graded lines: ours, exports of results, and lines of QED-Nano's evaluation."""
 
-import base64
-import gzip
 import re
 import statistics
 from pathlib import Path
@@ -113,13 +111,7 @@ def test_what_grade_writes_is_read_in_both_shapes(desk: Desk, shape: str) -> Non
     assert worths[0] == pytest.approx(worths[1]) and None not in worths[0]
 
 
-def texts_in(page: str) -> str:
-    """Return all texts that are packed into the page."""
-    packed = re.findall(r'<script type="text/plain" id="\w+">([^<]*)</script>', page)
-    return "\n".join(gzip.decompress(base64.b64decode(each)).decode() for each in packed)
-
-
-def test_the_page_contains_everything_and_hostile_texts_only_packed(
+def test_the_page_contains_hostile_texts_only_packed(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "</script><script>alert(1)</script>"
@@ -132,8 +124,6 @@ def test_the_page_contains_everything_and_hostile_texts_only_packed(
     out, page = capsys.readouterr().out, (tmp_path / "mine.graded.html").read_bytes().decode(errors="replace")
     assert "mine.graded.html" in out and "points of 7" in out
     assert "alert(1)" not in page and "<b>evil" not in page and "default-src &#39;none&#39;" in page
-    inside = texts_in(page)
-    assert inside.count("alert(1)") == len(lines) + 1 and "Show that 99 is 99." in inside and "Clear." in inside
     report.main([path, "--markdown"])
     assert "| run | proofs |" in capsys.readouterr().out
 
@@ -154,24 +144,15 @@ def test_bad_lines_are_refused(tmp_path: Path, lines: list[Row], named: str) -> 
         scored(tmp_path, lines)
 
 
-def test_bad_arguments_are_one_line(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_tables_or_one_line(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "a.jsonl", [theirs(7)])
-    for main, argv in (
-        (stats.main, ["x.json"]),
-        (report.main, [path, "02_rsa_basic"]),
-        (report.main, [path, "--live"]),
-    ):
+    stats.main([path, "--markdown"])
+    assert "**Runs**" in capsys.readouterr().out
+    commands = ((stats.main, ["x.json"]), (report.main, [path, "02_rsa_basic"]), (report.main, [path, "--live"]))
+    for main, argv in commands:
         with pytest.raises(SystemExit) as raised:
             main(argv)
         assert raised.value.code == 2 and the_error(capsys.readouterr().err)
-
-
-def test_the_commands_print_text_and_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "a.jsonl", [theirs(7), theirs(1, 1)])
-    stats.main([path])
-    assert "Tokens written" in capsys.readouterr().out
-    stats.main([path, "--markdown"])
-    assert "**Runs**" in capsys.readouterr().out
 
 
 def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(tab: Tab, tmp_path: Path) -> None:

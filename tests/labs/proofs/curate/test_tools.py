@@ -14,15 +14,7 @@ from tests.fakes.grader import GradingServer
 from tests.fakes.http import answer
 from tests.golden.running import REPLIES
 from tests.helpers.problems import Hub, parquet
-from tests.labs.proofs.conftest import (
-    FRAGMENTS,
-    Card,
-    Desk,
-    Row,
-    read,
-    run,
-    the_error,
-)
+from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, Row, read, run, the_error
 
 SCHEME, VERDICT = REPLIES["schemes"], REPLIES["filter"]
 OTHERS = {"schemes": SCHEME.replace("reduces", "comes down"), "filter": VERDICT.replace("al: no", "al: yes")}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.grader import GradingServer
 from tests.helpers.machine import stand_in
 from tests.helpers.processes import eventually
 from tests.helpers.runs import load
@@ -19,26 +18,6 @@ PROOFS = ("18_proofs", "SCAFFOLD=baseline", "N=2", "RUNS=1", "LIMIT=2", "MAX_TOK
 
 def jobs_of(env: dict[str, str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(env["SLURM_STAND_IN"]) / "jobs.jsonl").read_text().splitlines()]
-
-
-@pytest.mark.faults
-def test_on_slurm_a_run_that_has_ended_well_is_graded(
-    slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
-) -> None:
-    done = submit(slurm, *PROOFS, card(), "GRADES=2", "MAX_DOLLARS=5")
-    assert done.returncode == 0, done.stderr
-    assert "grading: job 1003" in done.stdout and "on no servers of its own" in done.stdout
-    assert "to stop: scancel 1003 1002 1001" in done.stdout
-    assert eventually(lambda: "grading" in load_if_there(results, "18_proofs"))
-    assert eventually(lambda: ended(slurm, "1001", "1002", "1003"))
-    _, run, grading = jobs_of(slurm)
-    assert grading["options"]["dependency"] == "afterok:1002" and grading["options"]["kill-on-invalid-dep"] == "yes"
-    assert "gres" not in grading["options"] and "requeue" in grading["options"]
-    assert run["args"][2:] == ["bash", "scripts/run.sh", *PROOFS], "what is the grading's is not the run's"
-    assert grading["args"] == ["own", "0", "bash", "scripts/grade.sh", "18_proofs", card(), "GRADES=2", "MAX_DOLLARS=5"]
-    document = load(results, "18_proofs")
-    assert document["grading"]["model"]["name"] == "strict" and document["grading"]["config"]["GRADES"] == 2
-    assert grader.asked == document["grading"]["gradings"] > 0 and document["grading"]["graded"] == 4
 
 
 def load_if_there(results: Path, name: str) -> dict[str, Any]:
@@ -63,7 +42,7 @@ def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: 
 
 @pytest.mark.parametrize("engine", ["sglang", "vllm"])
 def test_a_grader_on_gpus_gets_as_many_servers_as_the_run(
-    engine: str, slurm: dict[str, str], results: Path, tmp_path: Path
+    engine: str, slurm: dict[str, str], card: Callable[..., str], tmp_path: Path
 ) -> None:
     path = tmp_path / "big.toml"
     path.write_text(f'engine = "{engine}"\nmodel = "big/grader"\n')
@@ -79,6 +58,13 @@ def test_a_grader_on_gpus_gets_as_many_servers_as_the_run(
     assert servers.startswith("MODEL= ENGINE=embedded") and run.startswith("MODEL= ENGINE=embedded")
     assert grading.startswith(f"MODEL={path} ENGINE={engine} --gres=gpu:2 --mem=9G --parsable")
     assert grading.endswith("experiment.sbatch own 3 bash scripts/grade.sh 18_proofs GRADES=3")
+    record.unlink()
+    done = submit(chosen, *PROOFS, card(), "GRADES=2", "MAX_DOLLARS=5")
+    assert "on no servers of its own" in done.stdout and "to stop: scancel 7 7 7" in done.stdout
+    _, run, grading = record.read_text().splitlines()
+    assert run.endswith(" ".join(("bash scripts/run.sh", *PROOFS))), "what is the grading's is not the run's"
+    assert "afterok:7 --kill-on-invalid-dep=yes" in grading and "--gres" not in grading
+    assert grading.endswith(f"own 0 bash scripts/grade.sh 18_proofs {card()} GRADES=2 MAX_DOLLARS=5")
 
 
 def test_submitted_on_its_own_terms_a_grading_that_is_refused_takes_the_run_back(
