@@ -253,17 +253,6 @@ def test_stop_ends_the_answer_and_not_the_thinking(shared: Running, stop: Any, k
     assert kept is None or made.message.content == kept
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_refused_request_is_the_openai_clients_own_error_and_asks_for_nothing(shared: Running, stream: bool) -> None:
-    before = shared.journal.read_bytes() if shared.journal.exists() else b""
-    with pytest.raises(openai.NotFoundError):
-        shared.ask(model="gpt-5", stream=stream)
-    with pytest.raises(openai.BadRequestError) as raised:
-        shared.ask(stream=stream, extra_body={"rsa": {"K": 9}})
-    assert raised.value.type == "invalid_request_error" and raised.value.param == "rsa"
-    assert (shared.journal.read_bytes() if shared.journal.exists() else b"") == before
-
-
 def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server, proxy: Proxy, start: Start) -> None:
     running = start(replace(engine, base_url=proxy.url), T=5)
     with pytest.raises(openai.BadRequestError) as raised:

@@ -164,9 +164,8 @@ def test_bad_input_is_one_line(desk: Desk, lines: list[Any], args: tuple[str, ..
 
 
 def test_without_a_file_the_usage_is_told(tool: str, desk: Desk) -> None:
-    for args in ((), ("GRADER=x",), ("--fast",)):
-        status, _, err = desk.run(tool, *args)
-        assert status == 2 and f"scripts/{tool}.sh FILE GRADER=card" in err
+    status, _, err = desk.run(tool, "GRADER=x")
+    assert status == 2 and f"scripts/{tool}.sh FILE GRADER=card" in err
     status, out, _ = desk.run(tool, "--help")
     assert status == 0 and "GRADER=" in out and f"FILE.{tool}.jsonl" in out
 

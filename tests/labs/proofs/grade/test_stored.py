@@ -87,22 +87,7 @@ def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: 
     assert load(results, "18_proofs")["problems"] == after["problems"]
 
 
-def test_an_export_has_the_grades_and_can_be_graded_again(desk: Desk, results: Path, make: Make) -> None:
-    make("18_proofs", PROOFS, *SMALL)
-    assert desk.run("grade", "18_proofs", desk.card())[0] == 0
-    asked = desk.grader.asked
-    reporting.main(["18_proofs", "--jsonl"])
-    path = results / "18_proofs.jsonl"
-    rows = read(path)
-    assert [row["grade"] for row in rows] == [points_of(row["model_solution"]) for row in rows]
-    assert [row["score"] for row in rows] == [row["grade"] / 7 for row in rows]
-    assert [row["schema_0"] for row in rows] == [f"7: say {i}" for i in range(3)]
-    assert all(row["grade_cost"]["cost"] > 0 and row["finish_reason"] == "stop" for row in rows)
-    assert desk.run("grade", str(path), desk.card())[0] == 0 and desk.grader.asked == asked, "they are graded already"
-    assert [row["grade"] for row in read(path.with_suffix(".graded.jsonl"))] == [row["grade"] for row in rows]
-
-
-def test_qed_nano_s_shape_is_one_file_of_lines_beside_the_results(desk: Desk, results: Path, make: Make) -> None:
+def test_exports_have_the_grades_in_both_shapes_and_can_be_graded_again(desk: Desk, results: Path, make: Make) -> None:
     make("18_proofs", PROOFS, *SMALL)
     out = results / "18_proofs.graded.jsonl"
     out.write_text("mine\n")
@@ -111,14 +96,21 @@ def test_qed_nano_s_shape_is_one_file_of_lines_beside_the_results(desk: Desk, re
     out.unlink()
     status, said, err = desk.run("grade", "18_proofs", desk.card(), "SHAPE=qed")
     assert status == 0 and str(out) in said, err
-    lines, document = read(out), load(results, "18_proofs")
+    lines, document, asked = read(out), load(results, "18_proofs"), desk.grader.asked
     assert [line["score"] for line in lines] == [points_of(line["model_solution"]) for line in lines]
     assert [line["grade"][0]["points"] for line in lines] == [line["score"] for line in lines]
-    assert [line["schema_0"] for line in lines] == [
-        [{"title": "Proof", "desc": f"7: say {i}", "points": 7}] for i in range(3)
-    ]
+    schemes = [[{"title": "Proof", "desc": f"7: say {i}", "points": 7}] for i in range(3)]
+    assert [line["schema_0"] for line in lines] == schemes
     assert all({"cost_run", "history", "grade_cost", "id"} <= line.keys() for line in lines)
     assert "SHAPE" not in document["grading"]["config"] and members(document)[0]["grade"] is not None
+    reporting.main(["18_proofs", "--jsonl"])
+    ours = read(path := results / "18_proofs.jsonl")
+    assert [row["grade"] for row in ours] == [line["score"] for line in lines] == [7 * row["score"] for row in ours]
+    assert [row["schema_0"] for row in ours] == [f"7: say {i}" for i in range(3)]
+    assert all(row["grade_cost"]["cost"] > 0 and row["finish_reason"] == "stop" for row in ours)
+    out.unlink()
+    assert desk.run("grade", str(path), desk.card())[0] == 0 and desk.grader.asked == asked, "they are graded already"
+    assert [row["grade"] for row in read(out)] == [row["grade"] for row in ours]
 
 
 def test_all_populations_are_graded_if_that_is_asked_for(desk: Desk, results: Path, make: Make) -> None:
@@ -174,15 +166,6 @@ def test_of_answers_the_grader_is_asked_for_those_in_doubt(desk: Desk, results: 
     [found] = [m for m in members(load(results, "01_baseline")) if m["key"] == doubtful]
     assert found["graded_by"] == "grader" and found["correct"] is True and found["doubt"] == "no answer"
     assert found["reasons"] == ["It says the same.\nPoints: 7"] and len(found["grading"]) == 1
-
-
-def test_unknown_results_and_a_journal_that_is_gone_are_one_line(desk: Desk, results: Path, make: Make) -> None:
-    make("01_baseline", ANSWERS, "N=4")
-    status, _, err = desk.run("grade", "02_nothing", desk.card())
-    assert status == 2 and "02_nothing" in the_error(err)
-    (results / "journal" / "01_baseline.jsonl").unlink()
-    status, _, err = desk.run("grade", "01_baseline", desk.card())
-    assert status == 2 and the_error(err) and desk.grader.asked == 0
 
 
 def test_tokens_are_shared_out_by_characters_and_unknown_if_thinking_is_not_shown() -> None:
