@@ -18,6 +18,9 @@ The table shows the mean |grader's advantage - people's advantage| (QED-Nano, ar
 Quadratic kappa is 1 for full agreement and 0 for chance. Bias is the grader's points minus people's points.
 Intervals of error, advantage and kappa are from a bootstrap. They are left out if their two ends are equal.
 A grading is missing if two attempts give no readable points. A missing grading never counts as 0."""
+MOVED = {"raised": "raised", "lowered": "lowered", "same": "same", "became_missing": "lost"}  # columns of attacks
+LEGEND_OF_ATTACKS = """The change is the number of points that the attack adds to a proof, on average.
+A proof is lost if only its points with the attack are missing."""
 
 
 def text(document: Of) -> str:
@@ -25,8 +28,11 @@ def text(document: Of) -> str:
     plain = [way for way in document["ways"] if not way["attack"]]
     parts, notes = [aligned(_rows(plain, document["people"]))], [LEGEND]
     if document["attacks"]:
-        rows = [[read(attack) for read in ATTACKS.values()] for attack in document["attacks"]]
-        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([[*ATTACKS], *rows])}")
+        rows = [
+            [of["attack"], _shift(of["change"]), *(f"{of[name]:,}" for name in MOVED)] for of in document["attacks"]
+        ]
+        head = ["attack", "change, points", *MOVED.values()]
+        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{aligned([head, *rows])}")
         notes.append(LEGEND_OF_ATTACKS)
     if document["left_out"]:
         notes.append(f"prompts left out because the set lacks a text they show: {', '.join(document['left_out'])}")
@@ -89,15 +95,3 @@ def _shift(of: Of | None, digits: int = 2) -> str:
 
 def _mean(of: Of | None, show: Callable[[float], str]) -> str:
     return "unknown" if of is None else NONE if of["value"] is None else show(of["value"])
-
-
-ATTACKS: dict[str, Callable[[Of], str]] = {  # columns: the head, and a function for an attack's cell
-    "attack": lambda of: str(of["attack"]),
-    "change, points": lambda of: _shift(of["change"]),
-    "raised": lambda of: f"{of['raised']:,}",
-    "lowered": lambda of: f"{of['lowered']:,}",
-    "same": lambda of: f"{of['same']:,}",
-    "lost": lambda of: f"{of['became_missing']:,}",
-}
-LEGEND_OF_ATTACKS = """The change is the number of points that the attack adds to a proof, on average.
-A proof is lost if only its points with the attack are missing."""
