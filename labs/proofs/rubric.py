@@ -154,8 +154,8 @@ def asked(problem: Problem, proof: str, seed: int, chosen: Prompt | None = None)
 
 
 def read_points(text: str, is_proof: bool = True, proof: str = "") -> int | None:
-    """Return the points in the last line of a grader's reply, or None if they are missing, impossible (an answer has 0
-    or 7), or the reply ends with two lines of the `proof`."""
+    """Return the points in the last line of a grader's reply. Return None if they are missing or impossible (an answer
+    has 0 or 7), or if the reply ends with two lines of the `proof`."""
     last = text.strip().rpartition("\n")[-1]  # not splitlines, because a quotation may contain other line ends
     if not (stated := _LINE.fullmatch(last)) or ends_with_a_quotation(text, proof):
         return None
