@@ -19,7 +19,7 @@ from core.results.find import archive
 from core.results.model import CallCost, Head, MemberResult, ProblemResult, total
 
 STDOUT = "-"
-OURS = (b'"model_solution": ', b'"cost_run": ', b'"history": ')  # fields in every line of an export
+OURS = ("model_solution", "cost_run", "history")  # fields in every line of an export
 # The fields of a graded proof, by their names in the export and in the results.
 GRADED = {
     "score": "worth",
@@ -41,7 +41,7 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
         raise UserError(f"{to!r:.200} is not a .jsonl file. Name the results before --jsonl FILE.jsonl")
-    if to != STDOUT and _is_foreign(out):
+    if to != STDOUT and is_foreign(out, OURS):
         raise UserError(f"{out} exists and is not an export of results. Choose another name, or move that file away")
     head, _, both = read.read_raw(path)
     lacks: list[bool] = []  # for each problem, True if it has no history
@@ -69,13 +69,13 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
     return str(to if to == STDOUT else out), len(lacks), notes
 
 
-def _is_foreign(path: Path) -> bool:
-    """Return whether `path` exists and is not an export, for example a problem file or a journal."""
+def is_foreign(path: Path, fields: Sequence[str]) -> bool:
+    """Return whether `path` exists, and its first line lacks one of the `fields` that our lines have."""
     if not path.exists():
         return False
     with suppress(OSError), open(path, "rb") as file:
         first = file.readline()
-        return bool(first) and not all(name in first for name in OURS)
+        return bool(first) and not all(f'"{name}": '.encode() in first for name in fields)
     return True
 
 

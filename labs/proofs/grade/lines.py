@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import opened, write_atomically
+from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
 from core.problems.columns import NAMES, cells_of, names_in, text_of
@@ -131,8 +131,5 @@ def _write(path: Path, lines: Iterable[dict[str, Any]]) -> Path:
 
 def check_free(path: Path, script: str, fields: Sequence[str]) -> None:
     """Raise UserError if `path` exists and `script` did not write it: its first line lacks one of the `fields`."""
-    if path.exists():
-        with opened(path, "the file", "Move it away") as file:
-            first = file.readline()
-        if first and not all(f'"{name}": '.encode() in first for name in fields):
-            raise UserError(f"{path} exists, and {script} did not write it. Move it away")
+    if jsonl.is_foreign(path, fields):
+        raise UserError(f"{path} exists, and {script} did not write it. Move it away")
