@@ -12,7 +12,7 @@ import numpy as np
 from core.base import seeds
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.common import EMPTY, UNREADABLE
+from core.scaffolds.common import EMPTY, UNREADABLE, again
 from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
@@ -30,15 +30,16 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         The N solutions, the N solutions with their scores, and the best solution."""
     messages = prompts.solve(problem)
     samples = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-    yield Stage("solutions", [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples])
-    scored = [Member(completion, [i], carried_over=True) for i, completion in enumerate(samples)]
+    solutions = [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in samples]
+    yield Stage("solutions", solutions)
+    scored = [again(member, i) for i, member in enumerate(solutions)]
     await verify(problem, scored, 0, ask, config)
     for member in scored:
-        member.notes = [UNREADABLE for verdict in member.verdicts or [] if verdict is None]
+        member.notes = [UNREADABLE] * (member.verdicts or []).count(None)
     yield Stage("verified", scored)
     spoken = [i for i, completion in enumerate(samples) if completion.text] or list(range(config.N))
     winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
-    yield Stage("best score", [Member(samples[winner], [winner], carried_over=True)])
+    yield Stage("best score", [again(scored[winner], winner)])
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:

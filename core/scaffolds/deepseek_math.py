@@ -13,43 +13,29 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from functools import partial
 
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Carrying, constant
-from core.scaffolds.common import UNASSESSED, UNREADABLE, candidate, stated_score
-from core.scaffolds.prompts import request
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.scaffolds.common import UNASSESSED, UNREADABLE, again, candidate, stated_score
+from core.scaffolds.prompts import request, worded
+from core.scaffolds.verification import Judging, judge
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, carried
 
-SCALE = Wording(
-    answer="""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. \
-0: wrong in an essential step, unfinished, or no answer to the problem.""",
-    proof="""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
-wrong in an essential step, unfinished, or no proof of what is asked.""",
-)
+SCALE = worded("""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or \
+slips. 0: wrong in an essential step, unfinished, or no <answer to the problem|proof of what is asked>.""")
 
 # The prompt asks for a score without a box, because the last box is the answer.
-PROVE = Wording(
-    answer="""{problem}
+PROVE = worded("""{problem}
 
-Write a complete solution, with a proof of every step that is not well known, and {form} \
-A strict reviewer will score it:
+Write a complete <solution, with a proof of every step that is not well known, and {form}|and rigorous proof, with a \
+reason for every step that is not well known.> A strict reviewer will score it:
 {scale}
 
-Look for errors and gaps in your solution, and mend them, before you answer. Below the solution, write a line \
-"Self-assessment:", then name the faults that are left, honestly and without another box, and end with one line: \
-"Score: 0", "Score: 0.5" or "Score: 1".""",
-    proof="""{problem}
-
-Write a complete and rigorous proof, with a reason for every step that is not well known. A strict reviewer will score \
-it:
-{scale}
-
-Look for errors and gaps in your proof, and mend them, before you hand it in. Below the proof, write a line \
-"Self-assessment:", then name the faults that are left, honestly, and end with one line: "Score: 0", "Score: 0.5" or \
-"Score: 1".""",
-)
+Look for errors and gaps in your <solution|proof>, and mend them, before you <answer|hand it in>. Below the \
+<solution|proof>, write a line "Self-assessment:", then name the faults that are left, honestly< and without another \
+box|>, and end with one line: "Score: 0", "Score: 0.5" or "Score: 1".""")
 
 REVIEW = """Problem:
 {problem}
@@ -103,6 +89,9 @@ def review(problem: Problem, solution: str) -> list[Message]:
     return request(REVIEW, problem, solution=solution, scale=SCALE.of(problem.is_proof))
 
 
+REVIEWING = Judging(review, SCORE, partial(stated_score, word="Score", allowed=SCORES))
+
+
 def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Message]:
     shown = "\n\n".join(f"Review {i}:\n{text.strip()}" for i, text in enumerate(reviews, 1))
     return request(REFINE, problem, prove=prove(problem)[0]["content"], solution=solution, reviews=shown)
@@ -148,41 +137,35 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         The N proofs, the N proofs with scores, and the best proof. Then each round yields the proofs it chose (if any),
         their refinements or new proofs, and the best proof so far."""
 
-    async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
+    async def written(t: int, i: int, messages: list[Message], *parents: int) -> _Proof:
         member = await candidate(ask, config, messages, t, i, parents=parents)
         text, claim = read_proof(carried(member.completion, config))
         member.notes += [UNASSESSED] if text and claim is None else []
         return _Proof(member, text, claim or 0.0)
 
     async def reviewed(proof: _Proof, t: int, i: int) -> _Proof:
-        if not proof.text:
-            return proof
-        messages, member = review(problem, proof.text), proof.member
-        changes = {"max_tokens": config.VERIFY_TOKENS, "answer_opening": SCORE}
-        checks = (ask(messages, "verify", t, i, j, **changes) for j in range(config.VERIFY_SAMPLES))
-        member.side_calls = await asyncio.gather(*checks)
-        member.verdicts = [stated_score(check.text, "Score", SCORES) for check in member.side_calls]
-        member.notes += [UNREADABLE] * member.verdicts.count(None)
-        order = seeds.rng(config.SEED, problem.id, "reviews", t, i).permutation(config.VERIFY_SAMPLES)
-        read = [(verdict, member.side_calls[j].text) for j in order if (verdict := member.verdicts[j]) is not None]
-        if read:
-            member.self_score = fmean(verdict for verdict, _ in read)
-            proof.reviews = [text for _, text in sorted(read, key=lambda one: one[0])]
+        if proof.text:
+            member, count = proof.member, config.VERIFY_SAMPLES
+            names = [("verify", t, i, j) for j in range(count)]
+            scores = await judge(problem, ask, config, REVIEWING, member, proof.text, names)
+            member.notes += [UNREADABLE] * scores.count(None)
+            order = seeds.rng(config.SEED, problem.id, "reviews", t, i).permutation(count)
+            readable = [(score, member.side_calls[j].text) for j in order if (score := scores[j]) is not None]
+            proof.reviews = [text for _, text in sorted(readable, key=lambda one: one[0])]
         return proof
 
     async def refined(chosen: Sequence[_Proof], t: int, i: int) -> _Proof:
         if not chosen:
-            return await reviewed(await written(prove(problem), [], t, i), t, i)
+            return await reviewed(await written(t, i, prove(problem)), t, i)
         time, place = divmod(i, len(chosen))
-        parent = chosen[place]
-        count = min(config.REVIEWS, len(parent.reviews))
-        dealt = [parent.reviews[(time * config.REVIEWS + k) % len(parent.reviews)] for k in range(count)]
-        return await reviewed(await written(refine(problem, parent.text, dealt), [place], t, i), t, i)
+        proof, count = chosen[place], len(chosen[place].reviews)
+        dealt = [proof.reviews[(time * config.REVIEWS + k) % count] for k in range(min(config.REVIEWS, count))]
+        return await reviewed(await written(t, i, refine(problem, proof.text, dealt), place), t, i)
 
-    newest = await asyncio.gather(*(written(prove(problem), [], 0, i) for i in range(config.N)))
+    newest = await asyncio.gather(*(written(0, i, prove(problem)) for i in range(config.N)))
     yield Stage("proofs", [proof.member for proof in newest])
     for i, proof in enumerate(newest):
-        proof.member = Member(proof.member.completion, [i], carried_over=True)
+        proof.member = again(proof.member, i)
     await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(newest)))
     yield Stage("reviews", [proof.member for proof in newest])
     pool = list(newest)
@@ -190,14 +173,14 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a proof in all rounds
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
-        yield Stage("best score", [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)])
+        yield Stage("best score", [again(best.member, *([place] if place >= 0 else []))])
         if best.passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
         newest = await asyncio.gather(*(refined(chosen, t, i) for i in range(width)))
         if chosen:
-            yield Stage("chosen", [Member(proof.member.completion, carried_over=True) for proof in chosen])
+            yield Stage("chosen", [again(proof.member) for proof in chosen])
         yield Stage(f"refinement {t}", [proof.member for proof in newest])
         pool += newest
 

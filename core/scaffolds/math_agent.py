@@ -20,8 +20,9 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import common, prompts
-from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.scaffolds.prompts import worded
+from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, report, select
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
 
 CALL = "CALL"
 TOOLS = {  # each tool's name and its argument's name
@@ -37,7 +38,7 @@ INVALID_CALLS = 5  # number of invalid calls after which a random current soluti
 MOST_APPROACHES = 4  # largest number of approaches from one call
 
 # The log comes last, so that a server's prefix cache covers all but its newest entry.
-_PLAN = """You direct the work on this problem. Don't solve it yourself: tools do the work when you call them.
+PLAN = worded("""You direct the work on this problem. Don't solve it yourself: tools do the work when you call them.
 
 Problem:
 {problem}
@@ -49,7 +50,8 @@ These are the tools, each with an example of its argument, a JSON object:
 - improve {{"report": 1}}: rewrites the solution that report 1 is on, as a new solution
 - select {{"solutions": [1, 2]}}: says which of 2 to {k} solutions is the best
 - merge {{"solutions": [1, 2]}}: writes one new solution out of 2 to {k}
-- submit {{"solution": 1}}: gives solution 1 as the final answer and ends the work
+- submit {{"solution": 1}}: gives solution 1<|, which must be a complete proof,> as the <final \
+answer|result> and ends the work
 
 Any tool may be wrong, those that verify and select too, and the same call has another outcome each time. So get \
 several solutions, verify and improve them, and merge or select before you submit. You may make {calls} calls, and \
@@ -59,11 +61,7 @@ What was done so far:
 {log}
 
 Calls left: {left}. State your next call, or several in their order, each on a line of its own like this one:
-CALL verify {{"solution": 1}}"""
-PLAN = Wording(
-    answer=_PLAN,
-    proof=_PLAN.replace("solution 1 as the final answer", "solution 1, which must be a complete proof, as the result"),
-)
+CALL verify {{"solution": 1}}""")
 
 APPROACHES = """Problem:
 {problem}
@@ -71,23 +69,17 @@ APPROACHES = """Problem:
 Suggest {count} different approaches to this problem, each clear without the others. Name methods and key ideas; don't \
 carry them out. Start each on a new line, with "Approach 1:", "Approach 2:" and so on."""
 
-FOLLOW = Wording(
-    answer="""{problem}
+FOLLOW = worded("""{problem}
 
-Solve it by this approach:
+<Solve|Prove> it by this approach:
 {approach}
 
-Reason step by step and {form}""",
-    proof="""{problem}
-
-Prove it by this approach:
-{approach}
-
-Write a complete and rigorous proof. Give a reason for every step that is not well known, treat all cases, and prove \
-what you claim rather than say that it is clear. Where something is missing in the end, say so.""",
-)
+<Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step that is not well \
+known, treat all cases, and prove what you claim rather than say that it is clear. Where something is missing in the \
+end, say so.>""")
 
 APPROACH = "Approach 1:"
+BAD = "bad tool arguments"  # the note on most invalid calls
 
 _CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE)
@@ -116,11 +108,11 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
         reply = await ask(messages, "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL)
         plans += 1
         desk.spent.append(reply)
-        desk.notes += [common.FAILED_PLAN] if reply.error else []
+        desk.notes += ["failed plan"] if reply.error else []
         for line in call_lines(reply.text) or [""]:
             is_valid = await desk.call(line)
             if desk.submitted:
-                yield Stage("submitted", desk.population([desk.submitted]))
+                yield Stage("submitted", desk.population(desk.submitted))
                 return
             if desk.current:
                 yield Stage(f"calls of plan {plans}", desk.population(desk.current))
@@ -129,7 +121,7 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
     if not desk.current:
         await desk.call("solve")
         yield Stage("solved by rule", desk.population(desk.current))
-    desk.notes.append(common.BY_RULE)
+    desk.notes.append("submitted by rule")
     drawn = seeds.rng(config.SEED, problem.id, "rule").choice(desk.current)
     yield Stage("drawn by rule", desk.population([int(drawn)]))
 
@@ -158,23 +150,23 @@ def read_call(line: str) -> tuple[str, list[int]]:
     """Return the tool and its numbers from a line of `call_lines`. Raises InvalidCall if the line is invalid or ""."""
     words = re.match(r"(\w+)\s*+(.*)", line)
     if not words:
-        raise InvalidCall(common.NO_CALL, f"no line starts with {CALL} and a tool")
+        raise InvalidCall("no tool call", f"no line starts with {CALL} and a tool")
     tool, stated = words.groups()
     if tool not in TOOLS:
-        raise InvalidCall(common.UNKNOWN_TOOL, f"there is no tool {tool:.40}; there are {', '.join(TOOLS)}")
+        raise InvalidCall("unknown tool", f"there is no tool {tool:.40}; there are {', '.join(TOOLS)}")
     name = TOOLS[tool]
     try:
         given, _ = json.JSONDecoder().raw_decode(stated or "{}")
     except (ValueError, RecursionError):
-        raise InvalidCall(common.BAD_ARGUMENTS, f"no JSON object follows {tool} on its line") from None
+        raise InvalidCall(BAD, f"no JSON object follows {tool} on its line") from None
     if tool == "solve" and given in ({}, {name: None}):
         return tool, []
     if not isinstance(given, dict) or list(given) != [name]:
-        raise InvalidCall(common.BAD_ARGUMENTS, f'{tool} takes one argument, "{name}"')
+        raise InvalidCall(BAD, f'{tool} takes one argument, "{name}"')
     numbers = given[name] if name == "solutions" else [given[name]]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         wanted = "a list of whole numbers" if name == "solutions" else "a whole number"
-        raise InvalidCall(common.BAD_ARGUMENTS, f'"{name}" must be {wanted}')
+        raise InvalidCall(BAD, f'"{name}" must be {wanted}')
     return tool, numbers
 
 
@@ -184,9 +176,9 @@ class _Desk:
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
         self.calls = self.invalid = 0
-        self.submitted: int | None = None  # number of the submitted solution
+        self.submitted: list[int] = []  # the number of the submitted solution, if any
         self.approaches: list[str] = []
-        self.solutions: list[Completion] = []
+        self.solutions: list[Member] = []
         self.origins: list[list[int]] = []  # for each solution, the numbers of its source solutions
         self.reports: list[tuple[int, str]] = []  # solution's number, and text of the report
         self.current: list[int] = []  # solutions that are not improved, merged or passed over in a selection
@@ -200,10 +192,10 @@ class _Desk:
         """Return these solutions as members. The last one gets the notes and side calls since the last population."""
         members = []
         for number in solutions:
-            again = number in self.seen
-            origins = [number] if again else self.origins[number - 1]
+            is_seen = number in self.seen
+            origins = [number] if is_seen else self.origins[number - 1]
             parents = [self.shown.index(origin) for origin in origins if origin in self.shown]
-            members.append(Member(self.solutions[number - 1], parents, carried_over=again))
+            members.append(Member(self.solutions[number - 1].completion, parents, carried_over=is_seen))
         members[-1].side_calls, members[-1].notes = self.spent, self.notes
         self.spent, self.notes = [], []
         self.shown = list(solutions)
@@ -222,7 +214,7 @@ class _Desk:
             self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
             return False
         if tool == "submit":
-            self.submitted = numbers[0]
+            self.submitted = numbers
             return True
         self.calls += 1
         outcome = await self._outcome(tool, numbers, (tool, self.calls))
@@ -231,9 +223,10 @@ class _Desk:
 
     def _check(self, tool: str, numbers: list[int]) -> None:
         """Raise InvalidCall for bad or too many numbers, an empty solution or report, or a call beyond CALLS."""
-        if tool != "submit" and self.calls == self.config.CALLS:
-            raise InvalidCall(common.NO_CALLS_LEFT, "no calls are left; submit a solution")
-        name, note = TOOLS[tool], common.EMPTY_SUBMISSION if tool == "submit" else common.BAD_ARGUMENTS
+        left = self.config.CALLS - self.calls
+        if tool != "submit" and not left:
+            raise InvalidCall("tool call beyond the last", "no calls are left; submit a solution")
+        name, note = TOOLS[tool], "empty submission" if tool == "submit" else BAD
         others = {"count": MOST_APPROACHES, "approach": len(self.approaches), "report": len(self.reports)}
         most = others.get(name, len(self.solutions))
         if name == "solutions" and not (len(set(numbers)) == len(numbers) and 2 <= len(numbers) <= self.config.K):
@@ -245,62 +238,63 @@ class _Desk:
                 raise InvalidCall(note, f"solution {number} is empty")
             if name == "report" and not self.reports[number - 1][1]:
                 raise InvalidCall(note, f"report {number} is empty")
-        if tool == "approaches" and self.calls == self.config.CALLS - 1 and not self.solutions:
+        if tool == "approaches" and left == 1 and not self.solutions:
             raise InvalidCall(note, "the last call is kept for a solution")
 
     def _text(self, number: int) -> str:
-        return carried(self.solutions[number - 1], self.config).strip()
+        return common.text_of(self.solutions[number - 1].completion, self.config)
 
     async def _outcome(self, tool: str, numbers: list[int], names: tuple[str, int]) -> str:
         """Execute a valid call, and return a description of its outcome for the planner."""
         problem, ask, config = self.problem, self.ask, self.config
-        texts = [self._text(number) for number in numbers] if TOOLS[tool].startswith("solution") else []
         if tool == "approaches":
             messages = prompts.request(APPROACHES, problem, count=numbers[0])
             reply = await ask(messages, *names, max_tokens=config.PLAN_TOKENS, answer_opening=APPROACH)
             self.spent.append(reply)
             first, found = len(self.approaches) + 1, read_approaches(reply.text)[: numbers[0]]
             self.approaches += found
-            self.notes += [] if found else [common.NO_APPROACHES]
+            self.notes += [] if found else ["unreadable approaches"]
             return "\n".join(f"Approach {i}: {text}" for i, text in enumerate(found, first)) or "No approach came back."
         if tool == "verify":
-            check, _, notes = await report(problem, ask, config, texts[0], *names)
+            check, _, notes = await report(problem, ask, config, self._text(numbers[0]), *names)
             self.spent.append(check)
             self.notes += notes
             self.reports.append((numbers[0], text := check.text.strip()))
             return f"Report {len(self.reports)}, on solution {numbers[0]}:\n{text or '(empty, of no use)'}"
         if tool == "select":
-            choice = await select_one(problem, ask, config, texts, *names)
-            self.spent += choice.side_calls
-            self.notes += choice.notes
-            if choice.notes:
+            candidates = [self.solutions[number - 1].completion for number in numbers]
+            winner = await select(problem, ask, config, candidates, *names)
+            self.spent += winner.side_calls
+            self.notes += winner.notes
+            if winner.notes:
                 return "The selection could not be read; none was selected."
-            best = numbers[choice.winner]
+            best = numbers[winner.parents[0]]
             self.current = sorted({*self.current, best} - ({*numbers} - {best}))
             return f"Solution {best} was selected."
-        origins = numbers if tool == "merge" else []
+        origins: list[int] = []
         if tool == "merge":
-            messages = prompts.aggregate(problem, texts)
+            messages, origins = prompts.aggregate(problem, [self._text(number) for number in numbers]), numbers
         elif tool == "improve":
             number, text = self.reports[numbers[0] - 1]
-            messages, origins = improve(problem, self._text(number), text), [number]
+            messages = prompts.request(IMPROVE, problem, solution=self._text(number), report=text)
+            origins = [number]
         elif numbers:
             messages = prompts.request(FOLLOW, problem, approach=self.approaches[numbers[0] - 1])
         else:
             messages = prompts.solve(problem)
-        return self._add(await ask(messages, *names), origins)
+        return self._add(await common.candidate(ask, config, messages, *names), origins)
 
-    def _add(self, solution: Completion, origins: list[int]) -> str:
+    def _add(self, solution: Member, origins: list[int]) -> str:
         """Add a solution. If it has text, it replaces `origins` in `current`. If not, it is current if no other is."""
         self.solutions.append(solution)
         self.origins.append(origins)
-        self.notes += common.notes_on(solution, self.config)
+        self.notes += solution.notes
         number = len(self.solutions)
         if text := self._text(number):
             self.current = [i for i in self.current if i not in origins and self._text(i)] + [number]
             return f"Solution {number}:\n{text}"
         if self.current:
-            self.spent.append(solution)
+            self.spent.append(solution.completion)
         else:
             self.current = [number]
         return f"Solution {number} came back empty and is of no use."

@@ -22,8 +22,10 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import check_subset, constant
 from core.scaffolds import common, prompts
-from core.scaffolds.prompts import request
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.scaffolds.common import again, text_of
+from core.scaffolds.prompts import request, worded
+from core.scaffolds.verification import Judging, judge
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage
 
 JUDGE = """Problem:
 {problem}
@@ -36,32 +38,21 @@ complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 or 4: 
 part is not. 1 or 2: a correct step or two on the way. 0: nothing that helps, or nothing that is right. End with one \
 line: "Score: " and the points."""
 
-GROUP = Wording(
-    answer="""Problem:
+GROUP = worded("""Problem:
 {problem}
 
 Below are {count} solutions, each with a judgement that may be wrong.
 
 {solutions}
 
-Group the solutions by the answer or conclusion that they reach, whatever their way to it. Decide which group is \
-right; it need not be the largest. End with one line: "Keep: " and the numbers of all solutions in that group, with \
-commas between them.""",
-    proof="""Problem:
-{problem}
-
-Below are {count} solutions, each with a judgement that may be wrong.
-
-{solutions}
-
-Group the solutions by the argument that carries their proof, whatever words they put it in. Decide which group's \
-argument holds; it need not be that of the largest. End with one line: "Keep: " and the numbers of all solutions in \
-that group, with commas between them.""",
-)
+Group the solutions by the <answer or conclusion that they reach, whatever their way to it. Decide which group is \
+right; it need not be the largest.|argument that carries their proof, whatever words they put it in. Decide which \
+group's argument holds; it need not be that of the largest.> End with one line: "Keep: " and the numbers of all \
+solutions in that group, with commas between them.""")
 
 SCORE = "Score:"
 KEPT = "Keep:"
-POINTS = range(8)
+MOST_POINTS = 7
 
 _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 
@@ -83,9 +74,13 @@ class Constants(common.Selecting):
             raise UserError(f"MINUTES={self.MINUTES:g} has no effect with ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 
 
-def judge(problem: Problem, solution: str) -> list[Message]:
-    """Build a request to judge `solution`, with a last line from "Score: 0" to "Score: 7"."""
-    return request(JUDGE, problem, solution=solution.strip())
+def read_points(text: str) -> float | None:
+    """Return the stated points as a score from 0 to 1, or None."""
+    points = common.stated_score(text, "Score", range(MOST_POINTS + 1))
+    return None if points is None else points / MOST_POINTS
+
+
+POINTS = Judging(lambda problem, solution: request(JUDGE, problem, solution=solution.strip()), SCORE, read_points)
 
 
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
@@ -114,28 +109,23 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         solutions, then the best solution so far. If two or more are kept, they come next, and the best solution of the
         chosen group. If this group has two or more, it comes next, then the winners of each knock-out round."""
 
+    async def solved(t: int, i: int) -> Member:
+        return await common.candidate(ask, config, prompts.solve(problem), t, i)
+
     async def judged(member: Member, t: int, i: int) -> Member:
-        if common.has_text(member, config):
-            messages = judge(problem, carried(member.completion, config))
-            check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
-            points = common.stated_score(check.text, "Score", POINTS)
-            member.self_score = None if points is None else points / max(POINTS)
-            member.side_calls, member.verdicts = [check], [member.self_score]
-            member.notes += [common.UNREADABLE] * (points is None)
+        if text := text_of(member.completion, config):
+            await judge(problem, ask, config, POINTS, member, text, [("judge", t, i)])
+            member.notes += [common.UNREADABLE] * (member.self_score is None)
         return member
 
     async def attempt(t: int, i: int) -> Member:
-        return await judged(await common.candidate(ask, config, prompts.solve(problem), t, i), t, i)
+        return await judged(await solved(t, i), t, i)
 
     def worth(member: Member) -> tuple[bool, float]:
-        return common.has_text(member, config), -1.0 if member.self_score is None else member.self_score
-
-    def again(member: Member, *parents: int) -> Member:
-        return Member(member.completion, list(parents), carried_over=True)
+        return bool(text_of(member.completion, config)), -1.0 if member.self_score is None else member.self_score
 
     closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
-    solving = (common.candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
-    solutions = await asyncio.gather(*solving)
+    solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
     yield Stage("solutions", solutions)
     newest = await asyncio.gather(*(judged(again(member, i), 0, i) for i, member in enumerate(solutions)))
     yield Stage("judged", newest)
@@ -152,23 +142,21 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         yield Stage(f"wave {t}", newest)
         pool += newest
 
-    best = [pool[i] for i in ranked if common.has_text(pool[i], config)]
+    best = [pool[i] for i in ranked if text_of(pool[i].completion, config)]
     kept = best[: min(config.K, perfect if perfect >= config.PERFECT else len(best))]
     if len(kept) < 2:
         return
-    texts = [carried(member.completion, config) for member in kept]
-    judgements = [check.text for member in kept for check in member.side_calls]
-    messages = group(problem, texts, judgements)
+    yield Stage("kept", [again(member) for member in kept])
+    texts = [text_of(member.completion, config) for member in kept]
+    messages = group(problem, texts, [check.text for member in kept for check in member.side_calls])
     grouping = await ask(messages, "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT)
     chosen = read_group(grouping.text, len(kept))
-    first = again(kept[chosen[0]], chosen[0]) if chosen else again(kept[0], 0)
-    first.side_calls, first.notes = [grouping], [] if chosen else [common.INVALID_SELECTION]
-    yield Stage("kept", [again(member) for member in kept])
-    yield Stage("grouping", [first])
-    left = [kept[i] for i in chosen] if chosen else kept
-    if len(left) < 2:
+    notes = [] if chosen else [common.INVALID_SELECTION]
+    chosen = chosen or list(range(len(kept)))
+    yield Stage("grouping", [again(kept[chosen[0]], chosen[0], side_calls=[grouping], notes=notes)])
+    if len(chosen) < 2:
         return
-    bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
+    bracket = [kept[chosen[i]] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(chosen))]
     yield Stage("bracket", [again(member) for member in bracket])
     async for winners in common.single_elimination(problem, ask, config, bracket, "select"):
         yield winners

@@ -6,85 +6,61 @@ request. Results record the prompts' hash, `prompts_sha256()`. A change to a pro
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from core.constants import AUTO, BOXED, LAST_NUMBER, TEXT
 from core.types import FORCED_ANSWER, FORCED_PROOF, Message, Problem, Wording
 
-SOLVE = Wording(
-    answer="""{problem}
+_EITHER = re.compile(r"<([^<|>]*)\|([^<|>]*)>")
 
-Reason step by step and {form}""",
-    proof="""{problem}
 
-Write a complete and rigorous proof. Give a reason for every step that is not well known, treat all cases, and prove \
-what you claim rather than say that it is clear. Where something is missing in the end, say so.""",
-)
+def worded(text: str) -> Wording:
+    """Return the two wordings of a prompt. They differ in places such as <solution|proof>."""
+    return Wording(_EITHER.sub(r"\1", text), _EITHER.sub(r"\2", text))
 
-AGGREGATE = Wording(
-    answer="""Problem:
+
+SOLVE = worded("""{problem}
+
+<Reason step by step and {form}|Write a complete and rigorous proof. Give a reason for every step that is not well \
+known, treat all cases, and prove what you claim rather than say that it is clear. Where something is missing in the \
+end, say so.>""")
+
+AGGREGATE = worded("""Problem:
 {problem}
 
-Below are {count} candidate solutions. Some may be wrong, in different places; none is known to be right.
+Below are {count} candidate <solutions. Some may be wrong|proofs. Some may have errors or gaps>, in different places; \
+none is known to be right.
 
 {candidates}
 
-Compare the candidates step by step, keep what is correct, repair what is not, and write one improved, complete \
-solution. {Form}""",
-    proof="""Problem:
-{problem}
-
-Below are {count} candidate proofs. Some may have errors or gaps, in different places; none is known to be right.
-
-{candidates}
-
-Go through the candidates step by step and tell what each has proved from what it only claims. Keep the arguments that \
-hold, repair the others or find new ones, and write one complete and rigorous proof that can be read without the \
-candidates.""",
-)
+<Compare the candidates step by step, keep what is correct, repair what is not, and write one improved, complete \
+solution. {Form}|Go through the candidates step by step and tell what each has proved from what it only claims. Keep \
+the arguments that hold, repair the others or find new ones, and write one complete and rigorous proof that can be \
+read without the candidates.>""")
 
 # One candidate (if K = 1, or if only one has text) is refined instead. K = 1 is a control of the RSA paper.
-REFINE = Wording(
-    answer="""Problem:
+REFINE = worded("""Problem:
 {problem}
 
-Below is 1 candidate solution. It may be wrong.
+Below is 1 candidate <solution. It may be wrong|proof. It may have errors or gaps>.
 
 {candidates}
 
-Check the candidate step by step, keep what is correct, repair what is not, and write one improved, complete \
-solution. {Form}""",
-    proof="""Problem:
+Check the candidate step by step<, keep what is correct, repair what is not, and write one improved, complete \
+solution. {Form}| and tell what it has proved from what it only claims. Keep the arguments that hold, repair the \
+others or find new ones, and write one complete and rigorous proof that can be read without the candidate.>""")
+
+VERIFY = worded("""Problem:
 {problem}
 
-Below is 1 candidate proof. It may have errors or gaps.
-
-{candidates}
-
-Check the candidate step by step and tell what it has proved from what it only claims. Keep the arguments that hold, \
-repair the others or find new ones, and write one complete and rigorous proof that can be read without the \
-candidate.""",
-)
-
-VERIFY = Wording(
-    answer="""Problem:
-{problem}
-
-Candidate solution:
+Candidate <solution|proof>:
 {candidate}
 
-Check every step of the candidate solution and decide whether its final answer is correct. End with one line: \
-"Verdict: True" or "Verdict: False".""",
-    proof="""Problem:
-{problem}
-
-Candidate proof:
-{candidate}
-
-Check every step of the candidate proof and decide whether it proves all that the problem asks for, without an error \
-or a serious gap. End with one line: "Verdict: True" or "Verdict: False".""",
-)
+Check every step of the candidate <solution and decide whether its final answer is correct|proof and decide whether it \
+proves all that the problem asks for, without an error or a serious gap>. End with one line: "Verdict: True" or \
+"Verdict: False".""")
 
 # The text of {form} in a prompt for each value of ANSWER. {Form} begins a sentence.
 FORMS = {

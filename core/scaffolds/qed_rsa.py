@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_elimination
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
+from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_elimination, text_of
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         rng = seeds.rng(config.SEED, problem.id, "blocks", t)
         circle, offsets = rng.permutation(len(earlier)), rng.permutation(len(earlier))
         order = [int(circle[(i + offset) % config.N]) for offset in offsets]
-        spoken = [j for j in order if carried(earlier[j].completion, config).strip()][: config.K]
-        texts = [carried(earlier[j].completion, config) for j in spoken]
-        messages = prompts.aggregate(problem, texts) if texts else prompts.solve(problem)
+        texts = [text_of(each.completion, config) for each in earlier]
+        spoken = [j for j in order if texts[j]][: config.K]
+        messages = prompts.aggregate(problem, [texts[j] for j in spoken]) if spoken else prompts.solve(problem)
         return await candidate(ask, config, messages, t, i, parents=spoken)
 
     population: Population = []

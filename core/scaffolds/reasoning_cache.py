@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, candidate, latest_with_text
-from core.types import Ask, Completion, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.scaffolds.common import candidate, latest_with_text, text_of
+from core.scaffolds.prompts import worded
+from core.types import Ask, Completion, Message, Population, Problem, Scaffold, Stage
 
-_SUMMARISE = """Problem:
+SUMMARISE = worded("""Problem:
 {problem}
 
 Summary of earlier attempts:
@@ -22,33 +23,20 @@ Newest attempt, which may be unfinished:
 {attempt}
 
 Write a summary for someone who has to go on without seeing any attempt: the approach of the newest attempt, the facts \
-and partial results it reached, what it checked, where it failed or stopped, its answer if there is one, and how it \
-relates to the earlier attempts. Keep what still matters of the earlier summary. Add no reasoning of your own. Write \
-in the first person, at most two paragraphs of plain text without headings, beginning with "Summary:"."""
-SUMMARISE = Wording(
-    answer=_SUMMARISE,
-    proof=_SUMMARISE.replace("its answer if there is one", "what it proved and what is left to prove"),
-)
+and partial results it reached, what it checked, where it failed or stopped, <its answer if there is one|what it \
+proved and what is left to prove>, and how it relates to the earlier attempts. Keep what still matters of the earlier \
+summary. Add no reasoning of your own. Write in the first person, at most two paragraphs of plain text without \
+headings, beginning with "Summary:".""")
 
-SOLVE_AGAIN = Wording(
-    answer="""Problem:
+SOLVE_AGAIN = worded("""Problem:
 {problem}
 
 Summary of earlier attempts, which may be right or wrong:
 {summary}
 
-Let the summary guide you, and do better: check its result, go on where it stopped, or take another way. Reason step \
-by step and {form}""",
-    proof="""Problem:
-{problem}
-
-Summary of earlier attempts, which may be right or wrong:
-{summary}
-
-Let the summary guide you, and do better: check what it says is proved, go on where it stopped, or take another way. \
-Write a complete and rigorous proof that can be read without the summary, with a reason for every step that is not \
-well known.""",
-)
+Let the summary guide you, and do better: check <its result|what it says is proved>, go on where it stopped, or take \
+another way. <Reason step by step and {form}|Write a complete and rigorous proof that can be read without the summary, \
+with a reason for every step that is not well known.>""")
 
 OPENING = "Summary:"
 
@@ -68,23 +56,22 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
 
     Yields:
         The current answer after each round."""
-    member = await candidate(ask, config, prompts.solve(problem), 0, 0)
-    attempted = member.completion
+    newest = member = await candidate(ask, config, prompts.solve(problem), 0, 0)
     yield Stage("attempt 1", [member])
     summary = ""
     for t in range(1, config.ROUNDS):
         checks: list[Completion] = []
         notes: list[str] = []
-        if attempt := carried(attempted, config).strip():
+        if attempt := text_of(newest.completion, config):
             messages = summarise(problem, summary, attempt)
             check = await ask(messages, "summary", t - 1, max_tokens=config.SUMMARY_TOKENS, answer_opening=OPENING)
             checks.append(check)
             text = read_summary(check.text)
-            notes += [EMPTY_SUMMARY] if not text else [CUT_SUMMARY] if check.truncated else []
+            notes += ["empty summary"] if not text else ["truncated summary"] if check.truncated else []
             summary = text or summary
-        new = await candidate(ask, config, solve_again(problem, summary), t, 0, parents=[0] if summary else [])
-        attempted, new.side_calls, new.notes = new.completion, checks, [*notes, *new.notes]
-        member = latest_with_text(member, new)
+        newest = await candidate(ask, config, solve_again(problem, summary), t, 0, parents=[0] if summary else [])
+        newest.side_calls, newest.notes = checks, [*notes, *newest.notes]
+        member = latest_with_text(member, newest)
         yield Stage(f"attempt {t + 1}", [member])
 
 

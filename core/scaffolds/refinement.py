@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import candidate, latest_with_text
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
+from core.scaffolds.common import candidate, latest_with_text, text_of
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,9 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
         The populations t = 0..ROUNDS, with one member for each of the N chains."""
 
     async def refined(t: int, i: int, before: Member) -> Member:
-        text = carried(before.completion, config)
-        messages = prompts.aggregate(problem, [text]) if text.strip() else prompts.solve(problem)
-        new = await candidate(ask, config, messages, t, i, parents=[i] if text.strip() else [])
+        text = text_of(before.completion, config)
+        messages = prompts.aggregate(problem, [text]) if text else prompts.solve(problem)
+        new = await candidate(ask, config, messages, t, i, parents=[i] if text else [])
         return latest_with_text(before, new, i)
 
     first = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))

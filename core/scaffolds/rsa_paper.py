@@ -10,51 +10,29 @@ from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
+from core.scaffolds.prompts import worded
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.types import Wording
 
-AGGREGATE = Wording(
-    answer="""Problem:
+AGGREGATE = worded("""Problem:
 {problem}
 
-Here are {count} candidate solutions. Any of them may contain mistakes.
+Here are {count} candidate <solutions|proofs>. Any of them may contain mistakes.
 
 {candidates}
 
-Use what is good in the candidates to write one solution that is better than each of them. Where they disagree, find \
-out which way is right. If none of them is right, take another approach. Reason carefully, and {form}""",
-    proof="""Problem:
+Use what is good in the candidates to write one <solution|proof> that is better than each of them. Where they \
+disagree, find out which way is right. If none of them <is right|holds>, take another approach. Reason carefully, and \
+<{form}|give a reason for every step that is not well known.>""")
+
+REFINE = worded("""Problem:
 {problem}
 
-Here are {count} candidate proofs. Any of them may contain mistakes.
+Here is a candidate <solution|proof>. It may be incomplete or contain mistakes.
 
 {candidates}
 
-Use what is good in the candidates to write one proof that is better than each of them. Where they disagree, find out \
-which way is right. If none of them holds, take another approach. Reason carefully, and give a reason for every step \
-that is not well known.""",
-)
-
-REFINE = Wording(
-    answer="""Problem:
-{problem}
-
-Here is a candidate solution. It may be incomplete or contain mistakes.
-
-{candidates}
-
-Turn the candidate into a better solution. If it is wrong from the start, take another approach. Reason carefully, and \
-{form}""",
-    proof="""Problem:
-{problem}
-
-Here is a candidate proof. It may be incomplete or contain mistakes.
-
-{candidates}
-
-Turn the candidate into a better proof. If it is wrong from the start, take another approach. Reason carefully, and \
-give a reason for every step that is not well known.""",
-)
+Turn the candidate into a better <solution|proof>. If it is wrong from the start, take another approach. Reason \
+carefully, and <{form}|give a reason for every step that is not well known.>""")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from core.constants import Carrying, constant
-from core.scaffolds import common, prompts
+from core.scaffolds import prompts
+from core.scaffolds.common import EMPTY_REPORT, UNREADABLE, again, candidate, latest_with_text, text_of
+from core.scaffolds.prompts import worded
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
 
 REVIEW = """Problem:
 {problem}
@@ -36,30 +38,18 @@ ACCEPTED = """A solution was reviewed. The review:
 Does the review say that the solution is correct, or at least that it has no error and no serious gap? Answer with one \
 word: "yes" or "no"."""
 
-CORRECT = Wording(
-    answer="""Problem:
+CORRECT = worded("""Problem:
 {problem}
 
-A solution of it:
+A <solution|proof> of it:
 {solution}
 
 A reviewer reports:
 {report}
 
-The reviewer may be mistaken. Where the report is right, repair the solution; where it is not, explain the step so \
-that nobody can misread it. Write the complete improved solution and {form}""",
-    proof="""Problem:
-{problem}
-
-A proof of it:
-{solution}
-
-A reviewer reports:
-{report}
-
-The reviewer may be mistaken. Where the report is right, repair the proof; where it is not, explain the step so that \
-nobody can misread it. Write the complete improved proof, which can be read without the report.""",
-)
+The reviewer may be mistaken. Where the report is right, repair the <solution|proof>; where it is not, explain the \
+step so that nobody can misread it. Write the complete improved <solution and {form}|proof, which can be read without \
+the report.>""")
 
 # The beginning of the forced answer if the thinking of a classification is cut off.
 ANSWER = "Answer:"
@@ -90,62 +80,54 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
     Yields:
         The first solution, the improved solution, and the current solution after each round."""
 
-    async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
-        if not common.has_text(before, config):
-            return common.latest_with_text(before, await common.candidate(ask, config, prompts.solve(problem), *names))
-        return common.latest_with_text(before, await common.candidate(ask, config, messages, *names, parents=[0]))
+    async def rewritten(before: Member, report: str, *names: str | int) -> Member:
+        if not (text := text_of(before.completion, config)):
+            return latest_with_text(before, await candidate(ask, config, prompts.solve(problem), *names))
+        messages = prompts.aggregate(problem, [text])
+        if report:
+            messages = prompts.request(CORRECT, problem, solution=text, report=report)
+        return latest_with_text(before, await candidate(ask, config, messages, *names, parents=[0]))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
         """Review a solution. Return whether the review accepts it, the review's summary, the completions and notes."""
-        cap = config.VERIFY_TOKENS
-        check = await ask(review(problem, text), "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
+        if not text:
+            return False, "", [], []
+        messages, cap = prompts.request(REVIEW, problem, solution=text), config.VERIFY_TOKENS
+        check = await ask(messages, "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT)
         report, checks = check.text.strip(), [check]
         if not report:
-            return False, "", checks, [common.EMPTY_REPORT]
+            return False, "", checks, [EMPTY_REPORT]
+        accepts = read_verdict(report)
         if config.CLASSIFY:
             checks.append(await ask(classify(report), "classify", number, max_tokens=cap, answer_opening=ANSWER))
             accepts = read_answer(checks[1].text)
-        else:
-            verdict = read_verdict(report)
-            accepts = None if verdict is None else verdict == 1.0
-        notes = [common.UNREADABLE] * (accepts is None) + [common.CUT_REPORT] * check.truncated
-        return accepts is True, summary(report), checks, notes
+        notes = [UNREADABLE] * (accepts is None) + ["truncated report"] * check.truncated
+        return bool(accepts), summary(report), checks, notes
 
-    member = await common.candidate(ask, config, prompts.solve(problem), 0, 0)
+    member = await candidate(ask, config, prompts.solve(problem), 0, 0)
     yield Stage("solution", [member])
-    member = await rewritten(member, prompts.aggregate(problem, [carried(member.completion, config)]), 1, 0)
+    member = await rewritten(member, "", 1, 0)
     yield Stage("improved", [member])
     passes = failures = 0
     for number in range(config.ROUNDS):
-        text = carried(member.completion, config).strip()
-        accepts, report, checks, notes = await judged(text, number) if text else (False, "", [], [])
+        accepts, report, checks, notes = await judged(text_of(member.completion, config), number)
         if accepts:
             passes, failures = passes + 1, 0
-            member = Member(member.completion, [0], carried_over=True)
+            member = again(member, 0)
         else:
             passes, failures = 0, failures + 1
-            messages = correct(problem, text, report) if report else prompts.aggregate(problem, [text])
-            member = await rewritten(member, messages, "correct", number)
+            member = await rewritten(member, report, "correct", number)
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
-        notes += [common.UNACCEPTED] if is_over and passes < config.PASSES else []
+        notes += ["never accepted"] if is_over and passes < config.PASSES else []
         checked = replace(member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes])
         yield Stage(f"check {number + 1}", [checked])
         if is_over or passes == config.PASSES:
             return
 
 
-def review(problem: Problem, solution: str) -> list[Message]:
-    """Build a request for a review: flaws, "Details:", and a last line "Verdict: True" or "Verdict: False"."""
-    return prompts.request(REVIEW, problem, solution=solution)
-
-
 def classify(report: str) -> list[Message]:
     """Build a request to answer "yes" if a review accepts its solution, else "no". The prompt lacks the solution."""
     return [{"role": "user", "content": ACCEPTED.format(review=report)}]
-
-
-def correct(problem: Problem, solution: str, report: str) -> list[Message]:
-    return prompts.request(CORRECT, problem, solution=solution, report=report)
 
 
 def summary(report: str) -> str:

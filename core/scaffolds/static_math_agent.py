@@ -7,86 +7,52 @@ merges in random order. If its reply is unreadable, a random merge wins (in QED-
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import common, prompts
+from core.scaffolds.common import again, candidate, text_of
+from core.scaffolds.prompts import worded
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
 
-REPORT = Wording(
-    answer="""Problem:
+REPORT = worded("""Problem:
 {problem}
 
-Candidate solution:
+Candidate <solution|proof>:
 {solution}
 
-Check every step of the candidate solution; don't solve the problem in another way. Write a report that lists each \
-error and each gap: quote the place, say what is wrong there and what follows from it. End with one line: \
-"Verdict: True" if its final answer is correct, else "Verdict: False".""",
-    proof="""Problem:
+Check every step of the candidate <solution; don't solve the problem|proof; don't prove it> in another way. Write a \
+report that lists each error and each gap: quote the place, say what is wrong there and what follows from it. End with \
+one line: "Verdict: True" if <its final answer is correct|it proves all that is asked, without an error or a serious \
+gap>, else "Verdict: False".""")
+
+IMPROVE = worded("""Problem:
 {problem}
 
-Candidate proof:
-{solution}
-
-Check every step of the candidate proof; don't prove it in another way. Write a report that lists each error and each \
-gap: quote the place, say what is wrong there and what follows from it. End with one line: "Verdict: True" if it \
-proves all that is asked, without an error or a serious gap, else "Verdict: False".""",
-)
-
-IMPROVE = Wording(
-    answer="""Problem:
-{problem}
-
-Candidate solution:
+Candidate <solution|proof>:
 {solution}
 
 Report of a reviewer, who may be wrong too:
 {report}
 
-Go through the report, repair what is wrong and fill what is missing. Write one improved, complete solution that \
-stands by itself and mentions neither the candidate nor the report. {Form}""",
-    proof="""Problem:
-{problem}
+Go through the report, repair what is wrong and fill what is missing. Write one improved, complete <solution|and \
+rigorous proof> that stands by itself and mentions neither the candidate nor the report.< {Form}|>""")
 
-Candidate proof:
-{solution}
-
-Report of a reviewer, who may be wrong too:
-{report}
-
-Go through the report, repair what is wrong and fill what is missing. Write one improved, complete and rigorous proof \
-that stands by itself and mentions neither the candidate nor the report.""",
-)
-
-SELECT = Wording(
-    answer="""Problem:
+SELECT = worded("""Problem:
 {problem}
 
 {candidates}
 
-Exactly one of these {count} candidates is to be kept. Compare them step by step and decide which is most likely to be \
-correct, or most nearly complete where several are. End with one line that gives its number, like "Best: 2".""",
-    proof="""Problem:
-{problem}
-
-{candidates}
-
-Exactly one of these {count} proofs is to be kept. Check each step by step for errors and gaps, and decide which \
-proves most of what is asked; where several prove all of it, which leaves least unsaid. End with one line that gives \
-its number, like "Best: 2".""",
-)
+Exactly one of these {count} <candidates|proofs> is to be kept. <Compare them step by step and decide which is most \
+likely to be correct, or most nearly complete where several are.|Check each step by step for errors and gaps, and \
+decide which proves most of what is asked; where several prove all of it, which leaves least unsaid.> End with one \
+line that gives its number, like "Best: 2".""")
 
 BEST = "Best:"
-
-_BEST = re.compile(
-    rf"best[\s*_`]*+[:=][\s*_`$]*+(?:\\boxed\{{)?+[\s*_`]*+(?:candidate\s*+)?+([0-9]{{1,4}}+){common.single}",
-    re.IGNORECASE,
-)
+CHOICE = r"best[\s*_`]*+[:=]"  # needs a colon, because "the best 2 are" states no choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,51 +81,46 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
         spoken = [j for j in origins if texts[j]]
-        new = await common.candidate(ask, config, messages, t, i, parents=spoken)
+        new = await candidate(ask, config, messages, t, i, parents=spoken)
         if common.EMPTY not in new.notes or not spoken:
             return new
         kept = int(seeds.rng(config.SEED, problem.id, "kept", t, i).choice(spoken))
-        old = population[kept].completion
-        return Member(old, [kept], side_calls=[new.completion], carried_over=True, notes=new.notes)
+        return again(population[kept], kept, side_calls=[new.completion], notes=new.notes)
 
     async def reported(t: int, i: int) -> Member:
         if not texts[i]:
-            return Member(population[i].completion, [i], carried_over=True)
+            return again(population[i], i)
         check, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
-        return Member(population[i].completion, [i], verdict, [verdict], [check], carried_over=True, notes=notes)
+        return again(population[i], i, self_score=verdict, verdicts=[verdict], side_calls=[check], notes=notes)
 
-    def improvement(i: int) -> list[Message]:
-        if not texts[i]:
-            return prompts.solve(problem)
-        text = population[i].side_calls[0].text.strip()
-        return improve(problem, texts[i], text) if text else prompts.aggregate(problem, [texts[i]])
-
-    async def merge(t: int, slot: int, origins: Sequence[int]) -> Member:
-        if len(origins) == 1:
-            return Member(population[origins[0]].completion, list(origins), carried_over=True)
+    def merging(origins: Sequence[int]) -> list[Message]:
         spoken = [texts[j] for j in origins if texts[j]]
-        messages = prompts.aggregate(problem, spoken) if spoken else prompts.solve(problem)
-        return await remake(messages, origins, t, slot)
+        return prompts.aggregate(problem, spoken) if spoken else prompts.solve(problem)
 
-    solved = (common.candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
-    population = list(await asyncio.gather(*solved))
-    texts = _texts(population, config)
+    async def improved(t: int, i: int) -> Member:
+        found = "".join(check.text.strip() for check in population[i].side_calls)
+        messages = prompts.request(IMPROVE, problem, solution=texts[i], report=found) if found else merging([i])
+        return await remake(messages, [i], t, i)
+
+    async def merged(t: int, slot: int, origins: Sequence[int]) -> Member:
+        if len(origins) == 1:
+            return again(population[origins[0]], *origins)
+        return await remake(merging(origins), origins, t, slot)
+
+    solving = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
+    population: Population = list(await asyncio.gather(*solving))
+    texts = [text_of(member.completion, config) for member in population]
     yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
         population = list(await asyncio.gather(*(reported(t, i) for i in range(config.N))))
         yield Stage(f"reports {t}", population)
-        improved = (remake(improvement(i), [i], t, i) for i in range(config.N))
-        population = list(await asyncio.gather(*improved))
-        texts = _texts(population, config)
+        population = list(await asyncio.gather(*(improved(t, i) for i in range(config.N))))
+        texts = [text_of(member.completion, config) for member in population]
         yield Stage(f"improved {t}", population)
-    merges = (merge(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
-    population = list(await asyncio.gather(*merges))
-    texts = _texts(population, config)
+    merging_all = (merged(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
+    population = list(await asyncio.gather(*merging_all))
     yield Stage("merges", population)
-    choice = await select_one(problem, ask, config, texts, "select", 0)
-    best = population[choice.winner].completion
-    chosen = Member(best, [choice.winner], side_calls=choice.side_calls, carried_over=True, notes=choice.notes)
-    yield Stage("selection", [chosen])
+    yield Stage("selection", [await select(problem, ask, config, [m.completion for m in population], "select", 0)])
 
 
 def _slots(config: Constants) -> list[range]:
@@ -167,58 +128,40 @@ def _slots(config: Constants) -> list[range]:
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]
 
 
-def _texts(population: Population, config: Constants) -> list[str]:
-    return [carried(member.completion, config).strip() for member in population]
-
-
 async def report(
     problem: Problem, ask: Ask, config: Reporting, solution: str, *names: str | int
 ) -> tuple[Completion, float | None, list[str]]:
     """Request a report on a solution. Return the report, its verdict (1, 0, or None if unreadable) and notes."""
-    messages = examine(problem, solution)
+    messages = prompts.request(REPORT, problem, solution=solution)
     check = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
     verdict = read_verdict(check.text)
     notes = [common.EMPTY_REPORT] if not check.text.strip() else [common.UNREADABLE] if verdict is None else []
     return check, verdict, notes
 
 
-def examine(problem: Problem, solution: str) -> list[Message]:
-    """Build a request for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
-    return prompts.request(REPORT, problem, solution=solution)
-
-
-def improve(problem: Problem, solution: str, text: str) -> list[Message]:
-    return prompts.request(IMPROVE, problem, solution=solution, report=text)
-
-
-def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
+def selection(problem: Problem, texts: Sequence[str]) -> list[Message]:
     """Build a request to select the best of `texts`, with a last line like "Best: 2"."""
     candidates = "\n\n".join(f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1))
     return prompts.request(SELECT, problem, candidates=candidates, count=len(texts))
 
 
-async def select_one(
-    problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
-) -> common.Choice:
-    """Select the best of several texts, shown in random order because models prefer certain positions. Empty texts are
-    left out. A single text wins without a request. If none is left or the reply is unreadable, a random one wins."""
-    order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
-    shown = [int(i) for i in order if texts[i].strip()]
-    notes = [common.EMPTY] * (len(texts) - len(shown))
+async def select(
+    problem: Problem, ask: Ask, config: common.Selecting, candidates: Sequence[Completion], *names: str | int
+) -> Member:
+    """Select one of several candidates, shown in random order because models prefer certain positions. Empty ones are
+    left out. A single one wins without a request. If none is left or the reply is unreadable, a random one wins."""
+    texts = [text_of(each, config) for each in candidates]
+    order: list[int] = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts)).tolist()
+    shown = [i for i in order if texts[i]]
+    winner, notes = (shown or order)[0], [common.EMPTY] * (len(texts) - len(shown))
     if len(shown) < 2:
-        return common.Choice(shown[0] if shown else int(order[0]), notes=notes)
-    messages = select(problem, [texts[i] for i in shown])
-    completion = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
-    best = read_best(completion.text, len(shown))
-    if best is None:
-        return common.Choice(shown[0], [completion], [*notes, common.INVALID_SELECTION])
-    return common.Choice(shown[best], [completion], notes)
-
-
-def read_best(text: str, count: int) -> int | None:
-    """Return the index that the last "Best: …" of `text` names ("Best: 1" gives 0), or None if it is missing or bad."""
-    stated = _BEST.findall(text)
-    return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
+        return Member(candidates[winner], [winner], carried_over=True, notes=notes)
+    messages = selection(problem, [texts[i] for i in shown])
+    reply = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
+    best = common.read_choice(reply.text, CHOICE, len(shown))
+    winner = winner if best is None else shown[best]
+    notes += [common.INVALID_SELECTION] * (best is None)
+    return Member(candidates[winner], [winner], side_calls=[reply], carried_over=True, notes=notes)
 
 
 def _most(config: Constants) -> int:

@@ -13,30 +13,21 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import LAST_NUMBER, constant
 from core.grading.text import read
-from core.scaffolds import common, nomos, prompts
+from core.scaffolds import nomos, prompts
 from core.scaffolds.best_of import best
-from core.scaffolds.common import UNREADABLE
+from core.scaffolds.common import UNREADABLE, again
+from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, Verifying, read_verdict, verdicts, verify
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording
+from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
 
-CHECK = Wording(
-    answer="""Problem:
+CHECK = worded("""Problem:
 {problem}
 
-Beginning of a solution:
+Beginning of a <solution|proof>:
 {steps}
 
-More steps may follow. Check each step so far and decide whether all of them are correct and lead to a solution. End \
-with one line: "Verdict: True" or "Verdict: False".""",
-    proof="""Problem:
-{problem}
-
-Beginning of a proof:
-{steps}
-
-More steps may follow. Check each step so far and decide whether all of them hold and lead to a proof. End with one \
-line: "Verdict: True" or "Verdict: False".""",
-)
+More steps may follow. Check each step so far and decide whether all of them <are correct|hold> and lead to a \
+<solution|proof>. End with one line: "Verdict: True" or "Verdict: False".""")
 BREAKS = {"line": "\n", "paragraph": "\n\n"}
 
 
@@ -55,7 +46,7 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
     Yields:
         The N candidates for each step with their scores, and the solution. A candidate's text has all steps so far."""
     messages, end = prompts.solve(problem), BREAKS[config.STEP]
-    so_far, place, winner = "\n", list[int](), Completion("", 0)
+    so_far, place, winner = "\n", list[int](), Member(Completion("", 0))
     for t in range(config.STEPS):
         asked = (ask(messages, t, i, opening=so_far, stop=end) for i in range(config.N))
         members = [Member(completion, place) for completion in await asyncio.gather(*asked)]
@@ -65,11 +56,12 @@ async def stepwise(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
         if not written:
             break
         chosen = best([members[i].self_score for i in written], seeds.rng(config.SEED, problem.id, "step", t))
-        place, winner = [written[chosen]], members[written[chosen]].completion
-        if is_ended(winner.text, problem):
+        place, winner = [written[chosen]], members[written[chosen]]
+        text = winner.completion.text
+        if is_ended(text, problem):
             break
-        so_far = winner.text + ("" if winner.truncated else end)
-    yield Stage("solution", [Member(winner, place, carried_over=True)])
+        so_far = text + ("" if winner.completion.truncated else end)
+    yield Stage("solution", [again(winner, *place)])
 
 
 def is_ended(text: str, problem: Problem) -> bool:
@@ -82,26 +74,17 @@ async def score(problem: Problem, members: Population, t: int, ask: Ask, config:
     """Set `self_score` of the members with text. The first of several equal members has the judgements."""
     first = {member.completion.text: member for member in reversed(members) if member.completion.text}
     if len(first) > 1:
-        judging = POINTS if config.VERIFY_MODE == "points" else STEPS
+        judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
         await verify(problem, list(first.values()), t, ask, config, judging)
         for member in first.values():
-            member.notes = [UNREADABLE for verdict in member.verdicts or [] if verdict is None]
+            member.notes = [UNREADABLE] * (member.verdicts or []).count(None)
         for member in members:
             member.self_score = first.get(member.completion.text, member).self_score
 
 
-def check(problem: Problem, text: str) -> list[Message]:
-    """Build a request to check the steps in `text`, with a last line "Verdict: True" or "Verdict: False"."""
-    return prompts.request(CHECK, problem, steps=text.strip())
-
-
-def read_points(text: str) -> float | None:
-    points = common.stated_score(text, "Score", nomos.POINTS)
-    return None if points is None else points / max(nomos.POINTS)
-
-
-STEPS = Judging(check, prompts.VERDICT, read_verdict)
-POINTS = Judging(nomos.judge, nomos.SCORE, read_points)
+STEPS = Judging(
+    lambda problem, text: prompts.request(CHECK, problem, steps=text.strip()), prompts.VERDICT, read_verdict
+)
 STEPWISE = Scaffold(
     stepwise,
     constants=Constants,

@@ -8,13 +8,14 @@ P(True) from one token's logprobs (arXiv 2207.05221). An unreadable verdict is N
 import asyncio
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core.constants import Constants, constant
 from core.scaffolds import prompts
-from core.types import Ask, Completion, Message, Population, Problem
+from core.scaffolds.common import last_stated
+from core.types import Ask, Member, Message, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
 
@@ -22,11 +23,8 @@ TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the m
 ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
 ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
-_STATED = re.compile(
-    # *+ never backtracks, so the search takes linear time on long white space
-    r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
-    re.IGNORECASE,
-)
+Names = tuple[str | int, ...]
+
 _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
 
 
@@ -42,6 +40,14 @@ def verdicts(config: Verifying) -> int:
     return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
 
 
+def read_verdict(text: str) -> float | None:
+    """Return 1.0 for True, 0.0 for False, or None. The last "Verdict: …" counts, or else a last line of one word."""
+    stated = last_stated(text, "verdict", r"true\b|false\b")
+    if not stated and (lines := text.strip().splitlines()) and (alone := _LAST_LINE.fullmatch(lines[-1])):
+        stated = alone[1]
+    return float(stated.lower() == "true") if stated else None
+
+
 class Judging(NamedTuple):
     """A way to judge a text: the request for a text, the beginning of a forced reply, and the score of a reply."""
 
@@ -50,41 +56,34 @@ class Judging(NamedTuple):
     read: Callable[[str], float | None]
 
 
+VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)
+
+
+async def judge(
+    problem: Problem, ask: Ask, config: Any, judging: Judging, member: Member, text: str, names: Sequence[Names]
+) -> list[float | None]:
+    """Request a judgement of `text` under each of the `names`. Set `side_calls`, `verdicts` and `self_score` (the mean
+    verdict) of `member`, and return the verdicts. `config` has VERIFY_TOKENS."""
+    messages, is_token = judging.messages(problem, text), getattr(config, "VERIFY_MODE", "") == "p_true"
+    changes = ONE_TOKEN if is_token else {"max_tokens": config.VERIFY_TOKENS, "answer_opening": judging.opening}
+    checks = await asyncio.gather(*(ask(messages, *each, **changes) for each in names))
+    marks = [p_true(check.logprobs) if is_token else judging.read(check.text) for check in checks]
+    readable = [mark for mark in marks if mark is not None]
+    member.side_calls, member.verdicts = checks, marks
+    member.self_score = sum(readable) / len(readable) if readable else None
+    return marks
+
+
 async def verify(
-    problem: Problem, population: Population, t: int, ask: Ask, config: Verifying, judging: Judging | None = None
+    problem: Problem, population: Population, t: int, ask: Ask, config: Verifying, judging: Judging = VERDICTS
 ) -> None:
     """Set `self_score` (None: unreadable), `verdicts` and `side_calls` of each member with an answer. `t`: the step."""
-    build, opening, read = judging or VERDICTS
 
-    async def judge(i: int, j: int) -> tuple[Completion, float | None]:
-        messages = build(problem, population[i].completion.text)
-        if config.VERIFY_MODE == "p_true":
-            check = await ask(messages, "verify", t, i, j, **ONE_TOKEN)
-            return check, p_true(check.logprobs)
-        check = await ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
-        return check, read(check.text)
+    async def judged(i: int, member: Member) -> None:
+        names: list[Names] = [("verify", t, i, j) for j in range(verdicts(config))]
+        await judge(problem, ask, config, judging, member, member.completion.text, names)
 
-    async def judge_member(i: int) -> None:
-        member = population[i]
-        judged = await asyncio.gather(*(judge(i, j) for j in range(verdicts(config))))
-        member.side_calls = [check for check, _ in judged]
-        member.verdicts = [verdict for _, verdict in judged]
-        readable = [verdict for verdict in member.verdicts if verdict is not None]
-        member.self_score = sum(readable) / len(readable) if readable else None
-
-    await asyncio.gather(*(judge_member(i) for i, member in enumerate(population) if member.completion.text))
-
-
-def read_verdict(text: str) -> float | None:
-    """Return 1.0 for True, 0.0 for False, or None. The last "Verdict: …" counts, or else a last line of one word."""
-    stated = _STATED.findall(text)
-    if not stated:
-        lines = text.strip().splitlines()
-        alone = _LAST_LINE.fullmatch(lines[-1]) if lines else None
-        if alone is None:
-            return None
-        stated = [alone.group(1)]
-    return 1.0 if stated[-1].lower() == "true" else 0.0
+    await asyncio.gather(*(judged(i, member) for i, member in enumerate(population) if member.completion.text))
 
 
 def p_true(logprobs: Mapping[str, float]) -> float | None:
@@ -96,6 +95,3 @@ def p_true(logprobs: Mapping[str, float]) -> float | None:
             mass[word] += math.exp(min(0.0, logprob))
     total = mass["true"] + mass["false"]
     return mass["true"] / total if total > 0 else None
-
-
-VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)

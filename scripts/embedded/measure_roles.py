@@ -74,12 +74,12 @@ class Roles:
             await self._examined(problem, asked, config, i, text, right[i], note, correct)
         for i, j in combinations(range(SAMPLES), 2):
             if right[i] != right[j]:
-                choice = await common.choose(problem, asked, config, (texts[i], texts[j]), "select", i, j)
-                note("select: right, from a right and a wrong solution", float(right[(i, j)[choice.winner]]))
+                choice = await common.choose(problem, asked, config, (samples[i], samples[j]), "select", i, j)
+                note("select: right, from a right and a wrong solution", float(right[(i, j)[choice.parents[0]]]))
                 self.unreadable["select"] += len(choice.notes)
         if 0 < sum(right) < SAMPLES:
-            choice = await static_math_agent.select_one(problem, asked, config, texts, "best", 0)
-            note(f"select of {SAMPLES}: right, if there are right and wrong solutions", float(right[choice.winner]))
+            choice = await static_math_agent.select(problem, asked, config, samples, "best", 0)
+            note(f"select of {SAMPLES}: right, if there are right and wrong solutions", float(right[choice.parents[0]]))
             self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
         await self._grouped(problem, asked, config, texts, right, note)
         await self._summarised(problem, asked, config, samples, note, correct)
@@ -104,12 +104,12 @@ class Roles:
         reviewed, scored, judged = [
             await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
             for role, messages, opening in (
-                ("review", selfcheck.review(problem, text), prompts.VERDICT),
+                ("review", prompts.request(selfcheck.REVIEW, problem, solution=text), prompts.VERDICT),
                 ("score", deepseek_math.review(problem, text), deepseek_math.SCORE),
-                ("judge", nomos.judge(problem, text), nomos.SCORE),
+                ("judge", nomos.POINTS.messages(problem, text), nomos.SCORE),
             )
         ]
-        points = common.stated_score(judged.text, "Score", nomos.POINTS)
+        points = nomos.read_points(judged.text)
         score = common.stated_score(scored.text, "Score", deepseek_math.SCORES)
         for role, mark in (
             ("report", verdict),
@@ -126,8 +126,13 @@ class Roles:
             note("reports that name exactly the wrong lines, with the right values", float(named == wrong))
         note("solutions before", float(is_right))
         for role, messages in (
-            ("improve", static_math_agent.improve(problem, text, checked.text.strip())),
-            ("correct", selfcheck.correct(problem, text, reviewed.text.strip())),
+            *(
+                (role, prompts.request(wording, problem, solution=text, report=report.text.strip()))
+                for role, wording, report in (
+                    ("improve", static_math_agent.IMPROVE, checked),
+                    ("correct", selfcheck.CORRECT, reviewed),
+                )
+            ),
             ("refine", deepseek_math.refine(problem, text, [scored.text])),
         ):
             note(f"{role}: right solutions after", float(correct(await ask(messages, role, i))))

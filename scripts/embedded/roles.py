@@ -137,14 +137,15 @@ def points(terms: Sequence[Term], values: Sequence[int]) -> int:
 def select_example(rng: random.Random, _: Mix) -> Example:
     terms = training_terms(rng)
     both = candidates(rng, terms, 2)
-    messages = common.select(problem(terms), *(solution(terms, values) for values in both))
+    first, second = (solution(terms, values) for values in both)
+    messages = prompts.request(common.SELECT, problem(terms), first=first, second=second)
     return chosen(rng, messages, terms, both, common.BETTER)
 
 
 def best_example(rng: random.Random, _: Mix) -> Example:
     terms = short_terms(rng)
     several = candidates(rng, terms, rng.choice(SELECTED))
-    messages = static_math_agent.select(problem(terms), [solution(terms, values) for values in several])
+    messages = static_math_agent.selection(problem(terms), [solution(terms, values) for values in several])
     return chosen(rng, messages, terms, several, static_math_agent.BEST)
 
 
@@ -163,15 +164,16 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
     values = tried(rng, terms, mix.corruption)
     if rng.random() < CUT:
         values = values[: rng.randrange(1, len(terms))]
-    asks, opening, verdict = rng.choice(
+    wording, opening, verdict = rng.choice(
         (
-            (selfcheck.review, prompts.VERDICT, str(is_right(terms, values))),
-            (static_math_agent.examine, prompts.VERDICT, str(is_right(terms, values))),
-            (deepseek_math.review, deepseek_math.SCORE, score(terms, values)),
+            (selfcheck.REVIEW, prompts.VERDICT, str(is_right(terms, values))),
+            (static_math_agent.REPORT, prompts.VERDICT, str(is_right(terms, values))),
+            (deepseek_math.REVIEW, deepseek_math.SCORE, score(terms, values)),
         )
     )
     answer = f"{remarks(terms, values, truth(terms))}\n{opening} {verdict}"
-    messages = asks(problem(terms), solution(terms, values))
+    asked, scale = problem(terms), deepseek_math.SCALE.of(problem(terms).is_proof)
+    messages = prompts.request(wording, asked, solution=solution(terms, values), scale=scale)
     return finished(rng, messages, examined(terms, values), answer, (opening, f" {verdict}"), stress=QUOTES)
 
 
@@ -190,7 +192,7 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     values = tried(rng, terms, mix.corruption)
     given = str(points(terms, values))
-    messages = nomos.judge(problem(terms), solution(terms, values))
+    messages = nomos.POINTS.messages(problem(terms), solution(terms, values))
     return finished(
         rng, messages, examined(terms, values), f"{nomos.SCORE} {given}", (nomos.SCORE, f" {given}"), stress=DECIDES
     )
@@ -242,8 +244,9 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
     mended = [one_of(of[1:] or of) for of in named]
     if refines:
         return proved(rng, deepseek_math.refine(problem(terms), text, reports), terms, mended)
-    asks = rng.choice((selfcheck.correct, static_math_agent.improve))
-    return solved(rng, asks(problem(terms), text, reports[0]), terms, mended)
+    wording = rng.choice((selfcheck.CORRECT, static_math_agent.IMPROVE))
+    messages = prompts.request(wording, problem(terms), solution=text, report=reports[0])
+    return solved(rng, messages, terms, mended)
 
 
 def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:

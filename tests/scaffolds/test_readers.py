@@ -11,18 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.grading.boxed import extract
-from core.scaffolds.common import read_selection, stated_score
+from core.scaffolds import static_math_agent
+from core.scaffolds.common import read_choice, stated_score
 from core.scaffolds.deepseek_math import read_proof
 from core.scaffolds.math_agent import TOOLS, InvalidCall, call_lines, read_approaches, read_call
-from core.scaffolds.nomos import POINTS, read_group
+from core.scaffolds.nomos import read_group
 from core.scaffolds.reasoning_cache import read_summary
 from core.scaffolds.selfcheck import read_answer, summary
-from core.scaffolds.static_math_agent import read_best
 from core.scaffolds.verification import read_verdict
 
 score = partial(stated_score, word="Score", allowed=(0.0, 0.5, 1.0))
-points = partial(stated_score, word="Score", allowed=POINTS)
-best = partial(read_best, count=4)
+points = partial(stated_score, word="Score", allowed=range(8))
+better = partial(read_choice, word="better", count=2)
+best = partial(read_choice, word=static_math_agent.CHOICE, count=4)
 group = partial(read_group, count=4)
 
 
@@ -49,7 +50,7 @@ READ: list[tuple[Callable[[str], Any], list[tuple[str, Any]]]] = [
         *((text, None) for text in ("Score: 8", "Score: 6.5", "Score: -1", "Score: 77", "Score: 6/2", "Score: 0/0")),
         *((text, None) for text in ("Score: 1/9999999999", "Score: 7..5", "7 points")),
     ]),
-    (read_selection, [
+    (better, [
         ("Better: 1? No.\nBetter: **Candidate 2**", 1),
         ("Better: 1, and 2 is worse", 0),
         *((text, None) for text in ("Better: 1 or 2", "Better: candidate 2/candidate 1", "Better: 3", "1")),
@@ -130,9 +131,9 @@ def test_it_is_read_where_it_is_stated(read: Callable[[str], Any], text: str, fo
 
 @given(st.text() | st.lists(st.sampled_from("Keep: 1 23,;and\n*").map(str)).map("".join), st.text(), st.integers(1, 12))
 def test_any_text_is_read_or_left_unread(text: str, more: str, count: int) -> None:
-    assert read_selection(text) in (None, 0, 1) and score(text) in (None, 0.0, 0.5, 1.0)
+    assert better(text) in (None, 0, 1) and score(text) in (None, 0.0, 0.5, 1.0)
     assert read_verdict(text) in (None, 0.0, 1.0) and read_verdict(text + "\nVerdict: False") == 0.0
-    assert (chosen := read_best(f"Best: {text}", count)) is None or 0 <= chosen < count
+    assert (chosen := read_choice(f"Best: {text}", "best", count)) is None or 0 <= chosen < count
     kept = read_group("Keep: " + text, count)
     assert kept == sorted(set(kept)) and all(0 <= i < count for i in kept)
     assert read_answer(text) in (True, False, None)
