@@ -74,12 +74,10 @@ class Grid:
     def texts_shown(self, config: Constants) -> int:
         return max(each.scaffold.texts_shown(each.config) for each in self.cells)
 
-    def without(self, names: Mapping[str, str]) -> "Grid":
-        """Return a grid without the runs in `names` (name: reason). Raises UserError if no run is left."""
-        cells = [each for each in self.cells if each.name not in names]
-        if not cells:
-            raise UserError(next(iter(names.values())))
-        return Grid(cells, {**self.left_out, **names})
+    @property
+    def for_proofs(self) -> str:
+        """The scaffold to use instead of the first one that can't solve proofs, or ""."""
+        return next((each.scaffold.for_proofs for each in self.cells if each.scaffold.for_proofs), "")
 
 
 def named(values: Mapping[str, Any]) -> str:

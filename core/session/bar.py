@@ -29,13 +29,11 @@ class Bar:
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
-        self._new = self._new_tokens = self._uncounted = self._failed = 0
+        self._new = self._new_tokens = self._failed = 0
         self._began = time.monotonic()
         self._parts: Callable[[], Sequence[str]] = list
         self._drawn: Any = None  # the bar of tqdm, only on a terminal
-        self._stage = ""
-        self._is_shown = False  # whether the log file shows the latest completion
-        self._is_over = False
+        self._stage, self._is_over = "", False
 
     def __enter__(self) -> "Bar":
         if sys.stderr.isatty():
@@ -46,19 +44,16 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
-        if not self._is_shown:
-            self._draw()
+        self._draw()
         if self._drawn is not None:
             self._drawn.close()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
         self.done += 1
-        self._is_shown = False
         self._failed += completion.error is not None
         if is_new:
             self._new += 1
             self._new_tokens += completion.completion_tokens
-            self._uncounted += completion.counted[-1] is None
 
     def write(self, line: str) -> None:
         """Print a line above the bar."""
@@ -95,9 +90,7 @@ class Bar:
             shown.append(f"{generator.asker.wire.in_flight} in flight")
         if reason:
             shown.append(reason)
-        if self._uncounted:
-            shown.append("tok/s unknown")
-        elif tokens := self._new_tokens + generator.asker.wire.streamed:
+        if tokens := self._new_tokens + generator.asker.wire.streamed:
             shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 
@@ -112,4 +105,3 @@ class Bar:
         stage = [self._stage] if self._stage else []
         parts = [f"{self.name}: {share}%", f"{self.done}/{total} completions", spent, *stage, *self._parts()]
         print(", ".join(parts), file=sys.stderr, flush=True)
-        self._is_shown = True

@@ -61,15 +61,11 @@ def check_context(server: Server, config: Asking) -> None:
             f"{card.name} {lacks}. Set VERIFY_MODE=verdict"
         )
     shots, context = framing.of(config, card).tokens, server.context
-    room = (context or 0) - ROOM - shots
-    with_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""
-    if shots and context and room < 1:
+    ends, room = server.dialect.ends_at_context, (context or 0) - ROOM - shots
+    if context and (shots or not ends) and room < (1 if ends else config.MAX_TOKENS):
+        of_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""
+        fewer = f", or set MAX_TOKENS={min(room, context // 2)}" if room > 0 else ", or use fewer shots" * bool(shots)
         raise UserError(
-            f"SHOTS, SYSTEM and PROMPT take about {shots:,} tokens, which do not fit the server's context of {context} "
-            "tokens. Use fewer shots, or serve a longer context"
-        )
-    if context and not server.dialect.ends_at_context and room < config.MAX_TOKENS:
-        raise UserError(
-            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {context} tokens{with_shots}. Serve "
-            f"a longer context{f', or set MAX_TOKENS={min(room, context // 2)}' if room > 0 else ''}"
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {context} tokens{of_shots}. Serve a "
+            f"longer context{fewer}"
         )

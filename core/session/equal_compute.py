@@ -7,7 +7,6 @@ all budgets. The cost includes reviews, selections and plans. Proofs are graded 
 Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -28,15 +27,13 @@ from core.grading.ungraded import ungraded
 from core.problems.sets import ProblemSet
 from core.report.budgets import UNCOUNTED, in_unit
 from core.report.matched import Matched
-from core.results import warnings, write
 from core.results.spending import TOKENS, UNITS, Meter
 from core.scaffolds import experiment_file
 from core.session import session
-from core.session.bar import Bar
 from core.session.checks import check_context
-from core.session.experiment import Experiment, Part
+from core.session.series import Series
 from core.session.session import Session
-from core.types import Ask, Population, Problem, Scaffold
+from core.types import Ask, Grader, Population, Problem, Scaffold
 
 FEWEST = 8  # if no cost is known after so many completions, the run fails
 
@@ -155,67 +152,46 @@ class Budgeted:
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
     The results are saved in a folder with the experiment's name."""
-    listed = ", ".join(entry.name for entry in comparison.entries)
-    more = terminal.wrapped(f"The comparison has the entries {listed}. Edit its file to change them.")
+    names = ", ".join(entry.name for entry in comparison.entries)
+    more = terminal.wrapped(f"The comparison has the entries {names}. Edit its file to change them.")
     with session.command(Constants, namespace, more_help=more) as (name, common, stop):
-        comparison.chosen(common)
         folder = results_dir()
         with session.open_on_problems(name, common, stop, folder, comparison) as opened:
             matched = _compared(comparison, opened)
-        print(f"\n{matched.show()}")
-        print(f"results {folder / name}")
+        print(f"\n{matched.show()}\nresults {folder / name}")
 
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     """Run each entry with each seed, and return the comparison."""
-    name, common, chosen = opened.name, opened.config, opened.problems
-    kept, left_out, meter = taking_part(comparison, opened)
-    folder = opened.folder / name
-    seeds = list(range(common.SEED, common.SEED + common.RUNS))
-    grader = ungraded if chosen.asks_for_proofs else by_answer
+    common, are_proofs = opened.config, opened.problems.asks_for_proofs
+    series, entries, left_out, meter = begun(comparison, opened, ungraded if are_proofs else by_answer)
     runs: dict[str, list[str]] = {}
-    counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
     budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
-    total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
-    with Bar(name, total) as bar:
-        for place, entry in enumerate(kept):
-            paths = []
-            for number, seed in enumerate(seeds, place * len(seeds) + 1):
-                stage = f"{number}/{len(kept) * len(seeds)} {entry.name}"
-                budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
-                config = replace(entry.config(common), SEED=seed)
-                experiment = Experiment(
-                    opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=folder),
-                    replace(entry.scaffold, run=budgeted),
-                    grader,
-                    Part(bar, stage, comparison.allotted(entry, common)),
-                )
-                paths.append(experiment.finish())
-                for counted, more in experiment.counts.items():
-                    counts[counted] += more
+    with series.bar:
+        for entry in entries:
+            within = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
+            paths = series.run(entry.name, replace(entry.scaffold, run=within), entry.config(common))
             runs[entry.name] = [path.name for path in paths]
             budgets = budgets or in_unit(common.budgets(), paths, meter)
-    model = experiment.document["model"]
-    title = f"{model['name']} on {chosen.name}, n={len(chosen.problems)}"
-    notes = [*warnings.of_card(model), *left_out]
-    notes += warnings.of_server(experiment.document, counts)
-    return Matched(folder, runs, kept[0].name, budgets, seeds, meter, title, notes, chosen.asks_for_proofs)
+    notes, seeds = series.notes(left_out), [*series.seeds]
+    return Matched(series.folder, runs, entries[0].name, budgets, seeds, meter, series.title, notes, are_proofs)
 
 
-def taking_part(comparison: Comparison, opened: Session[Any]) -> tuple[list[Entry], list[str], Meter]:
-    """Return the entries that take part (the reference first), notes about the others, and the meter of the budgets.
-    Make the folder of the results. Raises UserError if constants do not fit the server."""
+def begun(comparison: Comparison, opened: Session[Any], grader: Grader) -> tuple[Series, list[Entry], list[str], Meter]:
+    """Return the series of runs, the entries that take part (the reference first), notes about the others, and the
+    meter of the budgets. Raises UserError if constants do not fit the server."""
     common, server, chosen = opened.config, opened.server, opened.problems
-    entries = comparison.chosen(common)
-    for entry in entries:
+    entries, left_out = [], []
+    for entry in comparison.chosen(common):
         check_context(server, entry.config(common))
-    entries = [replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name) for entry in entries]
-    names = {f"{entry.name}-seed{common.SEED + run}" for entry in entries for run in range(common.RUNS)}
-    write.own_folder(opened.folder / opened.name, names, server.model_info()["name"], chosen.name)
-    left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
-    notes = [f"left out: {name} ({why})" for name, why in left_out.items()]
+        entry = replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name)
+        if why := _why_not(entry, server, chosen):
+            left_out.append(f"left out: {entry.name} ({why})")
+        else:
+            entries.append(entry)
+    allotted = {entry.name: comparison.allotted(entry, common) for entry in entries}
     meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-    return [entry for entry in entries if entry.name not in left_out], notes, meter
+    return Series(opened, allotted, grader), entries, left_out, meter
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -31,23 +31,20 @@ SAVE_SECONDS = 30.0  # least time between two saves of partial results
 AHEAD = 4  # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
 
 
-@dataclass(frozen=True)
-class Part:
-    """The part of a longer command that a run belongs to. `stage` is the part's name. The command's `bar` expects
-    `allotted` completions per problem from this run."""
-
-    bar: Bar
-    stage: str
-    allotted: int
-
-
 class Experiment(Generic[A]):
     """The run of a scaffold in a session. After `finish` or `run`, `document` has the results without the problems."""
 
     def __init__(
-        self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
+        self,
+        session: Session[A],
+        scaffold: Scaffold[A],
+        grader: Grader = by_answer,
+        bar: Bar | None = None,
+        stage: str = "",
+        allotted: int = 0,
     ) -> None:
-        """Prepare the run. `part` is None unless the run belongs to a longer command."""
+        """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which expects `allotted`
+        completions per problem (0: max_completions)."""
         server = session.server
         way = server.card.way(session.config)
         chosen = session.problems.read_as(way)
@@ -63,7 +60,7 @@ class Experiment(Generic[A]):
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
-        self.part = part
+        self.bar, self.stage, self.allotted = bar, stage, allotted or self.max_completions
         # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
         left = {"RUNS", "OUT", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
@@ -130,7 +127,7 @@ class Experiment(Generic[A]):
         # A limit in MINUTES covers all problems together, so all of them must begin at once.
         places = len(numbers) if getattr(self.config, "MINUTES", 0) else enough
         second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(numbers))
-        with nullcontext(self.part.bar) if self.part else own as bar:
+        with nullcontext(self.bar) if self.bar else own as bar:
 
             async def one(number: int, generator: Generator, graders: Generator | None) -> None:
                 await self._solve(number, generator, graders or generator, bar)
@@ -143,7 +140,7 @@ class Experiment(Generic[A]):
                 lambda _: self._accuracy(),
                 self.session.generator(second, bar, lambda *_: None) if second else nullcontext(),
                 count=self._count,
-                stage=self.part.stage if self.part else "",
+                stage=self.stage,
             )
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
@@ -175,10 +172,9 @@ class Experiment(Generic[A]):
                 self.next_save = math.inf
                 await asyncio.to_thread(write.save, *self._newest(complete=False))
                 self.next_save = time.monotonic() + SAVE_SECONDS
-        contract.ended(was_cut=self.part is not None)
+        contract.ended(was_cut=self.bar is not None)
         self.figures.finished[number] = True
-        allotted = self.part.allotted if self.part else self.max_completions
-        bar.total -= allotted - contract.total  # a scaffold may need fewer completions than its maximum
+        bar.total -= self.allotted - contract.total  # a scaffold may need fewer completions than its maximum
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:

@@ -31,9 +31,8 @@ from core.results.spending import UNITS
 from core.scaffolds import experiment_file
 from core.scaffolds.experiment_file import scaffold_named
 from core.session import session
-from core.session.bar import Bar
-from core.session.equal_compute import Budgeted, Compared, Comparison, taking_part
-from core.session.experiment import Experiment, Part
+from core.session.equal_compute import Budgeted, Compared, Comparison, begun
+from core.session.experiment import Experiment
 from core.session.session import Session
 
 
@@ -61,14 +60,11 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
     names = ", ".join(entry.name for entry in planned.entries)
     with session.command(Constants, namespace, more_help=terminal.wrapped(f"The entries are {names}.")) as opening:
         name, common, stop = opening
-        planned.chosen(common)
         folder = results_dir()
         prior = found([common.PRIOR], folder) if common.PRIOR else []
         with session.open_on_problems(name, common, stop, folder, planned, by_answer) as opened:
-            shuffled = replace(opened, problems=_order(opened, prior))
-            going = _Race(planned, shuffled)
-            print(f"\n{going.run()}\nresults {folder / name}")
-            print(f"serve   {going.serving()}")
+            race = _Race(planned, opened.but(problems=_order(opened, prior)))
+            print(f"\n{race.run()}\nresults {folder / name}\nserve   {race.serving()}")
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
@@ -92,16 +88,15 @@ class _Race:
     """A race in a session whose problems are shuffled."""
 
     def __init__(self, planned: Comparison, opened: Session[Constants]) -> None:
-        self.planned, self.opened, self.common = planned, opened, opened.config
-        self.entries, self.notes, self.meter = taking_part(planned, opened)
+        self.opened, self.common = opened, opened.config
+        self.series, self.entries, self.notes, self.meter = begun(planned, opened, by_answer)
         if len(self.entries) < 2:
             raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
-        self.n, self.folder = len(opened.problems.problems), opened.folder / opened.name
+        self.n, self.folder = len(opened.problems.problems), self.series.folder
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         self.begun: set[int] = set()  # the entries whose only step, or a later one than the first, a budget paid for
-        self.budget, self.looks = math.inf, list[str]()
-        self.first = 0
+        self.budget, self.looks, self.first = math.inf, list[str](), 0
         self.runs: dict[int, list[Experiment[Any]]] = {}
         common = self.common
         matters = f", or until nothing left is better by {100 * common.EFFECT:g} points" if common.EFFECT else ""
@@ -114,16 +109,16 @@ class _Race:
         """Run blocks until the race is settled or the problems end. Return the table for the terminal."""
         print(terminal.wrapped(f"race      {self.rule}", " " * 10), flush=True)
         standing = Standing(list(range(len(self.entries))))
-        allotted = [self.planned.allotted(entry, self.common) for entry in self.entries]
-        with Bar(self.opened.name, self.n * self.common.RUNS * sum(allotted)) as bar:
+        with self.series.bar as bar:
             for begin in range(0, self.n, self.common.BLOCK):
                 block = range(begin, min(begin + self.common.BLOCK, self.n))
                 before = sorted(standing.left)  # the reference first
                 for place in before:
-                    self._run_block(place, block, bar, allotted[place])
+                    self._run_block(place, block)
                 standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
                 out = [place for place in before if place in standing.dropped]
-                bar.total -= (self.n - block.stop) * self.common.RUNS * sum(allotted[place] for place in out)
+                for each in (run for place in out for run in self.runs[place]):
+                    bar.total -= (self.n - block.stop) * each.allotted
                 if block.stop < self.n:
                     for place in before if standing.is_settled else out:
                         for each in self.runs[place]:
@@ -143,21 +138,17 @@ class _Race:
         changed = " ".join(f"{name}={value}" for name, value in own.items() if value != getattr(usual, name))
         return f"bash scripts/serve_rsa.sh SCAFFOLD={entry.experiment} {changed}".rstrip()
 
-    def _run_block(self, place: int, block: range, bar: Bar, allotted: int) -> None:
-        entry, common = self.entries[place], self.common
+    def _run_block(self, place: int, block: range) -> None:
+        entry = self.entries[place]
         if place not in self.runs:
             scaffold = replace(entry.scaffold, run=Budgeted(entry.scaffold.run, self.budget, self.meter))
-            self.runs[place] = []
-            for seed in range(common.SEED, common.SEED + common.RUNS):
-                config = replace(entry.config(common), SEED=seed)
-                session_of = self.opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=self.folder)
-                self.runs[place].append(Experiment(session_of, scaffold, by_answer))
+            self.runs[place] = self.series.experiments(entry.name, scaffold, entry.config(self.common))
         paths = []
         for each in self.runs[place]:
-            each.part = Part(bar, f"{block.stop}/{self.n} {entry.name}", allotted)
+            each.stage = f"{block.stop}/{self.n} {entry.name}"
             paths.append(each.finish(block))
         if self.budget == math.inf:
-            self.budget = in_unit([common.BUDGET], paths, self.meter)[0]
+            self.budget = in_unit([self.common.BUDGET], paths, self.meter)[0]
         for problem in block:
             steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
             parts = [bought(of, self.budget, self.meter) for of in steps]
@@ -165,7 +156,7 @@ class _Race:
             if any(part.step or (part.step == 0 and len(of) == 1) for part, of in zip(parts, steps, strict=True)):
                 self.begun.add(place)
             calls = [call for of in steps for step in of for call in step.new_calls]
-            self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / common.RUNS
+            self.tokens[problem, place] = sum(call.completion_tokens or 0 for call in calls) / self.common.RUNS
 
     def _look(self, problems: int, standing: Standing, out: Sequence[int]) -> str:
         def shown(place: int) -> str:

@@ -3,11 +3,8 @@
 Each request is sent once, because the runs share a journal. With a lower T, a run reads the first steps of a run with a
 higher T. With a smaller N, step 0 consists of samples of a larger N."""
 
-import re
 import sys
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +13,12 @@ from core.base.files import results_dir
 from core.base.signals import Stop
 from core.constants import SWEEP, Constants
 from core.report.swept import Sweep
-from core.results import warnings, write
 from core.results.spending import Meter
 from core.scaffolds import grid
 from core.scaffolds.grid import Grid, TooMany
 from core.session import session
-from core.session.bar import Bar
 from core.session.checks import check_context
-from core.session.experiment import Experiment, Part
+from core.session.series import Series
 from core.session.session import Session
 from core.types import Grader, Scaffold
 
@@ -49,48 +44,27 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
 
 def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
     """Run each combination with each seed. Write the table, also if the sweep stops, and return it."""
-    server, chosen, common = opened.server, opened.problems, opened.config
-    if chosen.asks_for_proofs:
-        lacking = (each for each in runs.cells if each.scaffold.for_proofs)
-        runs = runs.without({each.name: "it counts equal answers, but proofs have no answers" for each in lacking})
     for cell in runs.cells:
-        check_context(server, cell.config)
-    folder, seeds = opened.folder / opened.name, range(common.SEED, common.SEED + common.RUNS)
-    files = {cell.name: re.sub(r"\.", "_", cell.name) for cell in runs.cells}  # a dot would begin a file's ending
-    names = {f"{file}-seed{seed}" for file in files.values() for seed in seeds}
-    write.own_folder(folder, names, server.model_info()["name"], chosen.name)
-    counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
-    found, values = dict[str, list[str]](), {cell.name: dict(cell.values) for cell in runs.cells}
-    allotted = {cell.name: cell.scaffold.max_completions(cell.config) for cell in runs.cells}
-    document: dict[str, Any] = {}
+        check_context(opened.server, cell.config)
+    series = Series(opened, {each.name: each.scaffold.max_completions(each.config) for each in runs.cells}, grader)
+    found = dict[str, list[str]]()
 
     def shown() -> str:
-        notes = [*warnings.of_card(document["model"]), *warnings.of_server(document, counts)]
+        notes = []
         for why in dict.fromkeys(runs.left_out.values()):
             names = [name for name, reason in runs.left_out.items() if reason == why]
             notes.append(f"left out: {', '.join(names[:4])}{' …' if len(names) > 4 else ''} ({why})")
         if len(found) < len(runs.cells):
             notes.append(f"{len(found)} of {len(runs.cells)} runs are finished. The same command continues the sweep")
-        title = f"{document['model']['name']} on {chosen.name}, n={len(chosen.problems)}"
-        meter = Meter(prices=server.card.price)
-        kept = {name: values[name] for name in found}
-        are_proofs = chosen.asks_for_proofs
-        return Sweep(folder, found, next(iter(found)), [], [*seeds], meter, title, notes, are_proofs, kept).show()
+        meter, values = Meter(prices=opened.server.card.price), {each.name: dict(each.values) for each in runs.cells}
+        kept, first = {name: values[name] for name in found}, next(iter(found))
+        about = (series.title, series.notes(notes), opened.problems.asks_for_proofs, kept)
+        return Sweep(series.folder, found, first, [], [*series.seeds], meter, *about).show()
 
     try:
-        with Bar(opened.name, len(seeds) * len(chosen.problems) * sum(allotted.values())) as bar:
-            for place, cell in enumerate(runs.cells):
-                paths = []
-                for number, seed in enumerate(seeds, place * len(seeds) + 1):
-                    config = replace(cell.config, SEED=seed, RUNS=1)
-                    session_of = opened.but(name=f"{files[cell.name]}-seed{seed}", config=config, folder=folder)
-                    stage = f"{number}/{len(runs.cells) * len(seeds)} {cell.name}"
-                    experiment = Experiment(session_of, cell.scaffold, grader, Part(bar, stage, allotted[cell.name]))
-                    paths.append(experiment.finish().name)
-                    document = experiment.document
-                    for counted, more in experiment.counts.items():
-                        counts[counted] += more
-                found[cell.name] = paths
+        with series.bar:
+            for cell in runs.cells:
+                found[cell.name] = [path.name for path in series.run(cell.name, cell.scaffold, cell.config)]
     except BaseException:
         if found:
             shown()

@@ -27,7 +27,7 @@ from core.scaffolds import framing
 from core.scaffolds.framing import Framing
 from core.scaffolds.rsa import SampleConstants
 from core.session.bar import Bar
-from core.session.experiment import Experiment, Part
+from core.session.experiment import Experiment
 from core.session.runs import Runs
 from core.session.session import Session
 from core.types import Completion
@@ -167,7 +167,7 @@ class Loop:
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):
-            experiment = Experiment(each, answering.scaffold, part=Part(bar, each.name, config.N))
+            experiment = Experiment(each, answering.scaffold, bar=bar, stage=each.name)
             runs.ended(experiment.finish(), experiment.document)
         return _read(runs.path), answering.completions, _spent(runs.document)
 
