@@ -13,11 +13,13 @@ import pytest
 
 from core.report import page, texts
 from core.results.find import archive
+from core.scaffolds.rsa import RSA
+from core.session.run import solve_sync
 from core.types import Scaffold
 from tests import conftest
 from tests.fakes.model import SIZES, Broken, Wayward, every_scaffold, run
 from tests.fakes.server import ScriptedServer
-from tests.helpers.runs import journal_lines, load, timeless
+from tests.helpers.runs import TWO, journal_lines, load, timeless
 
 
 @pytest.mark.parametrize("world", range(3))
@@ -77,20 +79,14 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
     assert len(resumed) <= len(undisturbed) + 2, "only what was in flight is asked again"
 
 
-def test_results_that_moved_to_another_machine_continue_without_new_requests(tmp_path: Path) -> None:
-    here, there, name = tmp_path / "old" / "results", tmp_path / "new" / "results", "02_rsa_basic"
-    constants = ("LIMIT=2", "N=2", "K=2", "MAX_TOKENS=64")
-    here.mkdir(parents=True)
-    status, _, err = conftest.run(name, *constants, "T=1", RESULTS_DIR=str(here))
-    assert status == 0, err
-    first, asked = load(here, name), journal_lines(here, name)
-    there.parent.mkdir()
+def test_results_that_moved_continue_without_new_requests(server: ScriptedServer, tmp_path: Path) -> None:
+    here, there = tmp_path / "old", tmp_path / "new"
+    sizes: dict[str, Any] = {"N": 2, "K": 2}
+    solve_sync(RSA, TWO, folder=here, **sizes, T=1)
+    first, asked = load(here, "rsa"), journal_lines(here, "rsa")
     shutil.move(here, there)
-    status, _, err = conftest.run(name, *constants, "T=1", RESULTS_DIR=str(there))
-    assert status == 0, err
-    assert journal_lines(there, name) == asked and timeless(load(there, name)) == timeless(first)
-    assert sum(load(there, name)["metrics"]["reused"].values()) == 8
-    status, _, err = conftest.run(name, *constants, "T=2", RESULTS_DIR=str(there))
-    assert status == 0, err
-    assert sum(load(there, name)["metrics"]["reused"].values()) == 8, "it goes on with the third step"
-    assert not here.exists()
+    solve_sync(RSA, TWO, folder=there, **sizes, T=1)
+    assert journal_lines(there, "rsa") == asked and timeless(load(there, "rsa")) == timeless(first)
+    solve_sync(RSA, TWO, folder=there, **sizes, T=2)
+    assert sum(load(there, "rsa")["metrics"]["reused"].values()) == 8, "it goes on with the third step"
+    assert len(server.asked) == 12 and not here.exists()

@@ -1,17 +1,8 @@
 """The progress of a run: a bar on a terminal, drawn by the clock, and lines in a log file."""
 
 import asyncio
-import fcntl
-import os
-import pty
+import io
 import re
-import struct
-import subprocess
-import sys
-import termios
-import time
-from contextlib import suppress
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -20,9 +11,6 @@ from core.generate.generator import Generator
 from core.session import bar
 from core.session.bar import Bar
 from core.types import Completion
-from tests.conftest import ROOT, environment, heed_signals
-from tests.fakes.http import Request
-from tests.fakes.server import ScriptedServer
 
 
 class Server:
@@ -61,45 +49,11 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     assert f"00:00, {away.trouble}, failed 1, 3 in flight, no connection" in line and "left" not in line
 
 
-class Slow(ScriptedServer):
-    def post(self, request: Request, body: bytes) -> None:
-        time.sleep(1.2)
-        super().post(request, body)
-
-
-def shown_on_a_terminal(args: list[str], columns: int, **changes: str) -> str:
-    """Return all that a program writes to a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    env = {name: value for name, value in environment(**changes).items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        [sys.executable, *args], env=env, stdout=theirs, stderr=theirs, cwd=ROOT, preexec_fn=heed_signals
-    )
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # the other end is closed
-        while part := os.read(ours, 65536):
-            seen += part
-    os.close(ours)
-    assert process.wait(300) == 0, seen.decode()
-    return seen.decode()
-
-
-def test_on_a_terminal_of_80_columns_the_clock_ticks_and_all_lines_fit(results: Path) -> None:
-    server = Slow()
-    try:
-        seen = shown_on_a_terminal(
-            [str(ROOT / "experiments" / "07_nomos.py"), "LIMIT=1", "N=2", "K=2", "PERFECT=1", "PROBLEMS=sums"],
-            80,
-            BASE_URL=server.url,
-            RESULTS_DIR=str(results),
-        )
-    finally:
-        server.close()
-    drawn = [line for line in re.split(r"[\r\n]+", seen) if re.search(r"\d/\d+ \[", line)]
-    clocks = {found[0] for line in drawn if (found := re.findall(r"/\d+ \[(\d\d:\d\d)", line))}
-    assert len(clocks) >= 3 and any("2 in flight" in line for line in drawn), drawn
-    plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", seen)
-    paths = ("results ", "plot ")  # a path is not broken
-    assert [line for line in re.split(r"[\r\n]+", plain) if len(line) > 80 and not line.startswith(paths)] == []
-    assert "1 judged" in plain and "no room for: " in plain and plain.rstrip().splitlines()[-1].startswith("final: ")
+def test_on_a_terminal_it_is_redrawn_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setattr(bar, "SECONDS", 0.05)
+    asyncio.run(beats(0.3, Server()))
+    drawn = [line for line in shown.getvalue().split("\r") if "2/10 [00:0" in line]
+    assert len(drawn) > 2 and "3 in flight, 200 tok" in drawn[0] and "mean accuracy 50.0%" in drawn[0]

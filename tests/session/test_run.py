@@ -10,10 +10,11 @@ import jsonschema
 import pytest
 
 from core.base.errors import UserError
-from core.engines.server import Server
 from core.results import write
-from core.scaffolds.rsa import BASELINE, RSA
+from core.scaffolds.nomos import NOMOS
+from core.scaffolds.rsa import RSA
 from core.session import experiment
+from core.session import run as entry_points
 from core.session.run import solve_sync
 from tests.conftest import run, start
 from tests.fakes.server import ScriptedServer
@@ -109,20 +110,12 @@ def test_a_local_server_is_reached_without_the_proxy_of_the_environment(
     assert not any("key-from-a-file" in path.read_text("latin-1") for path in results.rglob("*.json*"))
 
 
-def test_waits_begin_at_the_samples_of_a_run_without_any(
-    engine: Server, results: Path, monkeypatch: pytest.MonkeyPatch
+def test_all_lines_fit_a_terminal_of_80_columns(
+    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("BASE_URL", engine.base_url)
-    few: dict[str, Any] = {"LIMIT": 2, "MAX_TOKENS": 600, "N": 2}
-    solve_sync(BASELINE, "sums", **few, name="none")
-    for _ in range(2):
-        solve_sync(BASELINE, "sums", **few, WAITS=1, name="once")
-        assert len(journal_lines(results, "once")) == 4, "one wait for each sample of the other journal"
-    document, baseline = load(results, "once"), load(results, "none")
-    none, once = document["metrics"]["steps"][0]["waits"]
-    plain = baseline["metrics"]["steps"][0]
-    assert none["mean_accuracy"] == plain["mean_accuracy"] and none["completion_tokens"] == plain["completion_tokens"]
-    assert once["waited"] == 4 and once["completion_tokens"] > none["completion_tokens"]
-    for before, after in zip(baseline["problems"], document["problems"], strict=True):
-        for m, n in zip(before["steps"][0]["members"], after["steps"][0]["members"], strict=True):
-            assert n["before_waits"][0]["answer"] == m["answer"] and m["key"] != n["key"]
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.argv", ["07_nomos.py", "LIMIT=1", "N=2", "K=2", "PERFECT=1", "PROBLEMS=sums"])
+    entry_points.run(NOMOS, {"__file__": "07_nomos.py"})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith(("results ", "plot "))] == []
+    assert any("no room for: " in line for line in lines) and lines[-1].startswith("final: ")
