@@ -18,7 +18,7 @@ from core.constants import AUTO, BOXED, A, Framed
 from core.engines.cards import Card
 from core.problems.check import read_file
 from core.problems.columns import cells_of, listed, text_of, understood
-from core.scaffolds.prompts import AGGREGATE, REFINE, SOLVE, Request
+from core.scaffolds.prompts import Request, aggregate, solve
 from core.types import CHARACTERS, Message, Problem
 
 OURS = DATA / "shots.json"
@@ -60,12 +60,11 @@ class Framing:
         if self == Framing() or not isinstance(messages, Request):
             return messages
         framed: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
-        if count := len(messages.candidates):
-            examples = [(shot, shot.candidates[:count]) for shot in self.shots if shot.candidates][:MOST_AGGREGATIONS]
-        else:
-            examples = [(shot, ()) for shot in self.shots]
-        for shot, candidates in examples:
-            framed += self._user(Request(messages.several, messages.one, shot.problem, candidates))
+        count, shots = len(messages.candidates), self.shots
+        if count:
+            shots = tuple(shot for shot in shots if shot.candidates)[:MOST_AGGREGATIONS]
+        for shot in shots:
+            framed += self._user(Request(messages.several, messages.one, shot.problem, shot.candidates[:count]))
             framed.append({"role": "assistant", "content": shot.reply})
         return framed + self._user(messages)
 
@@ -73,12 +72,12 @@ class Framing:
         template = self.aggregating if request.candidates else self.solving
         places = {"problem": request.problem.statement, "candidates": request.shown}
         text = _PLACE.sub(lambda place: places[place[1]], template)
-        return [{"role": "user", "content": text}] if template else list(request)
+        return [{"role": "user", "content": text}] if template else request
 
     @property
     def tokens(self) -> int:
         """The approximate number of tokens that this framing adds to the longest request."""
-        requests = Request(SOLVE, SOLVE, _NO_PROBLEM), Request(AGGREGATE, REFINE, _NO_PROBLEM, "abc")
+        requests = solve(_NO_PROBLEM), aggregate(_NO_PROBLEM, "abc")
         sizes = [sum(len(each["content"]) for each in self.frame(request)) for request in requests]
         return 0 if self == Framing() else max(sizes) // CHARACTERS
 
@@ -87,8 +86,9 @@ class Framing:
         """The number of shots and the hash of each part, for results. Unused parts are left out."""
         shots = [[shot.problem.statement, shot.reply, *shot.candidates] for shot in self.shots]
         parts = {"shots": shots, "system": self.system, "prompt": [self.solving, self.aggregating]}
-        used = {f"{name}_sha256": _sha256(part) for name, part in parts.items() if any(part)}
-        return {**({"shots": len(shots)} if shots else {}), **used}
+        texts = {name: json.dumps(part, ensure_ascii=True).encode() for name, part in parts.items() if any(part)}
+        used = {f"{name}_sha256": hashlib.sha256(text).hexdigest() for name, text in texts.items()}
+        return ({"shots": len(shots)} if shots else {}) | used
 
     @property
     def about(self) -> str:
@@ -123,11 +123,8 @@ def _shots(value: str, way: str) -> tuple[Shot, ...]:
         if int(value) > len(shots):
             raise UserError(f"SHOTS={value}, but there are {len(shots)} built-in shots. Lower it, or give a file")
         return shots[: int(value)]
-    path = Path(os.path.expanduser(value))
-    if not (path.suffix or path.exists()):
-        raise UserError(f"SHOTS={value:.300} is neither a number nor a file of problems with solutions and answers")
     try:
-        return _read(path, way)
+        return _read(Path(os.path.expanduser(value)), way)
     except UserError as error:
         raise UserError(f"SHOTS={value:.60}: {error}") from None
 
@@ -135,10 +132,10 @@ def _shots(value: str, way: str) -> tuple[Shot, ...]:
 def _read(path: Path, way: str) -> tuple[Shot, ...]:
     shots = []
     for number, problem in enumerate(read_file(path), 1):
-        row = understood(dict(problem.columns))
-        candidates = cells_of(dict(problem.columns)).get("candidates") or []
-        given = [*candidates] if isinstance(candidates, list) else [None]
-        replies = [worked(each, way) if isinstance(each, Mapping) else "" for each in (row, *given)]
+        columns = dict(problem.columns)
+        candidates = cells_of(columns).get("candidates") or []
+        given = candidates if isinstance(candidates, list) else [None]
+        replies = [worked(each, way) if isinstance(each, Mapping) else "" for each in (understood(columns), *given)]
         if problem.is_proof or not all(replies):
             raise UserError(
                 f"row {number} of {path} needs an answer and a worked {listed('solution')}. So does each of its "
@@ -168,7 +165,3 @@ def _prompt(value: str) -> tuple[str, str]:
                 f"a line {AGGREGATING}, and needs both"
             )
     return parts[0], "".join(parts[1:])
-
-
-def _sha256(part: object) -> str:
-    return hashlib.sha256(json.dumps(part, ensure_ascii=True).encode()).hexdigest()

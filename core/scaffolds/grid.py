@@ -52,17 +52,16 @@ class Grid:
     @property
     def common(self) -> Constants:
         """The constants of the whole sweep: the first run's, but with the longest completions."""
-        most = {
-            name: max(getattr(each.config, name) for each in self.cells) for name in ("MAX_TOKENS", "ANSWER_TOKENS")
-        }
-        return replace(self.cells[0].config, **most)
+        configs = [each.config for each in self.cells]
+        most, answer = max(each.MAX_TOKENS for each in configs), max(each.ANSWER_TOKENS for each in configs)
+        return replace(configs[0], MAX_TOKENS=most, ANSWER_TOKENS=answer)
 
     @property
     def asking(self) -> list[Cell]:
         """The runs that send requests. A run that differs from another only in a lower T repeats its first steps."""
-        most: dict[tuple[Any, ...], Cell] = {}
+        most: dict[str, Cell] = {}
         for cell in self.cells:
-            key = tuple((name, value) for name, value in cell.values.items() if name != "T")
+            key = named({name: value for name, value in cell.values.items() if name != "T"})
             if key not in most or cell.values["T"] > most[key].values["T"]:
                 most[key] = cell
         return list(most.values())
@@ -89,8 +88,8 @@ def named(values: Mapping[str, Any]) -> str:
 def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequence[str]) -> Grid:
     """Return the runs of a sweep of an experiment. `words` are NAME=value or NAME=value,value. Combinations that
     contradict each other, such as K > N, are left out. Raises UserError for invalid constants, or TooMany."""
-    last = {name: value for name, equals, value in (word.partition("=") for word in words) if equals}
-    given = {name: value for name, value in last.items() if "," in value}
+    given = {name: value for name, _, value in (word.partition("=") for word in words)}  # the last of each name
+    given = {name: value for name, value in given.items() if "," in value}
     scaffolds, known = {"": scaffold}, rules(scaffold.constants)
     if "SCAFFOLD" in known.keys() & given.keys():
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}

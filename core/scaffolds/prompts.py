@@ -96,11 +96,11 @@ class Request(list[Message]):
         super().__init__(request(wording, problem, count=len(candidates), candidates=self.shown))
 
 
-def solve(problem: Problem) -> list[Message]:
+def solve(problem: Problem) -> Request:
     return Request(SOLVE, SOLVE, problem)
 
 
-def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
+def aggregate(problem: Problem, candidates: Sequence[str]) -> Request:
     """Build a request for one better solution from `candidates`, which the prompt shows in the given order."""
     return Request(AGGREGATE, REFINE, problem, candidates)
 

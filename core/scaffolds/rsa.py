@@ -26,7 +26,6 @@ Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
 Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
-Rank = Callable[[int], tuple[int, int]]  # maps a parent's index to its rank (the prompt shows low ranks first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,28 +44,12 @@ class RsaConstants(Carrying):
         check_subset(self.K, self.N)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoltzmannConstants(RsaConstants):
-    TAU: float = constant(0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000)
-
-
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
     """Return all indices of `scores` in random order. The first K are a uniform draw without replacement."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
     return order
-
-
-def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
-    """Draw all indices of `scores` without replacement, each with probability proportional to exp(score / TAU).
-
-    Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None counts as the mean
-    of the known scores."""
-    known = [score for score in scores if score is not None]
-    neutral = float(np.mean(known)) if known else 0.0
-    keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
-    return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
@@ -100,18 +83,9 @@ async def rsa(
         aggregate: Builds the messages that show the candidates.
 
     Yields:
-        The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N members.
+        The populations of steps 0 to T, or up to the step at which `stop` ends the run. Each has N members."""
 
-    Example:
-        >>> from core.types import Completion
-        >>> async def ask(messages, *names):
-        ...     return Completion(f"{names}", 0, answer=f"solution {names}")
-        >>> async def sizes(steps):
-        ...     return [len(population) async for population in steps]
-        >>> asyncio.run(sizes(rsa(Problem("p", "How much is 6*7?", "42"), ask, RsaConstants(N=3, K=2, T=1))))
-        [3, 3]"""
-
-    async def member(t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members) -> Member:
+    async def member(t: int, i: int, order: Sequence[int], rank: Callable[[int], Any], earlier: Members) -> Member:
         texts: dict[int, str] = {}
         for j in order:  # skip members without text (empty, failed, or truncated too early)
             if len(texts) == config.K:
@@ -128,17 +102,17 @@ async def rsa(
         orders = [select(rng, scores, config) if t else [] for rng in draws]
         uses = Counter(j for order in orders for j in order[: config.K])
 
-        def rank(i: int, j: int) -> tuple[int, int]:
+        def rank(i: int, j: int) -> tuple[int, int]:  # the prompt of member i shows parents of low rank first
             # Models prefer certain positions. "random" keeps a candidate from having such a position in all prompts and
             # taking over the population (benchmarks/fixation.py). "shared" puts often drawn parents first, for caches.
             if config.ORDER == "shared":
                 return -uses[j], j
             return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
 
-        ranks = [partial(rank, i) for i in range(config.N)]
+        first = [sorted(order[: config.K], key=partial(rank, i)) for i, order in enumerate(orders)]
         started = {  # send prompts with the same beginning one after the other
-            i: asyncio.create_task(member(t, i, orders[i], ranks[i], earlier))
-            for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
+            i: asyncio.create_task(member(t, i, orders[i], partial(rank, i), earlier))
+            for i in sorted(range(config.N), key=first.__getitem__)
         }
         return [started[i] for i in range(config.N)]
 

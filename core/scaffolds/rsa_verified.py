@@ -1,17 +1,32 @@
 """RSA with self-verification: the model scores all populations but the last. RSA prefers high scores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
+from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.rsa import RSA, BoltzmannConstants, boltzmann, rsa
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Scaffold
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants(BoltzmannConstants, Verifying):
-    pass
+class Constants(RsaConstants, Verifying):
+    TAU: float = constant(0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000)
+
+
+def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: Constants) -> list[int]:
+    """Draw all indices of `scores` without replacement, each with probability proportional to exp(score / TAU).
+
+    Sorting score / TAU + Gumbel noise gives this distribution (arXiv 1903.06059). A score of None counts as the mean
+    of the known scores."""
+    known = [score for score in scores if score is not None]
+    neutral = float(np.mean(known)) if known else 0.0
+    keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
+    return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
 
 
 RSA_VERIFIED = Scaffold(

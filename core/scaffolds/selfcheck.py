@@ -83,7 +83,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
     async def rewritten(before: Member, report: str, *names: str | int) -> Member:
         if not (text := text_of(before.completion, config)):
             return latest_with_text(before, await candidate(ask, config, prompts.solve(problem), *names))
-        messages = prompts.aggregate(problem, [text])
+        messages: list[Message] = prompts.aggregate(problem, [text])
         if report:
             messages = prompts.request(CORRECT, problem, solution=text, report=report)
         return latest_with_text(before, await candidate(ask, config, messages, *names, parents=[0]))

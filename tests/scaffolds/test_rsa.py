@@ -13,7 +13,8 @@ import pytest
 
 from core.base import seeds
 from core.base.errors import UserError
-from core.scaffolds.rsa import AHEAD, RSA, boltzmann, rsa, uniform
+from core.scaffolds.rsa import AHEAD, RSA, rsa, uniform
+from core.scaffolds.rsa_verified import boltzmann
 from core.types import Completion, Message, Population, Problem, carried
 from tests.fakes.model import PROBLEM, Jumbled, Model, Names, constants_with, run
 
