@@ -1,6 +1,5 @@
 """Load scaffolds and constants from the files in experiments/."""
 
-import difflib
 import re
 import runpy
 import sys
@@ -40,9 +39,7 @@ def load(name: str) -> ExperimentFile:
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
-        close = difflib.get_close_matches(stem, [each for path in known for each in (path.stem, path.stem[3:])], 1)
-        meant = next((f"Did you mean {path.stem}? " for path in known if close and path.stem.endswith(close[0])), "")
-        raise UserError(f"{len(found) or 'no'} experiments match {name!r:.60}. {meant}To list all: bash scripts/run.sh")
+        raise UserError(f"{len(found) or 'no'} experiments match {name!r:.60}. To list all: bash scripts/run.sh")
     try:
         namespace = runpy.run_path(str(found[0]))
     except ModuleNotFoundError as error:

@@ -94,18 +94,11 @@ def expand(scaffold: Scaffold[Any], namespace: Mapping[str, Any], words: Sequenc
     if "SCAFFOLD" in known.keys() & given.keys():
         scaffolds = {name: scaffold_named(name) for name in given["SCAFFOLD"].split(",")}
         known = {name: rule for each in scaffolds.values() for name, rule in rules(each.constants).items()}
-    swept = {
-        name: rule
-        for name in given
-        if (rule := known.get(name)) and name not in OWN and not rule.free
-        if rule.type is not str or rule.choices  # other texts may contain commas
-    }
-    if empty := [name for name in swept if "" in given[name].split(",")]:
-        raise UserError(f"{empty[0]}={given[empty[0]]:.60} has an empty value. Write a list such as {empty[0]}=2,4,8")
-    values = {
-        name: list(dict.fromkeys(rule.read(name, part) for part in given[name].split(",")))
-        for name, rule in swept.items()
-    }
+    values: dict[str, list[Any]] = {}  # texts without choices may contain commas
+    for name, value in given.items():
+        rule = known.get(name)
+        if rule and name not in OWN and not rule.free and (rule.type is not str or rule.choices):
+            values[name] = list(dict.fromkeys(rule.read(name, part) for part in value.split(",")))
     fixed = [word for word in words if not word.startswith(tuple(f"{name}=" for name in values))]
     card, cells, left_out, errors = environment.card(), list[Cell](), dict[str, str](), list[UserError]()
 

@@ -17,7 +17,7 @@ from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.constants import Constants as RunConstants
-from core.constants import constant, listed, rules
+from core.constants import Rule, constant, listed, rules
 from core.engines import environment, weights
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -57,16 +57,11 @@ class Constants(Compared):
     BUDGETS: str = constant("2.5,5.5,10.5", "budgets per problem, in units of a sample's mean cost")
 
     def check(self) -> None:
-        if not all(1 <= budget <= 1000 for budget in self.budgets()):
-            raise UserError(
-                f"BUDGETS={self.BUDGETS:.40} has a budget below 1 or above 1,000. Give one or several numbers"
-            )
+        self.budgets()
 
     def budgets(self) -> list[float]:
-        try:
-            return [float(each) for each in self.BUDGETS.split(",")]
-        except ValueError:
-            raise UserError(f"BUDGETS={self.BUDGETS:.40} is no list of numbers. Example: BUDGETS=2.5,5.5") from None
+        rule = Rule("", float, 1, 1000)
+        return [rule.read("BUDGETS", each) for each in self.BUDGETS.split(",")]
 
 
 @dataclass(frozen=True)

@@ -146,14 +146,13 @@ def _words(answer: str | None, correct: float | None, doubt: str | None) -> str:
 
 def main(argv: Sequence[str]) -> None:
     with command():
-        way = argv[1].removeprefix("ANSWER=") if len(argv) == 2 else ""
-        if not 1 <= len(argv) <= 2 or argv[0].startswith("-") or argv[1:] != ([f"ANSWER={way}"] if way else []):
+        if not argv or argv[0].startswith("-") or any(not word.startswith("ANSWER=") for word in argv[1:]):
             raise UserError(
                 "give a name of results (such as 02_rsa_basic) or the path of a .json file. ANSWER=text after it reads "
                 "answers in another way"
             )
-        way = Rule("", str, choices=WAYS).read("ANSWER", way) if way else ""
-        path, before, after, changes = regrade(path_of(argv[0], results_dir()), way=way)
+        way = Rule("", str, choices=WAYS).read("ANSWER", argv[-1].partition("=")[2]) if argv[1:] else ""
+        path, before, after, changes = regrade(path_of(argv[0], results_dir()), way)
         old, new = (tables.steps_table(document).body() for document in (before, after))
         print(f"{tables.title(before)}\n\nold grades\n{old}\n\nnew grades\n{new}\n")
         for where, one, other in changes[:SHOWN]:

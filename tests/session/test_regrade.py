@@ -53,11 +53,11 @@ def test_what_changed_is_printed_answer_by_answer(
     assert load(stored, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
-@pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"], ["words", "ANSWER=card"], ["words", "N=4"]])
-def test_bad_input_is_one_line(argv: list[str], stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["", "--all", "02_nothing", "03_rsa_verify ANSWER=some", "03_rsa_verify N=4"])
+def test_bad_input_is_one_line(words: str, stored: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESULTS_DIR", str(stored))
     with pytest.raises(SystemExit) as ended:
-        regrade.main(argv)
+        regrade.main(words.split())
     err = capsys.readouterr().err
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
 
