@@ -143,13 +143,6 @@ def test_after_so_many_invalid_calls_a_current_solution_is_submitted_at_random()
     assert drawn == {"('solve', 3)", "('merge', 4)"}, "none is favoured"
 
 
-def test_a_planner_that_never_calls_gets_one_plain_solution() -> None:
-    populations, model = planned(["Let me think."])
-    assert [len(p) for p in populations] == [1, 1] and len(model.prompts("solve")) == 1
-    assert notes(populations) == ["no tool call"] * INVALID_CALLS + ["submitted by rule"]
-    assert len(populations[0][0].side_calls) == INVALID_CALLS
-
-
 def test_a_call_beyond_the_last_is_noted_and_a_submission_still_taken() -> None:
     populations, model = planned(["\n".join(["CALL solve"] * 17), 'CALL submit {"solution": 4}'])
     assert notes(populations) == ["tool call beyond the last"]

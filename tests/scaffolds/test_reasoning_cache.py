@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from core.scaffolds import prompts
 from core.scaffolds.reasoning_cache import reasoning_cache
 from core.types import Completion
 from tests.fakes.model import PROBLEM, but, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 3, "SUMMARY_TOKENS": 70, "CARRY": "full"}
-FIRST = prompts.solve(PROBLEM)[0]["content"]
 
 
 def replies(names: tuple[str | int, ...], prompt: str) -> Completion:

@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 
-from core.scaffolds import prompts
 from core.scaffolds.selfcheck import SELFCHECK, selfcheck
 from core.types import Population
-from tests.fakes.model import PROBLEM, Model, constants_with, run, traced
+from tests.fakes.model import Model, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
-FIRST = prompts.solve(PROBLEM)[0]["content"]
 P, F, U = "yes", "No.", "Hard to tell."
 FLAWS = "1. The sum is wrong."
 FULL = f"{FLAWS}\n\nDetails:\nStep 1 holds.\nVerdict: False"
@@ -34,21 +32,6 @@ def reviewer(verdicts: Sequence[str], rest: str = F, report: str = FULL) -> Call
 def reviewed_by(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
     model = Model(reviewer(verdicts, rest))
     return model, run(selfcheck, model, **(SIZES | constants))
-
-
-def asked(model: Model) -> list[tuple[str | int, ...]]:
-    return [names for names, *_ in model.asked]
-
-
-def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> None:
-    """The source's counts: two solutions, a review and a classification each round, a correction after each failure."""
-    model, populations = reviewed_by([], P)
-    assert asked(model) == [(0, 0), (1, 0)] + [(role, i) for i in range(5) for role in ("verify", "classify")]
-    assert populations[-1][0].completion.text.startswith("solution 1-0")
-    model, populations = reviewed_by([], F)
-    rounds = [(role, i) for i in range(10) for role in ("verify", "classify", "correct")]
-    assert asked(model) == [(0, 0), (1, 0), *rounds]
-    assert populations[-1][0].completion.text.startswith("solution correct-9")
 
 
 @pytest.mark.parametrize(

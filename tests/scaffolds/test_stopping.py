@@ -1,14 +1,12 @@
 """Stopping early: the two rules by hand, and in a run."""
 
 import random
-import threading
-from functools import partial
 from typing import Any
 
 import pytest
 
 from core.base import seeds
-from core.scaffolds.rsa import RSA, rsa
+from core.scaffolds.rsa import RSA
 from core.scaffolds.stopping import RSA_ADAPTIVE, adaptive, confidence, leading_votes
 from core.types import Completion, Member, Population, Problem
 from tests.fakes.model import Model, Names, constants_with, run
@@ -50,18 +48,6 @@ def test_members_that_say_the_same_agree_however_they_spell_it() -> None:
     got = population(*spelled, *spelled[:3], "3")
     assert leading_votes(problem, got) == 7
     assert not stops(got, 1, 0, problem) and stops(got, 0, 0.95, problem) and not stops(got, 0, 0.99, problem)
-
-
-def test_a_rule_thinks_in_another_thread() -> None:
-    """Comparing answers may take seconds, and requests of other problems must not wait for it."""
-    seen: list[int] = []
-
-    def rule(*_: object) -> bool:
-        seen.append(threading.get_ident())
-        return False
-
-    run(partial(rsa, stop=rule), Model(lambda names, prompt: "so \\boxed{7}"), N=2, K=1, T=2)
-    assert len(seen) == 2 and threading.get_ident() not in seen
 
 
 def test_confidence_is_the_posterior_of_a_majority() -> None:
