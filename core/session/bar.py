@@ -17,13 +17,6 @@ SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
-def clock(seconds: float) -> str:
-    """Format a duration as "05:12" or "1:05:12"."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
-
-
 class Bar:
     """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may change `total`."""
 
@@ -36,9 +29,10 @@ class Bar:
         self._stage, self._is_over = "", False
 
     def __enter__(self) -> "Bar":
-        if sys.stderr.isatty():
-            from tqdm import tqdm  # slow to import. Errors in constants are reported before this
+        from tqdm import tqdm  # slow to import. Errors in constants are reported before this
 
+        self._clock = tqdm.format_interval  # "05:12" or "1:05:12"
+        if sys.stderr.isatty():
             self._drawn = tqdm(total=self.total, desc=self.name, dynamic_ncols=True, bar_format=FORMAT)
         return self
 
@@ -85,7 +79,7 @@ class Bar:
         if self._failed:
             shown.append(f"failed {self._failed}")
         if self._new and not self._is_over and not trouble:
-            shown.append(f"about {clock(elapsed / self._new * max(0, self.total - self.done))} left")
+            shown.append(f"about {self._clock(elapsed / self._new * max(0, self.total - self.done))} left")
         if not self._is_over:
             shown.append(f"{generator.asker.wire.in_flight} in flight")
         if reason:
@@ -101,7 +95,7 @@ class Bar:
             self._drawn.set_postfix_str(", ".join(self._parts()))
             return
         share = 100 * self.done // max(1, total)
-        spent = clock(time.monotonic() - self._began)
+        spent = self._clock(time.monotonic() - self._began)
         stage = [self._stage] if self._stage else []
         parts = [f"{self.name}: {share}%", f"{self.done}/{total} completions", spent, *stage, *self._parts()]
         print(", ".join(parts), file=sys.stderr, flush=True)

@@ -14,15 +14,10 @@ ROOM = 1024  # tokens of the context that are reserved for the prompt
 def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") -> None:
     """Raise UserError if the experiment `name` can't use the `chosen` problems. Its grader accepts the kind `wanted`.
     Its scaffold accepts proofs if `instead` is "". Otherwise `instead` names a scaffold that does."""
-    if chosen.asks_for_proofs and wanted == ANSWERS:
+    if wanted == (ANSWERS if chosen.asks_for_proofs else PROOFS):
+        other, kind = ("18_proofs", "proofs") if wanted == ANSWERS else ("19_answers", "answers")
         raise UserError(
-            f"{name} compares answers, but {chosen.name} asks for proofs. Run bash scripts/run.sh 18_proofs "
-            "PROBLEMS=… SCAFFOLD=…"
-        )
-    if wanted == PROOFS and not chosen.asks_for_proofs:
-        raise UserError(
-            f"{name} asks for proofs, but {chosen.name} has answers to compare. Run bash scripts/run.sh 19_answers "
-            'PROBLEMS=…, or give each problem "answer_type": "proof"'
+            f"{name} takes {wanted}, but {chosen.name} has {kind}. Run bash scripts/run.sh {other} PROBLEMS=…"
         )
     if chosen.asks_for_proofs and instead:
         raise UserError(
@@ -48,18 +43,15 @@ def check_context(server: Server, config: Asking) -> None:
     card.sampled(config)
     if isinstance(config, Paid):
         check_prices(server.card, server.model, config)
-    for name in ("WAITS", "ELICIT"):
-        if (value := getattr(config, name, 0)) and card.continues is False:
-            raise UserError(
-                f"{name}={value} needs a server that continues messages, but the card {card.name} says that its server "
-                f"can't (continues = false). Set {name}=0, or choose another server"
-            )
-    if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
-        lacks = "can't continue a message (continues = false)" if card.continues is False else "has no logprobs (never)"
+    given = {name: getattr(config, name, 0) for name in ("WAITS", "ELICIT", "VERIFY_MODE")}
+    needs = [f"{name}={value}" for name, value in given.items() if value and value not in ("verdict", "points")]
+    if needs and card.continues is False:
         raise UserError(
-            f"VERIFY_MODE=p_true begins a verdict and reads the next token's probabilities, but the server of the card "
-            f"{card.name} {lacks}. Set VERIFY_MODE=verdict"
+            f"{needs[0]} needs a server that continues messages, but the card {card.name} says that its server can't "
+            "(continues = false). Leave it out, or choose another server"
         )
+    if given["VERIFY_MODE"] == "p_true" and "logprobs" in card.never:
+        raise UserError(f"VERIFY_MODE=p_true needs logprobs, which the card {card.name} never asks for (never)")
     shots, context = framing.of(config, card).tokens, server.context
     ends, room = server.dialect.ends_at_context, (context or 0) - ROOM - shots
     if context and (shots or not ends) and room < (1 if ends else config.MAX_TOKENS):

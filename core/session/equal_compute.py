@@ -144,6 +144,31 @@ class Budgeted:
                     return
 
 
+class Matching(Series):
+    """The runs of a comparison or race. The reference is the first of the `entries` that take part. `left_out` are
+    notes on the others, and `meter` measures budgets."""
+
+    def __init__(self, comparison: Comparison, opened: Session[Any], grader: Grader) -> None:
+        """Choose the entries. Raises UserError if constants do not fit the server."""
+        common, server, chosen = opened.config, opened.server, opened.problems
+        self.entries: list[Entry] = []
+        self.left_out: list[str] = []
+        for entry in comparison.chosen(common):
+            check_context(server, entry.config(common))
+            entry = replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name)
+            if why := _why_not(entry, server, chosen):
+                self.left_out.append(f"left out: {entry.name} ({why})")
+            else:
+                self.entries.append(entry)
+        self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
+        super().__init__(opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader)
+
+    def within(self, entry: Entry, most: float) -> tuple[str, Scaffold[Any], RunConstants]:
+        """Return the name, the scaffold and the constants of an entry with a budget of `most` per problem."""
+        run = Budgeted(entry.scaffold.run, most, self.meter)
+        return entry.name, replace(entry.scaffold, run=run), entry.config(self.opened.config)
+
+
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run a comparison as a command and print its table. `namespace` contains the globals of the experiment's file.
     The results are saved in a folder with the experiment's name."""
@@ -158,35 +183,17 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     """Run each entry with each seed, and return the comparison."""
-    common, are_proofs = opened.config, opened.problems.asks_for_proofs
-    series, entries, left_out, meter = begun(comparison, opened, ungraded if are_proofs else by_answer)
+    are_proofs = opened.problems.asks_for_proofs
+    series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
     runs: dict[str, list[str]] = {}
     budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
     with series.bar:
-        for entry in entries:
-            within = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
-            paths = series.run(entry.name, replace(entry.scaffold, run=within), entry.config(common))
+        for entry in series.entries:
+            paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
             runs[entry.name] = [path.name for path in paths]
-            budgets = budgets or in_unit(common.budgets(), paths, meter)
-    notes, seeds = series.notes(left_out), [*series.seeds]
-    return Matched(series.folder, runs, entries[0].name, budgets, seeds, meter, series.title, notes, are_proofs)
-
-
-def begun(comparison: Comparison, opened: Session[Any], grader: Grader) -> tuple[Series, list[Entry], list[str], Meter]:
-    """Return the series of runs, the entries that take part (the reference first), notes about the others, and the
-    meter of the budgets. Raises UserError if constants do not fit the server."""
-    common, server, chosen = opened.config, opened.server, opened.problems
-    entries, left_out = [], []
-    for entry in comparison.chosen(common):
-        check_context(server, entry.config(common))
-        entry = replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name)
-        if why := _why_not(entry, server, chosen):
-            left_out.append(f"left out: {entry.name} ({why})")
-        else:
-            entries.append(entry)
-    allotted = {entry.name: comparison.allotted(entry, common) for entry in entries}
-    meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
-    return Series(opened, allotted, grader), entries, left_out, meter
+            budgets = budgets or in_unit(opened.config.budgets(), paths, series.meter)
+    about = (series.meter, series.title, series.notes(series.left_out), are_proofs)
+    return Matched(series.folder, runs, series.entries[0].name, budgets, [*series.seeds], *about)
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:

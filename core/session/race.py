@@ -31,7 +31,7 @@ from core.results.spending import UNITS
 from core.scaffolds import experiment_file
 from core.scaffolds.experiment_file import scaffold_named
 from core.session import session
-from core.session.equal_compute import Budgeted, Compared, Comparison, begun
+from core.session.equal_compute import Compared, Comparison, Matching
 from core.session.experiment import Experiment
 from core.session.session import Session
 
@@ -64,7 +64,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
         prior = found([common.PRIOR], folder) if common.PRIOR else []
         with session.open_on_problems(name, common, stop, folder, planned, by_answer) as opened:
             race = _Race(planned, opened.but(problems=_order(opened, prior)))
-            print(f"\n{race.run()}\nresults {folder / name}\nserve   {race.serving()}")
+            print(f"\n{race.run_all()}\nresults {folder / name}\nserve   {race.serving()}")
 
 
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
@@ -84,15 +84,14 @@ def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
     return replace(chosen, name=f"{chosen.name} (shuffled)", problems=tuple(ordered))
 
 
-class _Race:
+class _Race(Matching):
     """A race in a session whose problems are shuffled."""
 
     def __init__(self, planned: Comparison, opened: Session[Constants]) -> None:
-        self.opened, self.common = opened, opened.config
-        self.series, self.entries, self.notes, self.meter = begun(planned, opened, by_answer)
+        super().__init__(planned, opened, by_answer)
         if len(self.entries) < 2:
             raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
-        self.n, self.folder = len(opened.problems.problems), self.series.folder
+        self.n, self.common = len(self.chosen.problems), opened.config
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         self.begun: set[int] = set()  # the entries whose only step, or a later one than the first, a budget paid for
@@ -105,11 +104,11 @@ class _Race:
             f"each block of {common.BLOCK}. The chance of any error is at most {100 * common.ALPHA:g}%, over all looks"
         )
 
-    def run(self) -> str:
+    def run_all(self) -> str:
         """Run blocks until the race is settled or the problems end. Return the table for the terminal."""
         print(terminal.wrapped(f"race      {self.rule}", " " * 10), flush=True)
         standing = Standing(list(range(len(self.entries))))
-        with self.series.bar as bar:
+        with self.bar as bar:
             for begin in range(0, self.n, self.common.BLOCK):
                 block = range(begin, min(begin + self.common.BLOCK, self.n))
                 before = sorted(standing.left)  # the reference first
@@ -141,8 +140,7 @@ class _Race:
     def _run_block(self, place: int, block: range) -> None:
         entry = self.entries[place]
         if place not in self.runs:
-            scaffold = replace(entry.scaffold, run=Budgeted(entry.scaffold.run, self.budget, self.meter))
-            self.runs[place] = self.series.experiments(entry.name, scaffold, entry.config(self.common))
+            self.runs[place] = self.experiments(*self.within(entry, self.budget))
         paths = []
         for each in self.runs[place]:
             each.stage = f"{block.stop}/{self.n} {entry.name}"
@@ -195,7 +193,7 @@ class _Race:
             f"{result}, after {np.sum(~np.isnan(self.scores[:, first]))} of {self.n} problems",
             *([f"the budget pays for at most the first step of {short}. BUDGET may be too small"] if short else []),
             f"the race took {share:.0%} of the tokens of all entries on all problems (estimated with their means)",
-            f"{self.opened.server.model} on {self.opened.problems.name}, n={self.n}",
+            f"{self.opened.server.model} on {self.chosen.name}, n={self.n}",
             self.rule,
             f"a problem's budget is {self.meter.shown(self.budget)} {UNITS[self.meter.unit]}: the mean cost of "
             f"{common.BUDGET:g} samples on the first block. The last step within it gives the accuracy, but tokens "
@@ -203,7 +201,7 @@ class _Race:
             f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
             "compares with all entries, so it may precede an interval without 0, or follow it. Accuracies have 95% "
             "intervals for a fixed number of problems",
-            *self.notes,
+            *self.left_out,
         ]
         body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
         write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())
