@@ -80,15 +80,10 @@ def scaffold_named(name: str) -> Scaffold[Any]:
         raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
     found = load(experiment)
     scaffold = cast(Scaffold[Any], found.planned)
-    own = [each for each in fields(scaffold.constants) if each.name not in rules(Constants)]
-    set_there = [(each, found.namespace[each.name]) for each in own if each.name in found.namespace]
     about, names = "name of the scaffold that writes the solutions", (*known, *known.values())
-    constants = make_dataclass(
-        "Constants",
-        [("SCAFFOLD", str, constant(name, about, choices=names))]
-        + [(each.name, each.type, field(default=value, metadata=each.metadata)) for each, value in set_there],
-        bases=(scaffold.constants,),
-        frozen=True,
-        kw_only=True,
-    )
+    own: list[Any] = [("SCAFFOLD", str, constant(name, about, choices=names))]
+    for each in fields(scaffold.constants):
+        if each.name in found.namespace and each.name not in rules(Constants):
+            own.append((each.name, each.type, field(default=found.namespace[each.name], metadata=each.metadata)))
+    constants = make_dataclass("Constants", own, bases=(scaffold.constants,), frozen=True, kw_only=True)
     return replace(scaffold, constants=constants)

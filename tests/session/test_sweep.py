@@ -18,7 +18,6 @@ from core.scaffolds import experiment_file, grid
 from core.scaffolds.grid import Grid
 from core.scaffolds.rsa import RSA
 from core.session.run import run
-from tests.conftest import run as run_program
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import REUSE
 
@@ -111,11 +110,6 @@ def test_a_sweep_over_scaffolds_and_temperatures(
 def test_a_bad_sweep_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(UserError):
         expand(*words)
-
-
-def test_a_sweep_by_process_is_refused_in_one_line() -> None:
-    status, out, err = run_program("15_compute_matched", "BUDGETS=2,3", SWEEP)
-    assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
