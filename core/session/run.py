@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from core import constants
 from core.base.errors import UserError
@@ -128,8 +128,6 @@ def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping
 def problems_of(given: Sequence[Problem | Mapping[str, Any]], wanted: str = ANSWERS) -> tuple[Problem, ...]:
     """Check dicts like the rows of a file, and convert them to Problem objects. Problem objects are not checked."""
     if given and all(isinstance(each, Problem) for each in given):
-        return tuple(each for each in given if isinstance(each, Problem))
-    rows = [
-        (f"problem {number}", dict(row) if isinstance(row, Mapping) else row) for number, row in enumerate(given, 1)
-    ]
-    return check(rows, "the list", wanted)
+        return tuple(cast(Sequence[Problem], given))
+    rows = [dict(row) if isinstance(row, Mapping) else row for row in given]
+    return check([(f"problem {number}", row) for number, row in enumerate(rows, 1)], "the list", wanted)

@@ -124,9 +124,6 @@ class Session(Generic[A_co]):
             finally:
                 free.release()
 
-        def shown_so_far() -> str:
-            return so_far(results[key] for key in keys if key in results)
-
         generator, free = self.generator(self.server, bar, arrived), asyncio.Semaphore(places)
         keys: list[Hashable] = []
         begun: set[Hashable] = set()
@@ -136,7 +133,7 @@ class Session(Generic[A_co]):
                 async with (
                     stopping_judge(),
                     generator,
-                    bar.beating(generator, shown_so_far, stage),
+                    bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results), stage),
                     context as own,
                     asyncio.TaskGroup() as group,
                 ):
@@ -195,7 +192,7 @@ def open(
     opening: Sequence[tuple[str, str]] = (),
     journal: Path | None = None,
     is_private: bool = False,
-    grades_at: Callable[[], Server | None] = lambda: None,
+    grades_at: Server | None = None,
 ) -> Iterator[Session[A]]:
     """Print the rows `opening` (label, text) and open a session. `journal` replaces `folder`/journal/`name`.jsonl.
     If `is_private`, only its owner may read a new journal. Raises UserError for a bad journal or unknown price."""
@@ -204,19 +201,16 @@ def open(
             opening = [*opening, ("constants", of_card)]
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
-        session = Session(name, config, folder, kept, stop, grades_at=grades_at(), kept=len(kept))
-        if not server:
-            yield session
-            return
         budget = None
-        if isinstance(config, Paid):
-            if second := session.grades_at:
-                check_prices(second.card, second.model, config)
-            if server.card.price or (second and second.card.price):
+        if server and isinstance(config, Paid):
+            if grades_at:
+                check_prices(grades_at.card, grades_at.model, config)
+            if server.card.price or (grades_at and grades_at.card.price):
                 budget = Budget(kept, config.MAX_DOLLARS)
                 if config.MAX_DOLLARS and kept.paid:
                     print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
-        yield session.but(server=server, budget=budget)
+        session = Session(name, config, folder, kept, stop, server or _NONE, kept=len(kept))
+        yield session.but(budget=budget, grades_at=grades_at)
 
 
 @contextmanager
@@ -252,7 +246,7 @@ def open_on_problems(
             terminal.say(note, sys.stderr)
         is_graded = bool(grader) and wanted == EITHER
         opening = _opening(config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
-        second = graders_server if grader else lambda: None
+        second = graders_server() if grader else None
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
