@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.fakes.http import answer
 from tests.fakes.server import ScriptedServer
 
 MADE = entry("12_majority", STAGE=1)
+Start = Callable[..., None]
 
 
 async def lucky(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
@@ -37,20 +38,20 @@ ENTRIES = [
 ]
 
 
-def problems(folder: Path, count: int = 30) -> str:
-    path = folder / "ones.json"
-    path.write_text(json.dumps([{"id": f"p{i}", "problem": f"Find {i}.", "answer": "1"} for i in range(count)]))
-    return f"PROBLEMS={path}"
+@pytest.fixture
+def started(server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Return a function that runs the race, or the comparison 98_all, on 30 problems."""
+    file = results.parent / "ones.json"
+    file.write_text(json.dumps([{"id": f"p{i}", "problem": f"Find {i}.", "answer": "1"} for i in range(30)]))
 
+    def start(name: str, *words: str) -> None:
+        monkeypatch.setattr("sys.argv", [f"{name}.py", f"PROBLEMS={file}", *words])
+        if name == "99_race":
+            run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 5})
+        else:
+            compare(Comparison(ENTRIES), {"__file__": f"{name}.py"})
 
-def raced(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    monkeypatch.setattr("sys.argv", ["99_race.py", *words])
-    run_race(Comparison(ENTRIES, Constants), {"__file__": "99_race.py", "BUDGET": 9, "BLOCK": 5})
-
-
-def compared(monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
-    monkeypatch.setattr("sys.argv", ["98_all.py", *words])
-    compare(Comparison(ENTRIES), {"__file__": "98_all.py"})
+    return start
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -59,9 +60,8 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    started: Start, server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = problems(results.parent)
     stops = [signal.SIGTERM]
 
     def stopping(messages: Any, number: int) -> str:
@@ -71,9 +71,9 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
 
     monkeypatch.setattr(server, "reply", stopping)
     with pytest.raises(SystemExit):
-        raced(monkeypatch, file)
+        started("99_race")
     assert not stops, "the race was stopped"
-    raced(monkeypatch, file)
+    started("99_race")
     first, asked = lines(results), len(server.asked)
     head, *rows = first
     assert rows[0]["entry"] == "lucky" and rows[0]["state"] == "won" and head["is_settled"]
@@ -84,49 +84,44 @@ def test_a_race_drops_the_worse_and_a_stopped_race_ends_the_same(
     assert max(ran.values()) == ran["lucky"] < 30 and all(row["state"].startswith("dropped") for row in rows[1:])
     assert all(look in (results / "99_race" / "table.txt").read_text() for look in head["looks"])
     assert len(server.asked) < 30 * (10 + 8 + 1), "no entry ran on all problems"
-    raced(monkeypatch, file)
+    started("99_race")
     assert lines(results) == first and len(server.asked) == asked
     report.main(["99_race"])
     assert (results / "99_race.html").exists() and (results / "99_race" / "race.png").stat().st_size
 
 
 def test_a_race_begins_with_the_problems_of_an_earlier_comparison(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+    started: Start, server: ScriptedServer, results: Path
 ) -> None:
-    file = problems(results.parent)
-    compared(monkeypatch, file, "LIMIT=6", "BUDGETS=9")
+    started("98_all", "LIMIT=6", "BUDGETS=9")
     asked = len(server.asked)
-    raced(monkeypatch, file, "PRIOR=98_all", "LIMIT=10", "ALPHA=0.000001")
+    started("99_race", "PRIOR=98_all", "LIMIT=10", "ALPHA=0.000001")
     head, *rows = lines(results)
     assert not head["is_settled"] and [row["state"] for row in rows] == ["left"] * 3
     new = {json.loads(body)["messages"][-1]["content"].split(".")[0] for body in server.asked[asked:]}
     assert len(new) == 4, "requests about the first six problems are in the journal"
 
 
-def refusal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refusal(started: Start, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return the one line with which a race of these words ends with status 2."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        raced(monkeypatch, *words)
+    with pytest.raises(SystemExit, match="2"):
+        started("99_race", *words)
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert ended.value.code == 2
     return line
 
 
 def test_a_prior_of_other_problems_or_another_model_is_refused(
-    server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    started: Start, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = problems(results.parent)
-    compared(monkeypatch, file, "LIMIT=4", "BUDGETS=2")
+    started("98_all", "LIMIT=4", "BUDGETS=2")
     asked, models = len(server.asked), {"object": "list", "data": [{"id": "larger", "object": "model"}]}
-    assert "LIMIT" in refusal(monkeypatch, capsys, file, "PRIOR=98_all", "LIMIT=3")
+    assert "LIMIT" in refusal(started, capsys, "PRIOR=98_all", "LIMIT=3")
     monkeypatch.setattr(server, "get", lambda request: answer(200, models)(request))
-    assert "larger" in refusal(monkeypatch, capsys, file, "PRIOR=98_all")
+    assert "larger" in refusal(started, capsys, "PRIOR=98_all")
     assert len(server.asked) == asked
 
 
 @pytest.mark.parametrize("word", ["PRIOR=nothing", "ENTRIES=12_majority", "ENTRIES=rsa", "ALPHA=0", "BUDGET=0.5"])
-def test_a_race_that_cannot_be_is_refused(
-    word: str, server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    refusal(monkeypatch, capsys, problems(results.parent), word)
+def test_a_race_that_cannot_be_is_refused(word: str, started: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    refusal(started, capsys, word)
