@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,9 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
     rng, config = np.random.default_rng(2), constants_with(BASE | {"TAU": tau})
     counts = Counter(tuple(boltzmann(rng, scores, config)[:2]) for _ in range(draws))
     chi2 = 0.0
-    for i in range(4):
-        for j in range(4):
-            if i != j:
-                expected = draws * weights[i] / total * weights[j] / (total - weights[i])
-                chi2 += (counts[(i, j)] - expected) ** 2 / expected
+    for i, j in permutations(range(4), 2):
+        expected = draws * weights[i] / total * weights[j] / (total - weights[i])
+        chi2 += (counts[i, j] - expected) ** 2 / expected
     assert len(counts) == 12 and chi2 < 31.3  # 99.9% with 11 degrees of freedom
 
 

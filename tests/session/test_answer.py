@@ -6,11 +6,9 @@ import pytest
 
 from core.engines.cards import Card
 from core.results.unstated import Unstated
-from core.scaffolds import prompts
 from core.scaffolds.rsa import BASELINE, RSA, SampleConstants
 from core.session import regrade
 from core.session.run import solve_sync
-from core.types import Problem
 from tests.fakes import server as fakes
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load
@@ -47,15 +45,9 @@ def test_prompts_ask_for_the_form_that_is_read(speaking: ScriptedServer, results
     found = load(results, "text")
     assert found["config"]["ANSWER"] == "text" and found["metrics"]["final"]["mean_accuracy"]["value"] == 1
     assert all("The answer is" in body and "boxed" not in body for body in speaking.asked)
-    solve_sync(BASELINE, ROWS, name="auto", N=1, ANSWER="auto")
-    assert "boxed" in speaking.asked[-1]
-
-
-@pytest.mark.parametrize("way", ["text", "number"])
-def test_no_prompt_for_answers_still_asks_for_a_box(way: str) -> None:
-    for wording in (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE):
-        shown = prompts.request(wording, Problem("p", "?", "1", way=way), count=1, candidates="")
-        assert "boxed" not in shown[0]["content"] and "nd with a last line" in shown[0]["content"]
+    for way, words in (("auto", "boxed"), ("number", "only the final answer, as a number")):
+        solve_sync(BASELINE, ROWS, name=way, N=1, ANSWER=way)
+        assert words in speaking.asked[-1]
 
 
 def test_the_constant_wins_over_the_card() -> None:
