@@ -8,8 +8,7 @@ A tool call is a line with CALL, a tool's name, and a JSON object with one argum
 server needs no support for tools. If a call is invalid, the planner sees the reason, and the rest of its reply is
 skipped. A reply without a call counts as an invalid call. After INVALID_CALLS invalid calls, a random current solution
 is submitted. A solution is current until it is improved or merged, or loses a selection. If no solution is current, one
-is requested first. In QED-Nano's code, a problem without a submission gets no answer.
-"""
+is requested first. In QED-Nano's code, a problem without a submission gets no answer."""
 
 import json
 import re

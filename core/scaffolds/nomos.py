@@ -8,8 +8,7 @@ draws new pairs, as in QED-Nano's evaluation. Nous's code draws all pairs at the
 If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many solutions as are
 missing, which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the problem's start (0: no
 limit). If a run resumes, the minutes start again from 0. With N = 16, K = 12 and no wave, a problem takes at most
-32 + 1 + 11 = 44 completions.
-"""
+32 + 1 + 11 = 44 completions."""
 
 import asyncio
 import math

@@ -2,8 +2,7 @@
 
 Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct offsets. Member i
 merges the members at the positions i + offset (modulo N). If all have text, each is merged exactly K times. N - 1
-selections of a knock-out leave one solution. N = 8, K = 3 and 3 rounds take at most 8 + 24 + 7 = 39 completions.
-"""
+selections of a knock-out leave one solution. N = 8, K = 3 and 3 rounds take at most 8 + 24 + 7 = 39 completions."""
 
 import asyncio
 from collections.abc import AsyncIterator

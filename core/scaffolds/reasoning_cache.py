@@ -1,8 +1,7 @@
 """Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with only the summary.
 
 A summary replaces all attempts so far. The prompt asks for at most two paragraphs. It shows the previous summary and
-the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes at most 5 completions.
-"""
+the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes at most 5 completions."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Sequential self-refinement: solve, then check and improve the solution ROUNDS times.
 
 The RSA paper (arXiv 2509.26626) uses RSA with K = 1 as a control. Here, member i of a round refines member i of the
-previous round, not a random one. The majority of the N chains' answers wins. N = 1 takes 8 completions by default.
-"""
+previous round, not a random one. The majority of the N chains' answers wins. N = 1 takes 8 completions by default."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -2,8 +2,7 @@
 
 Step 0 samples N solutions. Each of T further steps writes N new solutions. For each new solution, RSA draws K members
 of the last population, and asks the model for a better solution made from them. The draw is uniform, as in the paper,
-or weighted by verification scores.
-"""
+or weighted by verification scores."""
 
 import asyncio
 from collections import Counter, deque

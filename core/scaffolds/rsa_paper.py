@@ -2,8 +2,7 @@
 
 Unlike 02_rsa_basic, the paper's code tells the model to try another approach if all candidates are wrong. It samples at
 temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts show whole responses with thinking. Our
-prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions.
-"""
+prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions."""
 
 from dataclasses import dataclass, replace
 from functools import partial

@@ -3,8 +3,7 @@
 A step is a line or a paragraph. The request opens the answer with the steps so far, as budget forcing does, so the
 model does not think between steps. The score of a step judges all steps up to it. With VERIFY_MODE = "points" it is
 0 to 7 points in Nomos' words. "verdict" and "p_true" ask whether all steps are right (verification.py). Equal steps
-are scored once, and a single step is not scored. With a line as a step, a blank line is a step of its own.
-"""
+are scored once, and a single step is not scored. With a line as a step, a blank line is a step of its own."""
 
 import asyncio
 from collections.abc import AsyncIterator

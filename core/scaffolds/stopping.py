@@ -1,8 +1,7 @@
 """Stop RSA early on a problem if all or most members of the newest population give the same answer.
 
 A stop rule ignores the reference answer, so it may stop on a wrong answer that the whole population shares. Further
-steps might have corrected that answer (docs/experiments.md).
-"""
+steps might have corrected that answer (docs/experiments.md)."""
 
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,6 @@
 """Every scaffold asks by names alone: interrupted anywhere, and in any order of arrival, it asks the same.
 
-Resuming through the journal needs nothing else, so a new scaffold has no code for it.
-"""
+Resuming through the journal needs nothing else, so a new scaffold has no code for it."""
 
 import json
 import shutil
