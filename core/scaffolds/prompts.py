@@ -101,8 +101,9 @@ def solve(problem: Problem) -> Request:
 
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> Request:
-    """Build a request for one better solution from `candidates`, which the prompt shows in the given order."""
-    return Request(AGGREGATE, REFINE, problem, candidates)
+    """Build a request for one better solution from `candidates`, which the prompt shows in the given order. Without
+    candidates, build a request to solve the problem."""
+    return Request(AGGREGATE, REFINE, problem, candidates) if candidates else solve(problem)
 
 
 def verify(problem: Problem, candidate: str) -> list[Message]:

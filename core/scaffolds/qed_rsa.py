@@ -39,7 +39,7 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         order = [int(circle[(i + offset) % config.N]) for offset in offsets]
         texts = [text_of(each.completion, config) for each in earlier]
         spoken = [j for j in order if texts[j]][: config.K]
-        messages = prompts.aggregate(problem, [texts[j] for j in spoken]) if spoken else prompts.solve(problem)
+        messages = prompts.aggregate(problem, [texts[j] for j in spoken])
         return await candidate(ask, config, messages, t, i, parents=spoken)
 
     population: Population = []

@@ -29,7 +29,7 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
 
     async def refined(t: int, i: int, before: Member) -> Member:
         text = text_of(before.completion, config)
-        messages = prompts.aggregate(problem, [text]) if text else prompts.solve(problem)
+        messages = prompts.aggregate(problem, [text] if text else [])
         new = await candidate(ask, config, messages, t, i, parents=[i] if text else [])
         return latest_with_text(before, new, i)
 

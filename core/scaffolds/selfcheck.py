@@ -80,12 +80,11 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
         The first solution, the improved solution, and the current solution after each round."""
 
     async def rewritten(before: Member, report: str, *names: str | int) -> Member:
-        if not (text := text_of(before.completion, config)):
-            return latest_with_text(before, await candidate(ask, config, prompts.solve(problem), *names))
-        messages: list[Message] = prompts.aggregate(problem, [text])
+        text = text_of(before.completion, config)
+        messages: list[Message] = prompts.aggregate(problem, [text] if text else [])
         if report:
             messages = prompts.request(CORRECT, problem, solution=text, report=report)
-        return latest_with_text(before, await candidate(ask, config, messages, *names, parents=[0]))
+        return latest_with_text(before, await candidate(ask, config, messages, *names, parents=[0] if text else []))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
         """Review a solution. Return whether the review accepts it, the review's summary, the completions and notes."""

@@ -92,19 +92,17 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
         check, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
         return again(population[i], i, self_score=verdict, verdicts=[verdict], side_calls=[check], notes=notes)
 
-    def merging(origins: Sequence[int]) -> list[Message]:
-        spoken = [texts[j] for j in origins if texts[j]]
-        return prompts.aggregate(problem, spoken) if spoken else prompts.solve(problem)
-
     async def improved(t: int, i: int) -> Member:
         found = "".join(check.text.strip() for check in population[i].side_calls)
-        messages = prompts.request(IMPROVE, problem, solution=texts[i], report=found) if found else merging([i])
+        messages: list[Message] = prompts.aggregate(problem, [texts[i]] if texts[i] else [])
+        if found:
+            messages = prompts.request(IMPROVE, problem, solution=texts[i], report=found)
         return await remake(messages, [i], t, i)
 
     async def merged(t: int, slot: int, origins: Sequence[int]) -> Member:
         if len(origins) == 1:
             return again(population[origins[0]], *origins)
-        return await remake(merging(origins), origins, t, slot)
+        return await remake(prompts.aggregate(problem, [texts[j] for j in origins if texts[j]]), origins, t, slot)
 
     solving = (candidate(ask, config, prompts.solve(problem), 0, i) for i in range(config.N))
     population: Population = list(await asyncio.gather(*solving))
@@ -116,8 +114,8 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
         population = list(await asyncio.gather(*(improved(t, i) for i in range(config.N))))
         texts = [text_of(member.completion, config) for member in population]
         yield Stage(f"improved {t}", population)
-    merging_all = (merged(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
-    population = list(await asyncio.gather(*merging_all))
+    merging = (merged(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
+    population = list(await asyncio.gather(*merging))
     yield Stage("merges", population)
     yield Stage("selection", [await select(problem, ask, config, [m.completion for m in population], "select", 0)])
 
