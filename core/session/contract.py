@@ -17,9 +17,7 @@ class Contract:
 
     def asking(self, names: tuple[str | int, ...]) -> None:
         if (texts := tuple(map(str, names))) in self._asked:
-            self._breach(
-                f"asked with the names {names} of an earlier request. Give each request of a problem different names"
-            )
+            self._breach(f"asked twice with the names {names}. Give each request of a problem different names")
         self._asked.add(texts)
 
     def got(self, completion: Completion) -> None:
@@ -42,10 +40,8 @@ class Contract:
         if not self._members:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:
-            self._breach(
-                f"asked for {self.total} completions of a problem, but {len(self._owed)} of them are in no member. Put "
-                "each one into a member, as its completion or in its side_calls, so that its cost is counted"
-            )
+            lost = f"{len(self._owed)} of them are in no member. Put each into a member's completion or side_calls"
+            self._breach(f"asked for {self.total} completions of a problem, but {lost}")
 
     def _breach(self, text: str) -> None:
         raise UserError(f"the scaffold {self._name} {text}")

@@ -96,7 +96,7 @@ def test_a_prompts_file_has_a_part_for_solving_and_one_for_aggregation(
     assert framed == prompts.aggregate(PROBLEM, ["{problem}", "b"]), "the built-in prompt aggregates"
 
 
-def test_other_requests_stay_as_they_are(server: ScriptedServer, results: Path) -> None:
+def test_other_requests_stay_as_they_are() -> None:
     verify = prompts.verify(PROBLEM, "42")
     assert given(SHOTS=8, SYSTEM="Be brief.").frame(verify) is verify
     assert given().frame(solving := prompts.solve(PROBLEM)) is solving

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.generate.journal import Journal
 from core.report.data import load
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA
@@ -41,18 +40,6 @@ def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) 
     assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == outcome.rows
     assert len(server.asked) == asked, "everything came from the journal"
     assert load("rsa").rows == load(str(outcome.path)).rows == outcome.rows and json.dumps(outcome.rows)
-
-
-def test_damaged_results_and_records_are_user_errors(server: ScriptedServer, results: Path) -> None:
-    path = solve_sync(RSA, TWO, N=2, K=2, T=0).path
-    member = load(str(path)).problems[0].steps[0].members[0]
-    with Journal(next((results / "journal").glob("*.jsonl"))) as journal:
-        journal.put(Completion(member.key, -1), [])
-    with pytest.raises(UserError, match=member.key):
-        load(str(path)).completion(member)
-    document = json.loads(path.read_text())
-    path.write_text(json.dumps(document | {"config": {}}))
-    assert {row["seed"] for row in load(str(path)).rows} == {None}
 
 
 @pytest.mark.parametrize(
