@@ -1,12 +1,12 @@
 """Define the types and ranges of the fields of the results JSON (schema 1) that code reads.
 
-core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. core/base/files.py
-parses JSON, because msgspec's parser rejects lone surrogates. Fields that core/types.py also has keep its names here.
-In the file, `carried_over` is `again`, `self_score` is `score`, and `side_calls` are `checks`.
+core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. Fields that
+core/types.py also has keep its names here. In the file, `carried_over` is `again`, `self_score` is `score`, and
+`side_calls` are `checks`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
@@ -187,19 +187,11 @@ class Grading(Part, frozen=True, kw_only=True):
     cost: Dollars
 
 
-class AllTokens(TypedDict):
-    """The tokens of prompts, the cached tokens of prompts, and the tokens of completions."""
-
-    prompt: Tokens
-    cached: Tokens
-    completion: Tokens
-
-
 class Metrics(Part, frozen=True, kw_only=True):
     """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or failed requests."""
 
     steps: list[StepMetrics]
-    tokens: AllTokens
+    tokens: Annotated[dict[Annotated[str, _one_of("prompt", "cached", "completion")], Tokens], Meta(min_length=3)]
     seconds: Amount
     verification: Verification | None = None
     cost: Dollars = None
@@ -326,28 +318,6 @@ class ProblemResult(Part, frozen=True, kw_only=True):
         """The texts that a grader of proofs may receive, by their names in Problem."""
         names = ("solution", "guidelines", "grading_scheme")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
-
-
-class Model(TypedDict):
-    name: str
-
-
-class Engine(TypedDict):
-    kind: str
-
-
-class ProblemSet(TypedDict):
-    name: str
-    n: Amount  # number of problems in the run
-    sha256: str
-
-
-class Origins(Part, frozen=True, kw_only=True):
-    """Dictionaries of the head, with the fields that every results file must have."""
-
-    model: Model
-    engine: Engine
-    problem_set: ProblemSet
 
 
 class Head(Part, frozen=True, kw_only=True):

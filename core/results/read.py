@@ -4,25 +4,25 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import convert
+import msgspec
+from msgspec import Raw, convert
 
-from core.base.errors import UserError
-from core.base.fields import fitted
-from core.base.files import parse_json, read_lines
-from core.results.model import SCHEMA, Head, Origins, ProblemResult, StepResult
+from core.base.errors import UserError, one_line
+from core.base.files import amount, opened
+from core.results.model import SCHEMA, Head, ProblemResult, StepResult
 
-START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
 FIX = "Move the file away and run the experiment again"
-WRONG = "is not a results file of this project"
-PLAIN = ("model", "engine", "problem_set", "config", "provenance")  # parts of the head with plain values
+NAMES = {"model": "name", "engine": "kind", "problem_set": "name"}  # texts that every head contains
+PLAIN = (*NAMES, "config", "provenance")  # parts of the head with plain values
 
 Row = dict[str, Any]  # a problem as stored in the file
+T = TypeVar("T")
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Return the head, and an iterator over the problems, which reads them one by one.
+    """Return the head, and an iterator over the problems, which parses them one by one.
 
     Raises UserError if the file can't be read or is not a results file of schema 1. Problems are checked when reached.
     """
@@ -32,20 +32,22 @@ def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
 
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
     """Read the head and the problems, both checked and as stored. Raises UserError if the file is invalid."""
-    with refusing(path):
-        head, rows = parsed(path)
-        wrong, numbered = f"{path} {WRONG}", enumerate(rows, 1)
-        both = ((row, fitted(row, ProblemResult, wrong, FIX, f"problem {number}: ")) for number, row in numbered)
-        return _head(path, head), head, both
+    with opened(path, "results", FIX) as file, refusing(path):
+        parts = _parsed(file.read(), dict[str, Raw])
+        rows = _parsed(parts.pop("problems", Raw(b"[]")), list[Raw])
+        head = {name: _parsed(part, Any) for name, part in parts.items()}
+        return _head(path, head), head, _problems(path, rows)
 
 
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
-    """Turn errors of code that reads the unchecked JSON in `path` into a UserError."""
+def refusing(path: Path, of: str = "") -> Iterator[None]:
+    """Turn errors of code that reads the unchecked JSON in `path` into a UserError. `of` names a part of the file."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise UserError(f"{path} {WRONG} ({type(error).__name__}: {error})") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        wrong = f"{path} is not a results file of this project ({of}{one_line(str(why), 300)})"
+        raise UserError(f"{wrong}. {FIX}") from None
 
 
 def step_result(step: dict[str, Any]) -> StepResult:
@@ -53,44 +55,27 @@ def step_result(step: dict[str, Any]) -> StepResult:
     return convert(step, StepResult)
 
 
-def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Return the head and an iterator over the problems. In the layout of write.py, problems are parsed one by one.
-    Raises UserError if the file can't be read. In another layout, raises TypeError or ValueError for wrong types."""
-    lines = read_lines(path, "results", FIX)
-    before: list[str] = []
-    for line in lines:
-        if line == START:
-            return dict(_json(path, [*before, '"problems": []}'])), _rows(path, lines)
-        before.append(line)
-    whole = dict(_json(path, before))
-    return whole, iter(whole.pop("problems", []))
+def _problems(path: Path, rows: list[Raw]) -> Iterator[tuple[Row, ProblemResult]]:
+    for number, row in enumerate(rows, 1):
+        with refusing(path, f"problem {number}: "):
+            checked, stored = _parsed(row, ProblemResult), _parsed(row, Row)
+        yield stored, checked
 
 
-def _rows(path: Path, rest: Iterator[str]) -> Iterator[Any]:
-    lines: list[str] = []
-    for line in rest:
-        if lines and (line == END or line.startswith("  {")):
-            yield _json(path, ["".join(lines).rstrip(",\n")])
-            lines.clear()
-        if line == END:
-            return
-        lines.append(line)
-    raise UserError(f"the results {path} are incomplete, because the file ends too early. {FIX}")
-
-
-def _json(path: Path, lines: list[str]) -> Any:
-    return parse_json("".join(lines), f"results {path}", FIX)
+def _parsed(text: bytes | Raw, kind: Any) -> Any:
+    return msgspec.json.decode(text, type=kind)
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:
     schema = head["schema"]
     if schema is True or schema != SCHEMA:
         raise UserError(f"the results {path} have schema {schema!r:.40}, but this version reads schema {SCHEMA}. {FIX}")
-    fitted(head, Origins, f"{path} {WRONG}", FIX)
+    convert({part: head[part][name] for part, name in NAMES.items()}, dict[str, str])
+    amount(head["problem_set"]["n"])
     plain = {part: {name: _plain(value) for name, value in dict(head[part]).items()} for part in PLAIN}
     if of := head.get("grading"):
         plain["grading"] = of | {"model": of["model"]["name"], "grades": of["config"]["GRADES"]}
-    return fitted(head | plain, Head, f"{path} {WRONG}", FIX)
+    return convert(head | plain, Head)
 
 
 def _plain(value: Any) -> Any:

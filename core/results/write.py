@@ -90,13 +90,13 @@ def own_folder(folder: Path, names: Collection[str], model: str, problems: str) 
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Format a document for read.py, with one line for each step of a problem."""
-    yield f"{json.dumps(document, indent=1, ensure_ascii=True)[:-2]},\n{read.START}".encode()
-    between = b""
+    """Format a document, with one line for each step of a problem."""
+    yield json.dumps(document, indent=1, ensure_ascii=True)[:-2].encode() + b',\n "problems": ['
+    between = b"\n"
     for row in rows:
         yield between + row
         between = b",\n"
-    yield f"\n{read.END}}}\n".encode()
+    yield b"\n ]\n}\n"
 
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:

@@ -71,14 +71,13 @@ def test_another_schema_is_refused(tmp_path: Path, schema: Any) -> None:
         read.read(saved(tmp_path / "a.json", documents.document(schema=schema)))
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), 1e400, 2, "1"])
+@pytest.mark.parametrize("value", [10**400, -(10**400), 2, "1"])
 def test_a_number_that_no_float_holds_is_refused(tmp_path: Path, value: Any) -> None:
     """msgspec takes such an integer for -1.0, which is a difference of shares."""
     gain = {"value": 0.1, "low": value, "high": 0.2, "n": 1}
     waits = [{"waits": n, "waited": 0, "mean_accuracy": documents.RATE, "completion_tokens": 5} for n in (0, 1)]
     waits[1]["gain"] = gain
     path = tmp_path / "a.json"
-    text = json.dumps(documents.document(steps=[documents.metrics_of_step(waits=waits)]))
-    path.write_text(text.replace("Infinity", "1e400"))
+    path.write_text(json.dumps(documents.document(steps=[documents.metrics_of_step(waits=waits)])))
     with pytest.raises(UserError, match=r"a\.json .*`\$\.metrics\.steps\[0\]\.waits\[1\]\.gain"):
         read.read(path)

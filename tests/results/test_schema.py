@@ -8,7 +8,7 @@ from tests.helpers.documents import SCHEMA
 
 PARTS = {"Head": SCHEMA} | SCHEMA["$defs"]
 MODELS = {each for each in vars(model).values() if isinstance(each, type) and issubclass(each, model.Part)}
-NO_PARTS = {model.Part, model.Origins, model.Grading}  # Grading is flattened as it is read
+NO_PARTS = {model.Part, model.Grading}  # Grading is flattened as it is read
 
 
 @pytest.mark.parametrize("part", sorted(MODELS - NO_PARTS, key=str))
