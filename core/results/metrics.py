@@ -16,7 +16,7 @@ from core.base import stats
 from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
 from core.results.model import COUNTS, SELDOM
-from core.results.points import MERGES, Values, over_runs
+from core.results.points import Values, merged, over_runs, rate
 from core.results.unstated import Unstated
 
 PASS_AT = range(1, 9)
@@ -70,14 +70,11 @@ class _Population:
     @classmethod
     def of(cls, record: dict[str, Any]) -> "_Population":
         members = record["members"]
-        mean, majority = (
-            np.nan if record[name] is None else record[name] for name in ("mean_accuracy", "majority_correct")
-        )
+        mean, majority = np.array([record["mean_accuracy"], record["majority_correct"]], dtype=np.float64)
         readings = [[*m.get("before_waits", []), m] for m in members]
-        most = max(map(len, readings))
-        after = []
-        for waits in range(most):  # a member with fewer waits counts with its last reading
-            now = [each[min(waits, len(each) - 1)] for each in readings]
+        most, after = max(map(len, readings)), []
+        for waits in range(most):
+            now = [each[: waits + 1][-1] for each in readings]  # a member with fewer waits counts with its last reading
             # The tokens of a carried-over member were counted in its first population.
             paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
             value = mean if most == 1 else np.mean([reading.get("grade", reading["correct"]) for reading in now])
@@ -85,10 +82,7 @@ class _Population:
         return cls(len(members), sum(m["correct"] is True for m in members), mean, majority, after)
 
     def after_waits(self, waits: int) -> _AfterWaits:
-        return self.after[min(waits, len(self.after) - 1)]
-
-
-_Value = Callable[[_Population], float]
+        return self.after[: waits + 1][-1]
 
 
 class _Step:
@@ -106,7 +100,7 @@ class RunMetrics:
     """The metrics of the results JSON. `by` selects how several complete `runs` are merged. Costs need `prices`."""
 
     def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
-        self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
+        self._runs, self._by, self._problems = runs, by, problems * runs
         self._prices, self._cost = prices, _Sum()
         self._costs = [_Sum() for _ in range(self._problems)] if prices else []
         self.finished = [False] * self._problems  # by number, with one item for each run of a problem
@@ -173,32 +167,21 @@ class RunMetrics:
         self._verification["uniform_selections"] += len({m["score"] for m in readable}) <= 1  # all scores are equal
 
     @property
-    def _newest(self) -> list[_Population]:
-        """The last population of each problem that has one."""
-        return [each[-1] for each in self._populations if each]
-
-    @property
-    def accuracy(self) -> float | None:
-        """The mean accuracy of the newest populations, or None if none is graded."""
-        means = [newest.mean for newest in self._newest if not np.isnan(newest.mean)]
-        return float(np.mean(means)) if means else None
-
-    @property
-    def reached(self) -> list[int]:
-        """The lowest and the highest step that problems have reached: one number if equal, none before a population."""
-        lengths = [len(each) - 1 for each in self._populations if each]
-        return sorted({min(lengths), max(lengths)}) if lengths else []
+    def progress(self) -> str:
+        """The mean accuracy of the newest populations, like "61.5% at t=1-2, n=30", or "" if none is graded."""
+        newest = [(len(of) - 1, of[-1].mean) for of in self._populations if of]
+        means = [mean for _, mean in newest if not np.isnan(mean)]
+        if not means:
+            return ""
+        reached = [step for step, _ in newest]
+        steps = "-".join(map(str, sorted({min(reached), max(reached)})))
+        return f"{np.mean(means):.1%} at t={steps}, n={len(newest)}"
 
     @property
     def is_all_failed(self) -> bool:
         """True if there are completions, and all members have failed."""
         completions, failed = (sum(step.counts[name] for step in self._steps) for name in ("completions", "failed"))
         return 0 < completions == failed
-
-    @property
-    def begun(self) -> int:
-        """The number of problems that have a population."""
-        return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
         """Return a list with a cost dictionary for each problem and run. Without prices, the dictionaries are empty."""
@@ -229,11 +212,9 @@ class RunMetrics:
             found["checks"] = dict(self._side_calls)
         if self._verification:
             right, wrong = (list(chain.from_iterable(of.values())) for of in self._scores.values())
-            counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}
-            counts |= {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
-            counts["auc_within"] = stats.mean_by_problem(self._aucs()).to_json()
-            counts |= {name: self._verification[name] for name in ("selections", "uniform_selections")}
-            found["verification"] = counts
+            counts = {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
+            within = stats.mean_by_problem(self._aucs()).to_json()
+            found["verification"] = dict(self._verification) | counts | {"auc_within": within}
         return found
 
     def _aucs(self) -> list[list[float]]:
@@ -246,52 +227,43 @@ class RunMetrics:
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
         """Compute the figures of step `t`. Accuracies include problems that ended earlier, by their last population."""
-        step = self._steps[t]
-        here = {n: of[t] for n, of in enumerate(self._populations) if len(of) > t}
-        ended = {n: of[-1] for n, of in enumerate(self._populations) if self.finished[n] and 0 < len(of) <= t}
-        populations = here | ended
+        step, here = self._steps[t], [of[t] for of in self._populations if len(of) > t]
+        both = zip(self._populations, self.finished, strict=True)
+        populations = [of[: t + 1][-1] for of, ended in both if len(of) > t or (of and ended)]
 
-        def by_run(value: _Value) -> Values:
-            """Return a row for each problem and a column for each run. All runs must contain all problems."""
-            ordered = np.empty(self._problems)
-            ordered[list(populations)] = [value(each) for each in populations.values()]
-            return ordered.reshape(-1, self._runs)
+        def table(value: Callable[[_Population], float]) -> Values:
+            """Return a row for each problem and a column for each run. Several runs contain the same problems."""
+            return np.array([value(each) for each in populations]).reshape(-1, self._runs)
 
-        def by_problem(value: _Value) -> Values:
-            if self._runs == 1:
-                return np.array([value(each) for each in populations.values()])
-            table = by_run(value)
-            is_known = ~np.isnan(table).all(axis=1)  # runs without a grade are ignored
-            together = np.full(len(table), np.nan)
-            together[is_known] = self._by(table[is_known], axis=1)
-            return together
+        def mean_after(waits: int) -> Values:
+            return table(lambda population: population.after_waits(waits).mean)
 
-        def rate(value: _Value) -> dict[str, float | int | None]:
-            known = by_problem(value)
-            return stats.mean_by_problem(known[~np.isnan(known)]).to_json()
+        def passing(k: int) -> Values:
+            return table(lambda population: _pass_at_k(population.size, population.correct, k))
 
         def after(waits: int) -> dict[str, Any]:
-            now = [each.after_waits(waits).tokens for each in here.values()]
-            gain = stats.paired(by_problem(_mean_after(0)), by_problem(_mean_after(waits)))
+            tokens = [each.after_waits(waits).tokens for each in here]
+            gain = stats.paired(*(merged(mean_after(each), self._by) for each in (0, waits)))
             change = {"value": gain.difference, "low": gain.low, "high": gain.high, "n": gain.n}
             return {
                 "waits": waits,
-                "waited": sum(each.after[waits].waited for each in here.values() if len(each.after) > waits),
-                "mean_accuracy": rate(_mean_after(waits)),
+                "waited": sum(each.after[waits].waited for each in here if len(each.after) > waits),
+                "mean_accuracy": rate(mean_after(waits), self._by),
                 **({"gain": change} if waits else {}),
-                "completion_tokens": _Sum(sum(t.known for t in now), sum(t.unknown for t in now)).shown,
+                "completion_tokens": _Sum(sum(t.known for t in tokens), sum(t.unknown for t in tokens)).shown,
             }
 
-        accuracies: dict[str, _Value] = {"mean_accuracy": lambda p: p.mean, "majority_accuracy": lambda p: p.majority}
-        is_graded = not any(np.isnan(each.mean) for each in populations.values())
-        smallest, most = min(p.size for p in populations.values()), max(len(p.after) for p in here.values())
-        runs = {name: over_runs(by_run(each)) for name, each in accuracies.items()} if self._runs > 1 else {}
+        accuracies = {"mean_accuracy": table(lambda p: p.mean), "majority_accuracy": table(lambda p: p.majority)}
+        is_graded = not np.isnan(accuracies["mean_accuracy"]).any()
+        ranks = [k for k in PASS_AT if k <= min(each.size for each in populations) and is_graded]
+        runs = {name: over_runs(values) for name, values in accuracies.items()}
+        most = max(len(each.after) for each in here)
         return {
             "step": t,
             **({"stage": _commonest(step.stages)} if step.stages else {}),
-            **{name: rate(each) for name, each in accuracies.items()},
-            **({"runs": runs} if all(runs.values()) and runs else {}),
-            "pass_at_k": {str(k): rate(_passing(k)) for k in PASS_AT if k <= smallest and is_graded},
+            **{name: rate(values, self._by) for name, values in accuracies.items()},
+            **({"runs": runs} if all(runs.values()) else {}),
+            "pass_at_k": {str(k): rate(passing(k), self._by) for k in ranks},
             **{kind: tokens.shown for kind, tokens in step.tokens.items()},
             **(step.cost.dollars if self._prices else {}),
             "generation_seconds": round(step.seconds, 1),
@@ -300,14 +272,6 @@ class RunMetrics:
             **({"uncounted": uncounted} if (uncounted := sum(of.unknown for of in step.tokens.values())) else {}),
             **({"waits": [after(waits) for waits in range(most)]} if most > 1 else {}),
         }
-
-
-def _passing(k: int) -> _Value:
-    return lambda population: _pass_at_k(population.size, population.correct, k)
-
-
-def _mean_after(waits: int) -> _Value:
-    return lambda population: population.after_waits(waits).mean
 
 
 def _commonest(stages: Counter[str]) -> str:

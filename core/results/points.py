@@ -52,7 +52,7 @@ class Worths:
     """The figures of the last populations of all added problems. `by` selects how several `runs` are merged."""
 
     def __init__(self, runs: int = 1, by: str = "mean") -> None:
-        self._runs, self._by = runs, MERGES[by]
+        self._runs, self._by = runs, by
         self._worths: defaultdict[str, dict[int, list[float | None]]] = defaultdict(dict)  # by problem and run
         self._groups: dict[str, dict[str, str]] = {}
         self._why: Counter[tuple[bool, str]] = Counter()  # by (True if the grade is missing, reason)
@@ -112,10 +112,18 @@ class Worths:
         }
 
     def _over(self, table: Values) -> dict[str, Any]:
-        """Compute the figures over the problems of a `table`. Each problem's value is merged over its graded runs."""
-        known = table[~np.isnan(table).all(axis=(1, 2))]
-        merged = self._by(known, axis=1)
-        return {name: stats.mean_by_problem(merged[:, place]).to_json() for place, name in enumerate(FIGURES)}
+        """Compute the figures over the problems of a `table` (problems, runs, figures)."""
+        return {name: rate(table[:, :, place], self._by) for place, name in enumerate(FIGURES)}
+
+
+def merged(values: Values, by: str) -> Values:
+    """Merge the `values` (problems, runs) of each problem over its graded runs. Omit problems without any."""
+    return np.asarray(MERGES[by](values[~np.isnan(values).all(axis=1)], axis=1))
+
+
+def rate(values: Values, by: str) -> dict[str, Any]:
+    """Average the `values` (problems, runs) over problems, with a 95% interval. `by` selects how runs are merged."""
+    return stats.mean_by_problem(merged(values, by)).to_json()
 
 
 def over_runs(values: Values) -> dict[str, Any] | None:

@@ -196,11 +196,8 @@ class Experiment(Generic[A]):
 
     def _accuracy(self) -> str:
         """Format the mean accuracy (or grade) of the newest populations. Return "" if none is graded."""
-        if (accuracy := self.figures.accuracy) is None:
-            return ""
-        steps = "-".join(map(str, self.figures.reached))
         name = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
-        return f"{name} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
+        return f"{name} {progress}" if (progress := self.figures.progress) else ""
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
         """Return the arguments of write.save: the document, the rows of all started problems, and the folder."""
