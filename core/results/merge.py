@@ -7,9 +7,8 @@ be merged again.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +21,7 @@ from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import RunMetrics
-from core.results.model import ProblemResult, Runs, total
+from core.results.model import Runs, total
 from core.results.points import Worths
 from core.results.read import Row
 
@@ -36,22 +35,16 @@ SUMMED = (  # fields that are summed over gradings
     "output_tokens", "cost",
 )  # fmt: skip
 COUNTED = ("not_delivered", "missing", "missing_gradings")
-MOST = 1_000_000  # maximum number of problems in a run
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A results file with its stored head, its runs and its problems."""
+    """A results file with its stored head, its runs, and its rows: each problem once for each run."""
 
     path: Path
     head: dict[str, Any]
     runs: Runs
-    both: Iterator[tuple[Row, ProblemResult]]
-
-    def problems(self) -> Iterator[tuple[Row, ...]]:
-        """Yield the rows of each problem, one for each run."""
-        while some := tuple(row for row, _ in islice(self.both, len(self.runs.seeds))):
-            yield some
+    rows: list[Row]
 
 
 def merge(
@@ -77,12 +70,8 @@ def merge(
     heads, first = [source.head for source in sources], sources[0].head
     with read.refusing(paths[0]):
         prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
-        figures, worths, rows = _figures(sources, seeds, by, Prices(**prices) if prices else None)
-        counts = {
-            what: dict(sum((Counter(head["metrics"].get(what, {})) for head in heads), Counter()))
-            for what in warnings.COUNTS
-        }
-        seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
+        figures, metrics, rows = _figures(sources, seeds, by, Prices(**prices) if prices else None)
+        counts = {what: _summed(head["metrics"].get(what, {}) for head in heads) for what in warnings.COUNTS}
         # A grading or price list of the first run would not describe the others.
         document = {key: value for key, value in first.items() if key not in ("grading", "prices")} | {
             "experiment": name,
@@ -91,7 +80,7 @@ def merge(
             "ended": max(head["ended"] for head in heads),
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
             "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
-            "metrics": figures.metrics(seconds) | worths.metrics() | counts,
+            "metrics": metrics | counts,
             **({"prices": prices} if prices else {}),
             **_gradings(heads),
             **more,
@@ -102,33 +91,38 @@ def merge(
 
 def _figures(
     sources: Sequence[_Source], seeds: Sequence[int], by: str, prices: Prices | None
-) -> tuple[RunMetrics, Worths, list[bytes]]:
-    """Return the metrics of all runs, the figures of their proofs, and the rows of the new file."""
-    problems = int(amount(sources[0].head["problem_set"]["n"], MOST))
-    figures, worths, merged = RunMetrics(problems, len(seeds), by, prices), Worths(len(seeds), by), list[bytes]()
-    paths = [source.path for source in sources for _ in source.runs.seeds]
-    for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
-        rows = [row for some in together for row in some]
-        if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
-            raise UserError(f"the results differ in problems, from {rows[0]['id']!r:.60} on. Repeat all these runs")
-        for run, (path, seed, row) in enumerate(zip(paths, seeds, rows, strict=True)):
-            steps = row["steps"]
-            if not steps or [step["step"] for step in steps] != list(range(len(steps))):
-                raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step. Run the experiment again")
-            with read.refusing(path):
-                figures.finished[len(merged)] = True  # a problem that lacks later steps has ended
-                for step in steps:
-                    figures.add(len(merged), step)
+) -> tuple[RunMetrics, dict[str, Any], list[bytes]]:
+    """Return the figures of all runs, their metrics with those of proofs, and the rows of the new file."""
+    runs = [
+        (source.path, source.rows[run :: len(source.runs.seeds)])
+        for source in sources
+        for run in range(len(source.runs.seeds))
+    ]
+    problems = [(row["id"], row["answer"]) for row in runs[0][1]]
+    figures, worths = RunMetrics(len(problems), len(runs), by, prices), Worths(len(runs), by)
+    rows: list[list[bytes]] = [[] for _ in problems]
+    for run, ((path, found), seed) in enumerate(zip(runs, seeds, strict=True)):
+        if [(row["id"], row["answer"]) for row in found] != problems:
+            raise UserError(f"{runs[0][0]} and {path} differ in problems. Repeat all these runs")
+        with read.refusing(path):
+            for place, row in enumerate(found):
+                number, fields = place * len(runs) + run, row | {"seed": seed}
+                figures.finished[number] = True  # a problem that lacks later steps has ended
+                for step in (steps := fields.pop("steps")):
+                    figures.add(number, step)
                 worths.add_row(row, steps, run)
-            fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
-            merged.append(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
-    if len(merged) < problems * len(seeds):
-        raise UserError(f"the results have {len(merged) // len(seeds)} of {problems} problems. Repeat all these runs")
-    return figures, worths, merged
+                encoded = (json.dumps(step, ensure_ascii=True).encode() for step in steps)
+                rows[place].append(write.laid_out(fields, encoded))
+    seconds = sum(amount(source.head["metrics"]["seconds"]) for source in sources)
+    return figures, figures.metrics(seconds) | worths.metrics(), [row for of in rows for row in of]
+
+
+def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
 def _source(path: Path) -> _Source:
-    """Open the results in `path`. Raises UserError if the file can't be read or is partial."""
+    """Read the results in `path`. Raises UserError if the file can't be read or is partial."""
     checked, head, both = read.read_raw(path)
     if not checked.complete:
         raise UserError(f"{path} is partial. Complete its run first, with the command that started it")
@@ -136,7 +130,7 @@ def _source(path: Path) -> _Source:
         seed = head["config"]["SEED"]
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds this suffix
         runs = checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs)
-        return _Source(path, head, runs, both)
+        return _Source(path, head, runs, [row for row, _ in both])
 
 
 def _check(one: _Source, other: _Source) -> None:
@@ -155,26 +149,22 @@ def _check(one: _Source, other: _Source) -> None:
 def _shared(source: _Source) -> dict[str, Any]:
     """Return the properties that must be equal in all runs of an experiment, by their names in messages."""
     head = source.head
-    return {
+    shared = {
         "experiment": source.runs.of,
         "problem set": head["problem_set"]["sha256"],
         "model": head["model"]["name"],
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
         "grader": head["grader"],
-        **_graded_by(head.get("grading")),
         "prompts": head["provenance"]["prompts_sha256"],
         **{name: head["provenance"].get(name) for name in FRAMING},
         **{name: value for name, value in head["config"].items() if name not in FREE},
     }
-
-
-def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the properties that must be equal in all gradings: the grader's model, prompts and constants."""
-    if grading is None:
-        return {}
-    constants = {f"grader's {name}": value for name, value in grading["config"].items() if name not in FREE_OF_GRADING}
-    model = (grading["model"]["name"], grading["model"].get("sha256"))
-    return {"grader's model": model, "grader's prompts": grading["prompts_sha256"]} | constants
+    if grading := head.get("grading"):
+        shared["grader's model"] = (grading["model"]["name"], grading["model"].get("sha256"))
+        shared["grader's prompts"] = grading["prompts_sha256"]
+        config = grading["config"].items()
+        shared |= {f"grader's {name}": value for name, value in config if name not in FREE_OF_GRADING}
+    return shared
 
 
 def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -187,7 +177,7 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for name in SUMMED:
         summed[name] = total(grading.get(name) for grading in found)
     for name in COUNTED:
-        summed[name] = dict(sum((Counter(grading[name]) for grading in found), Counter()))
+        summed[name] = _summed(grading[name] for grading in found)
     summed.pop("spent", None)  # the dollars belong to one budget
     summed.pop("spread", None)  # a mean can't be summed
     return {"grading": summed}

@@ -163,11 +163,11 @@ def test_other_problems_are_refused_and_another_name_of_the_set_is_not(two: list
     merge(two, "all", results)
     for changed in (RUN_1[:1], [*RUN_1, RUN_1[0]]):
         save(two[1], changed, 5, problem_set={"n": 2})
-        with pytest.raises(UserError, match="'p[12]'|'p0'"):
+        with pytest.raises(UserError, match="problems"):
             merge(two, "all", results)
     rows = json.loads(two[1].read_text())["problems"][:2]
     save(two[1], RUN_1, 5, problems=rows[::-1])
-    with pytest.raises(UserError, match="'p[01]'"):
+    with pytest.raises(UserError, match="problems"):
         merge(two, "all", results)
 
 
