@@ -1,6 +1,7 @@
 """Report errors that the user can fix: one line, exit status 2 or 1, and no traceback. Bugs still raise."""
 
 import atexit
+import errno
 import gc
 import signal
 import sys
@@ -67,9 +68,10 @@ def command() -> Iterator[None]:
         except SystemExit as asked:
             end = asked
         except (OSError, BaseExceptionGroup) as error:
-            if not limits.are_short(error):
+            first = foremost(error) if isinstance(error, BaseExceptionGroup) else error
+            if not isinstance(first, OSError) or first.errno != errno.EMFILE:
                 raise
-            end = _failed(f"too many open files: {limits.short_of()}", 2)
+            end = _failed(f"too many open files: {limits.ADVICE}", 2)
         shown.flush()
         if shown.lost and not (end and end.code):
             end = _unshown(shown.lost)

@@ -61,10 +61,10 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-    except (OSError, UserError) as error:  # the iterator of the parts may raise UserError
-        with suppress(OSError):  # the disk may be read-only now, or the folder removed
-            draft.unlink(missing_ok=True)
-        raise trouble(path, error, NOTHING_LOST) if isinstance(error, OSError) else error from None
+    except OSError as error:
+        raise trouble(path, error, NOTHING_LOST) from None
+    finally:
+        _discard(draft)
 
 
 def make_folder(path: Path) -> None:
@@ -88,8 +88,7 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
         raise UserError(f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some space")
     try:
         yield draft
-        for file in [draft, *draft.rglob("*")]:
-            _flush(file)
+        os.sync()  # a power cut then leaves either no file or the whole file
         os.replace(draft, out)
     except OSError as error:
         raise trouble(out, error, "all files of this attempt are removed") from None
@@ -105,17 +104,8 @@ def in_words(size: float) -> str:
 def _discard(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
-    else:
+    with suppress(OSError):  # the disk may be read-only now, or the folder removed
         path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    """Flush the content of a file, or the file names of a folder, to the disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def open_log(path: Path) -> TextIO:
@@ -172,8 +162,6 @@ def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
     except OSError as error:
         raise UserError(f"{what} {path} can't be read ({error.strerror}). {remedy}") from None
-    except ValueError:  # the path contains a NUL character
-        raise UserError(f"{what} {path} can't be read (not a path). {remedy}") from None
 
 
 def read_text(path: Path, what: str, remedy: str) -> str:

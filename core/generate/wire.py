@@ -194,14 +194,9 @@ class Wire:
 def _allow(connections: int, server: Server) -> None:
     """Raise the limit on open files for so many `connections`. Raises UserError if the system does not allow it."""
     ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1  # 2: this process is also the server
-    room = limits.reserve(ends * connections) // ends
-    if room >= connections:
-        return
-    less = f"set CONCURRENCY={room}, or " if room else ""
-    raise UserError(
-        f"the system allows too few open files for {connections} requests in flight: {less}"
-        f"{limits.short_of(ends * connections)}"
-    )
+    if not limits.allows(ends * connections):
+        fault = f"the system allows too few open files for {connections} requests in flight"
+        raise UserError(f"{fault}: {limits.ADVICE}")
 
 
 def _proxy(address: str) -> str | None:
