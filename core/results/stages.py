@@ -47,7 +47,7 @@ class Record:
             if old.head.get("run") == head["run"]:
                 old.head |= update
                 return old
-            kept = put_aside(own, old.head.get("started"), files)
+            kept = put_aside(own, files)
             print(f"note: {own} belonged to another run (other constants, {others} or model). The folder is now {kept}")
         make_folder(own)
         return cls(own, head)

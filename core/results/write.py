@@ -24,7 +24,7 @@ def now() -> str:
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     """Write `document` and its problems to NAME.json, or to NAME.partial.json if it is partial. Return the path.
 
-    If it is complete, the names of an earlier NAME.json and NAME.png get the start time of their run.
+    If it is complete, the names of an earlier NAME.json and NAME.png get the time at which that run was saved.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -33,10 +33,7 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        started = ""
-        with suppress(UserError):
-            started = read.read(path)[0].started
-        kept = _unused(folder, name, _stamp(started, path))
+        kept = _unused(path, ".json")
         write_atomically(kept, path.read_bytes())
         with suppress(OSError):  # the figure may be missing
             os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
@@ -45,26 +42,21 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     return path
 
 
-def _stamp(started: Any, path: Path) -> str:
-    """Format the time at which a run `started`, or its file's modification time if `started` is invalid."""
+def _unused(path: Path, ending: str = "") -> Path:
+    """Return an unused path for an earlier file or folder `path`: its name, the time of its last change, `ending`."""
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y%m%d-%H%M%S")
+    stem = f"{path.name.removesuffix(ending)}.{changed}"
+    unused, number = path.with_name(stem + ending), 2
+    while unused.exists():
+        unused, number = path.with_name(f"{stem}-{number}{ending}"), number + 1
+    return unused
+
+
+def put_aside(folder: Path, files: Iterable[Path] = ()) -> Path:
+    """Add the time of the last change to another run's folder name, move `files` into it, and return its path.
+    Raises UserError."""
     try:
-        time = datetime.fromisoformat(str(started))
-    except ValueError:
-        time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return time.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-
-
-def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
-    path, number = folder / f"{name}.{stamp}{ending}", 2
-    while path.exists():
-        path, number = folder / f"{name}.{stamp}-{number}{ending}", number + 1
-    return path
-
-
-def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
-    """Add the start time to another run's folder name, move `files` into it, and return its path. Raises UserError."""
-    try:
-        kept, moved = _unused(folder.parent, folder.name, _stamp(started, folder), ending=""), sorted(files)
+        kept, moved = _unused(folder), sorted(files)
         os.rename(folder, kept)
         for each in moved:
             os.rename(each, kept / each.name)
@@ -77,14 +69,14 @@ def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
 def own_folder(folder: Path, names: Collection[str], model: str, problems: str) -> None:
     """Make the folder of a comparison whose runs have `names`. Rename it first if it has other runs, or runs of another
     model or problem set. Raises UserError."""
-    others = []
+    others = False
     for path in within(folder):
         with suppress(UserError):  # a damaged file belongs to no run
             head = read.read(path)[0]
             found = (path.name.partition(".")[0] in names, head.model["name"], head.problem_set["name"])
-            others += [head.started] if found != (True, model, problems) else []
+            others |= found != (True, model, problems)
     if others:
-        kept = put_aside(folder, others[0])
+        kept = put_aside(folder)
         print(f"note: {folder} had other runs, another model or other problems. The folder is now {kept}")
     folder.mkdir(exist_ok=True)
 

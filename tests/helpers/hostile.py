@@ -246,7 +246,7 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
             assert is_harmless(found.source)
             assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))
         (folder / f"{name}.json").write_bytes(content)
-        path = save(good, folder)  # names the older file after its start, if it has one
+        path = save(good, folder)
         assert json.loads(path.read_text()) == good
         kept = list(folder.glob(f"{name}.*.json"))
         assert [each.read_bytes() for each in kept] == [content]

@@ -1,6 +1,7 @@
 """Results: metrics by hand, warnings, atomic and archived files."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,7 @@ def test_a_complete_run_keeps_the_earlier_one(tmp_path: Path) -> None:
     assert save(run | {"complete": False}, tmp_path).name == "09_test.partial.json"
     for number in range(3):
         path = save(run, tmp_path)
+        os.utime(path, (1767323045, 1767323045))
         path.with_suffix(".png").write_text(str(number))
     earlier = ["09_test.20260102-030405", "09_test.20260102-030405-2", "09_test"]
     assert path.name == "09_test.json" and {p.name for p in tmp_path.iterdir()} == {

@@ -1,6 +1,7 @@
 """The record of a run in stages: begun, resumed, put aside, and the stages that a changed product drops."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,6 +39,7 @@ def test_a_run_begins_without_a_file_and_resumes_with_its_stages(tmp_path: Path)
 def test_another_run_is_renamed_with_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begun(tmp_path / "seed0").save(complete=True)
     (tmp_path / "seed0-round0.json").touch()
+    os.utime(tmp_path / "seed0", (1795489200, 1795489200))
     made = begun(tmp_path / "seed0", "two")
     kept = tmp_path / "seed0.20261124-030000"
     note = f"note: {made.own} belonged to another run (other constants, data or model). The folder is now {kept}\n"
