@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
-from core.base.fields import Amount, Change, Count, Share
+from core.base.fields import Amount, Count, Share
 from core.base.prices import Counted, Prices
 from core.types import CUT, MAX_POINTS, end_of
 
@@ -26,17 +26,13 @@ GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # integers st
 Tokens = Count | None  # None if the server does not count tokens
 Dollars = Amount | None  # None if prices or tokens are unknown
 Counts = dict[str, Count]
+Shown = dict[str, Any]  # figures that reports only show
 
 
 def total(counts: Iterable[float | None]) -> float | None:
     """Sum the counts. The sum is None (unknown) if any of them is."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
-
-
-def _one_of(*names: str) -> Meta:
-    """Restrict a text to one of `names`."""
-    return Meta(pattern=rf"^({'|'.join(names)})$(?!\n)")
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):
@@ -52,37 +48,16 @@ class Rate(Part, frozen=True, kw_only=True):
     n: Count
 
 
-class OverRuns(Part, frozen=True, kw_only=True):
-    """A metric of several runs: the runs' values, with their mean and sample standard deviation."""
-
-    mean: Share
-    std: Share
-    values: list[Share]
-
-
-class Gain(Part, frozen=True, kw_only=True):
-    """A difference between two shares of the same `n` problems, with its 95% interval."""
-
-    value: Change
-    low: Change
-    high: Change
-    n: Count
-
-
 class AfterWaits(Part, frozen=True, kw_only=True):
     """A step after at most `waits` waits. `gain` is the change of `mean_accuracy` from 0 waits (None for 0 waits)."""
 
     waits: Count
     waited: Count  # members with `waits` waits or more, but 0 for 0 waits
     mean_accuracy: Rate
-    gain: Gain | None = None
+    gain: Shown | None = None
     completion_tokens: Tokens  # up to this wait
 
 
-Accuracies = Annotated[
-    dict[Annotated[str, _one_of("mean_accuracy", "majority_accuracy")], OverRuns], Meta(min_length=2)
-]
-Figures = Annotated[dict[Annotated[str, _one_of("points", "good", "full")], OverRuns], Meta(min_length=3)]
 _Rank = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$(?!\n)")]
 
 
@@ -132,7 +107,7 @@ class StepMetrics(Part, frozen=True, kw_only=True):
     mean_accuracy: Rate
     majority_accuracy: Rate
     pass_at_k: dict[_Rank, Rate]
-    runs: Accuracies | None = None  # only in merged results, if every run is graded
+    runs: Shown | None = None  # only in merged results, if every run is graded
     cost: Dollars = None
     waits: list[AfterWaits] = []  # after 0, 1 … waits, if any member waited
 
@@ -146,32 +121,19 @@ class Verification(Part, frozen=True, kw_only=True):
     auc_within: Rate  # mean of the AUCs within problems that have both kinds
 
 
-class Shares(Part, frozen=True, kw_only=True):
-    """The mean points of proofs divided by 7, and the shares of proofs with at least 6 points (`good`) and with 7."""
-
-    points: Rate
-    good: Rate
-    full: Rate
-
-
-class Written(Part, frozen=True, kw_only=True):
-    """The mean tokens of `proofs` proofs. A mean is None if a count is unknown or there are no proofs."""
-
-    proofs: Count
-    thinking: Amount | None
-    answer: Amount | None
-
-
-class Proofs(Shares, frozen=True, kw_only=True):
+class Proofs(Part, frozen=True, kw_only=True):
     """The points of the proofs in the last populations (core/results/points.py)."""
 
+    points: Rate  # the mean, divided by 7
+    good: Rate  # the share of proofs with at least 6 points
+    full: Rate  # the share of proofs with 7 points
     proofs: Count
     graded: Count
     not_delivered: Counts  # by reason
     missing: Counts  # by reason
-    written: Annotated[dict[Annotated[str, _one_of("right", "wrong")], Written], Meta(min_length=2)]
-    groups: dict[str, dict[str, Shares]]  # by split, level and category, if problems have these fields
-    runs: Figures | None = None  # only in merged results, if every run is graded
+    written: Shown  # the mean tokens of right and of wrong proofs
+    groups: Shown  # by split, level and category, if problems have these fields
+    runs: Shown | None = None  # only in merged results, if every run is graded
 
 
 class Grading(Part, frozen=True, kw_only=True):
@@ -191,7 +153,7 @@ class Metrics(Part, frozen=True, kw_only=True):
     """The figures of a run. `spent`: the dollars paid for the experiment so far, also by earlier or failed requests."""
 
     steps: list[StepMetrics]
-    tokens: Annotated[dict[Annotated[str, _one_of("prompt", "cached", "completion")], Tokens], Meta(min_length=3)]
+    tokens: Annotated[dict[Literal["prompt", "cached", "completion"], Tokens], Meta(min_length=3)]
     seconds: Amount
     verification: Verification | None = None
     cost: Dollars = None
