@@ -174,13 +174,10 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(found) < 2:
         return {"grading": found[0]} if found else {}
     summed = found[0] | {"ended": max(grading["ended"] for grading in found)}
-    for name in SUMMED:
-        summed[name] = total(grading.get(name) for grading in found)
-    for name in COUNTED:
-        summed[name] = _summed(grading[name] for grading in found)
-    summed.pop("spent", None)  # the dollars belong to one budget
-    summed.pop("spread", None)  # a mean can't be summed
-    return {"grading": summed}
+    summed |= {name: total(grading.get(name) for grading in found) for name in SUMMED}
+    summed |= {name: _summed(grading[name] for grading in found) for name in COUNTED}
+    # The dollars of "spent" belong to one budget, and the mean in "spread" can't be summed.
+    return {"grading": {name: value for name, value in summed.items() if name not in ("spent", "spread")}}
 
 
 def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:

@@ -18,6 +18,7 @@ from core.grading.answers import NO_REFERENCE
 from core.results.model import COUNTS, SELDOM
 from core.results.points import Values, merged, over_runs, rate
 from core.results.unstated import Unstated
+from core.types import Member
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -116,9 +117,10 @@ class RunMetrics:
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
-    def add(self, problem: int, record: dict[str, Any]) -> bool:
+    def add(self, problem: int, record: dict[str, Any], population: Sequence[Member] = ()) -> bool:
         """Add a problem's next record (core/results/records.py). `problem` is the problem's number * runs + the run.
-        Return whether the run has to warn now that replies state no answer (core/results/unstated.py)."""
+        Return whether the run has to warn now that replies state no answer (core/results/unstated.py, which may quote
+        a reply of the `population`)."""
         if record["step"] == len(self._steps):
             self._steps.append(_Step())
         step = self._steps[record["step"]]
@@ -153,7 +155,7 @@ class RunMetrics:
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
         self._add_scores(problem, [m for m in members if "verdicts" in m], "partial" in record)
-        return self.unstated.add(record)
+        return self.unstated.add(record, population)
 
     def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]], is_partial: bool) -> None:
         if not scored:

@@ -55,7 +55,7 @@ class Worths:
         self._runs, self._by = runs, by
         self._worths: defaultdict[str, dict[int, list[float | None]]] = defaultdict(dict)  # by problem and run
         self._groups: dict[str, dict[str, str]] = {}
-        self._why: Counter[tuple[bool, str]] = Counter()  # by (True if the grade is missing, reason)
+        self._not_delivered, self._missing = Counter[str](), Counter[str]()  # by reason
         self._written: dict[str, list[list[float | None]]] = {RIGHT: [], WRONG: []}
         self._graded = 0
 
@@ -66,7 +66,7 @@ class Worths:
         for m in members:
             self._graded += m.get("grade") is not None
             if why := m.get("ungraded"):
-                self._why[why not in NOT_DELIVERED, why] += 1
+                (self._not_delivered if why in NOT_DELIVERED else self._missing)[why] += 1
             if (worth := m.get("worth")) is not None:
                 tokens = m.get("written") or {}
                 self._written[RIGHT if is_good(worth) else WRONG].append([tokens.get(name) for name in WRITTEN])
@@ -89,10 +89,6 @@ class Worths:
         for place, problem in enumerate(self._worths):
             for name, group in self._groups[problem].items():
                 groups[name][group].append(place)
-        missing, lacking = (
-            {why: count for (is_missing, why), count in sorted(self._why.items()) if is_missing is wanted}
-            for wanted in (True, False)
-        )
         over = {name: over_runs(table[:, :, place]) for place, name in enumerate(FIGURES)}
         return {
             "proofs": {
@@ -100,8 +96,8 @@ class Worths:
                 **({"runs": over} if all(over.values()) else {}),
                 "proofs": sum(len(of) for runs in self._worths.values() for of in runs.values()),
                 "graded": self._graded,
-                "not_delivered": lacking,
-                "missing": missing,
+                "not_delivered": dict(sorted(self._not_delivered.items())),
+                "missing": dict(sorted(self._missing.items())),
                 "written": {kind: _written(tokens) for kind, tokens in self._written.items()},
                 "groups": {
                     name: {group: self._over(table[of]) for group, of in sorted(found.items())}

@@ -1,11 +1,11 @@
 """Count the replies of a run that state no answer in the form that the run reads, and warn if nearly all lack it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.base.errors import one_line
 from core.results.model import is_unread
-from core.types import Population
+from core.types import Member
 
 FIRST = 20  # replies before the first warning
 SHARE = 0.8  # a smaller share of such replies causes no warning
@@ -27,24 +27,20 @@ class Unstated:
         self.replies = self.unstated = self.truncated = 0
         self.quote = quote
 
-    def add(self, record: Mapping[str, Any]) -> bool:
-        """Count the replies of a step's record. Return whether these are the first FIRST replies of a run that needs a
-        warning."""
+    def add(self, record: Mapping[str, Any], population: Sequence[Member] = ()) -> bool:
+        """Count the replies of a step's record. Without a quote yet, keep one from the `population`, if it is given.
+        Return whether these are the first FIRST replies of a run that needs a warning."""
         if "partial" in record:
             return False
+        if not self.quote:
+            both = zip(population, record["members"], strict=False)
+            text = next((one.completion.text for one, m in both if is_unstated(m)), "")
+            self.quote = one_line(text[-QUOTED:], QUOTED)
         new = [member for member in record["members"] if "again" not in member]
         before, self.replies = self.replies, self.replies + len(new)
         self.unstated += sum(map(is_unstated, new))
         self.truncated += sum(member["finish_reason"] == "length" for member in new)
         return before < FIRST <= self.replies and bool(self.metrics())
-
-    def keep(self, population: Population, record: Mapping[str, Any]) -> None:
-        """Keep the quote if there is none yet."""
-        if not self.quote and "partial" not in record:
-            texts = (
-                one.completion.text for one, m in zip(population, record["members"], strict=True) if is_unstated(m)
-            )
-            self.quote = one_line(next(texts, "")[-QUOTED:], QUOTED)
 
     def metrics(self) -> dict[str, Any]:
         """Return the field of the metrics, or {} if the run needs no warning."""

@@ -163,8 +163,7 @@ class Experiment(Generic[A]):
             contract.yielded(population)
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
-            self.figures.unstated.keep(population, record)
-            if self.figures.add(number, record):
+            if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
                 bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
