@@ -92,7 +92,7 @@ def merge(
 def _figures(
     sources: Sequence[_Source], seeds: Sequence[int], by: str, prices: Prices | None
 ) -> tuple[RunMetrics, dict[str, Any], list[bytes]]:
-    """Return the figures of all runs, their metrics with those of proofs, and the rows of the new file."""
+    """Return the figures of all runs, their metrics with the figures of proofs, and the rows of the new file."""
     runs = [
         (source.path, source.rows[run :: len(source.runs.seeds)])
         for source in sources
