@@ -177,12 +177,13 @@ def read_json(path: Path, what: str, remedy: str) -> Any:
 def parse_json(text: str, where: str, remedy: str) -> Any:
     """Return the value of a JSON text. Raises UserError if the text is not JSON, which excludes NaN and Infinity."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not valid JSON ({error}). {remedy}") from None
 
 
-def _no_number(name: str) -> NoReturn:
+def no_number(name: str) -> NoReturn:
+    """Raise ValueError for NaN and Infinity, which Python's parser of JSON would accept."""
     raise ValueError(f"{name} is not a number")
 
 

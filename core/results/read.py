@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-from msgspec import Raw, convert
+from msgspec import DecodeError, Raw, convert
+from msgspec.json import decode
 
 from core.base.errors import UserError, one_line
-from core.base.files import amount, opened
+from core.base.files import amount, no_number, opened, storable
 from core.results.model import SCHEMA, Head, ProblemResult, StepResult
 
 FIX = "Move the file away and run the experiment again"
@@ -18,7 +18,6 @@ NAMES = {"model": "name", "engine": "kind", "problem_set": "name"}  # texts that
 PLAIN = (*NAMES, "config", "provenance")  # parts of the head with plain values
 
 Row = dict[str, Any]  # a problem as stored in the file
-T = TypeVar("T")
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
@@ -33,9 +32,9 @@ def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
     """Read the head and the problems, both checked and as stored. Raises UserError if the file is invalid."""
     with opened(path, "results", FIX) as file, refusing(path):
-        parts = _parsed(file.read(), dict[str, Raw])
-        rows = _parsed(parts.pop("problems", Raw(b"[]")), list[Raw])
-        head = {name: _parsed(part, Any) for name, part in parts.items()}
+        parts = _parts(file.read())
+        rows = decode(parts.pop("problems", b"[]"), type=list[Raw])
+        head = {name: decode(part) for name, part in parts.items()}
         return _head(path, head), head, _problems(path, rows)
 
 
@@ -58,12 +57,18 @@ def step_result(step: dict[str, Any]) -> StepResult:
 def _problems(path: Path, rows: list[Raw]) -> Iterator[tuple[Row, ProblemResult]]:
     for number, row in enumerate(rows, 1):
         with refusing(path, f"problem {number}: "):
-            checked, stored = _parsed(row, ProblemResult), _parsed(row, Row)
+            checked, stored = decode(row, type=ProblemResult), decode(row, type=Row)
         yield stored, checked
 
 
-def _parsed(text: bytes | Raw, kind: Any) -> Any:
-    return msgspec.json.decode(text, type=kind)
+def _parts(content: bytes) -> dict[str, Raw]:
+    """Split a JSON object into its fields. Lone surrogates of a user's problem file, which msgspec refuses, become
+    U+FFFD."""
+    try:
+        return decode(content, type=dict[str, Raw])
+    except DecodeError:
+        whole = json.dumps(json.loads(content, parse_constant=no_number), ensure_ascii=False)
+        return decode(storable(whole).encode(), type=dict[str, Raw])
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:

@@ -46,17 +46,11 @@ def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics
     return found
 
 
-def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
-    """Return a results document with these problems, checked against the schema."""
+def document(rows: list[dict[str, Any]], complete: bool = True, seconds: float = 1.0, **parts: Any) -> dict[str, Any]:
+    """Return a results document with these problems, checked against the schema. `parts` add to its parts."""
     found = figures(rows)
-    run: dict[str, Any] = documents.document(
-        rows,
-        experiment="09_test",
-        complete=complete,
-        config={"N": 2},
-        provenance=provenance.collect(),
-        metrics=found.metrics(1.0),
-    )
+    fields = {"experiment": "09_test", "config": {"N": 2}, "provenance": provenance.collect()} | parts
+    run: dict[str, Any] = documents.document(rows, complete=complete, metrics=found.metrics(seconds), **fields)
     run["warnings"] = warnings.of_run(run, found.commonest_error)
     jsonschema.validate(run, SCHEMA)
     return run

@@ -15,13 +15,10 @@ import uvicorn
 
 from core.generate.journal import Journal, content_key
 from core.report.report import main
-from core.results import provenance, warnings
-from core.results import write as files
-from core.results.metrics import RunMetrics
 from core.scaffolds import prompts
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
-from tests.helpers import documents
+from tests.helpers import graded
 
 EVIL = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"
@@ -45,48 +42,33 @@ def results(
 
     If not `counted`, the server counted no tokens. `reached` are the numbers of steps of problems, by default all.
     """
-    rng = random.Random(5)
-    chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
-    figures, rows = RunMetrics(problems), []
+    rng, rows = random.Random(5), []
     path = folder / "journal" / "02_rsa_basic.jsonl"
     path.unlink(missing_ok=True)
+    counts: dict[str, Any] = {"completion_tokens": 100 * counted, "prompt_tokens": 50 * counted, "seconds": 1.5}
     with Journal(path) as journal:
-        for p, problem in enumerate(chosen):
-            steps = []
+        for p in range(problems):
+            problem = Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1))
+            steps: list[dict[str, Any]] = []
             answers: list[str] = []
-            counts: dict[str, Any] = {"completion_tokens": 100 * counted, "prompt_tokens": 50 * counted}
             for t in range(reached[p] if reached else T + 1):
                 population: list[Member] = []
                 for i in range(N):
                     is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t
                     text = say(p, t, i) if is_right else "Wrong: \\boxed{999}"
                     parents = rng.sample(range(N), K) if t else []
-                    thinking = f"Let me think about {p}."
-                    reply = Completion(
-                        content_key([p, t, i]), i, thinking, text, finish_reason="stop", seconds=1.5, **counts
-                    )
+                    key, thinking = content_key([p, t, i]), f"Let me think about {p}."
+                    reply = Completion(key, i, thinking, text, finish_reason="stop", **counts)
                     shown = [answers[j] for j in parents]
-                    asked = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    journal.put(reply, asked)
+                    journal.put(reply, prompts.aggregate(problem, shown) if t else prompts.solve(problem))
                     population.append(Member(reply, parents))
                 answers = [member.completion.answer for member in population]
-                record = graded_step(problem, t, population)
-                figures.add(p, record)
-                steps.append(json.dumps(record).encode())
-            figures.finished[p] = complete
-            rows.append(files.row(problem, complete, steps))
-    document: dict[str, Any] = documents.document(
-        experiment="02_rsa_basic",
-        complete=complete,
-        model={"name": "made-up"},
-        problem_set={"name": "made up", "n": problems},
-        config={"N": N, "K": K, "T": T},
-        provenance=provenance.collect(),
-        metrics=figures.metrics(12.0),
-    )
-    del document["problems"]
-    document["warnings"] = warnings.of_run(document, None)
-    files.save(document, rows, folder)
+                steps.append(graded_step(problem, t, population))
+            rows.append(graded.row(problem.id, steps, statement=problem.statement, answer=problem.answer))
+            rows[-1]["finished"] = complete
+    about = {"experiment": "02_rsa_basic", "model": {"name": "made-up"}, "config": {"N": N, "K": K, "T": T}}
+    run = graded.document(rows, complete, 12.0, problem_set={"name": "made up", "n": problems}, **about)
+    graded.save(run, folder)
     return folder
 
 

@@ -195,11 +195,7 @@ def test_any_value_in_results_is_merged_or_refused_in_one_line(two: list[Path], 
                 inner = inner[key]
             inner[place[-1]] = value
             (evil := results / "evil.json").write_text(json.dumps(changed))
-            for take in (
-                lambda evil=evil: merge([evil, two[0]], "x", results),
-                lambda: compare.table([compare.read(name, results) for name in (str(two[0]), "evil")]),
-            ):
-                try:
-                    take()
-                except UserError as error:
-                    assert "\n" not in str(error), place
+            try:
+                merge([evil, two[0]], "x", results)
+            except UserError as error:
+                assert "\n" not in str(error), place
