@@ -1,6 +1,8 @@
 """Hostile input. Checks and values are in helpers/hostile.py, and larger answers in tests/faults/test_hostile.py."""
 
 import asyncio
+import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from core import constants
 from core.base.errors import UserError, one_line
 from core.base.files import read_json
 from core.scaffolds.rsa import RsaConstants
+from tests.conftest import run
 from tests.helpers import hostile
 
 MEMORY = 1 << 30  # bytes that a run on hostile answers of 20 kB may take
@@ -78,8 +81,19 @@ def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", hostile.ODD_TEXTS, ids=lambda text: repr(text[:12]))
 def test_a_constant_of_an_odd_text_is_read_or_refused(text: str) -> None:
-    for name in hostile.RULES:
-        hostile.check_constants(f"{name}={text}")
+    rules = constants.rules(RsaConstants)
+    for override in rules:
+        try:
+            config = constants.read(RsaConstants, {}, [f"{override}={text}"])
+        except UserError as error:
+            hostile.error_line(error)
+            continue
+        values: dict[str, Any] = vars(config)
+        assert json.loads(json.dumps(values, allow_nan=False)) == values
+        for name, value in values.items():
+            assert rules[name].type is str or rules[name].low <= value <= rules[name].high
+            assert type(value) is rules[name].type
+        assert config.K <= config.N
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
@@ -115,7 +129,12 @@ def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_servers_refusal_is_said_in_one_harmless_line(tmp_path: Path) -> None:
-    hostile.check_refusal(tmp_path, 404)
+    refusal = (404, hostile.ESCAPES + "\n" + hostile.HTML * 1000)
+    with contextlib.closing(hostile.HostileServer([hostile.EXPLOSION], refusal=refusal)) as server:
+        problems = server.problems(tmp_path / "cases.json")
+        status, out, err = run("01_baseline", f"PROBLEMS={problems}", BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+    assert status == 2 and err.splitlines()[-1].startswith("error: the server at")
+    assert hostile.is_harmless(out) and hostile.is_harmless(err) and len(err) < 5000
 
 
 @given(st.text(hostile.CHARACTERS), st.integers(1, 50))

@@ -75,13 +75,6 @@ def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) ->
     loads_none(module, heavy)
 
 
-def test_importing_errors_changes_nothing_in_the_interpreter() -> None:
-    program = "import sys, signal; a = sys.excepthook, signal.getsignal(2); import core.base.errors; "
-    program += "print(a == (sys.excepthook, signal.getsignal(2)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "True"
-
-
 def test_every_wing_is_a_package_that_is_installed() -> None:
     folders = {path.parent for path in modules()}
     assert all((folder / "__init__.py").exists() for folder in folders)

@@ -15,18 +15,15 @@ from typing import Any
 import jsonschema
 from hypothesis import strategies as st
 
-from core import constants
 from core.base.errors import LONGEST_LINE, UserError, command
-from core.constants import rules
 from core.engines import attach
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan import lengths
 from core.problems import sets
 from core.report import compare, page
-from core.scaffolds.rsa import RsaConstants
 from core.types import Sampling
-from tests.conftest import ended, run, start
+from tests.conftest import ended, start
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.documents import SCHEMA
 
@@ -139,24 +136,10 @@ def check_problem_file(folder: Path, content: bytes) -> None:
         assert line is None or path.name in line
 
 
-RULES = rules(RsaConstants)
 ODD_TEXTS = [
     "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
     "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
 ]  # fmt: skip
-
-
-def check_constants(override: str) -> None:
-    try:
-        config = constants.read(RsaConstants, {}, [override])
-    except UserError as error:
-        error_line(error)
-        return
-    assert json.loads(json.dumps(vars(config), allow_nan=False)) == vars(config)
-    for name, value in vars(config).items():
-        assert RULES[name].type is str or RULES[name].low <= value <= RULES[name].high
-        assert type(value) is RULES[name].type
-    assert config.K <= config.N
 
 
 Place = tuple[str | int, ...]  # the keys and indices that lead to a value in a document
@@ -375,16 +358,6 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
                 assert found == [case.right] * len(found), (case.name, step["members"][0])
     assert (folder / f"{experiment}.png").read_bytes()[:4] == b"\x89PNG"
     return document
-
-
-def check_refusal(folder: Path, status: int) -> None:
-    """Run an experiment on a server that refuses every request with `status` and terminal escapes."""
-    words = ESCAPES + "\n" + HTML * 1000
-    with contextlib.closing(HostileServer([EXPLOSION], refusal=(status, words))) as server:
-        path = server.problems(folder / "cases.json")
-        ending, out, err = run("01_baseline", f"PROBLEMS={path}", BASE_URL=server.url, RESULTS_DIR=str(folder))
-    assert ending == 2 and err.splitlines()[-1].startswith("error: the server at")
-    assert is_harmless(out) and is_harmless(err) and len(err) < 5000
 
 
 async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:

@@ -100,44 +100,33 @@ class Program(subprocess.Popen[str]):
 
 
 def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
-    """Fork for each request and report ids and statuses. Return the request in a fork, None at the end of requests."""
-    woken, waking = os.pipe()
-    for fd in (woken, waking):
-        os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(waking)
-    pipes: dict[int, int] = {}  # for reports, by process id
-    sources: list[Any] = [ours, woken]
+    """Fork for each request. Return the request in the process for the program, None at the end of requests."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        ready = select.select(sources, [], [])[0]
-        if woken in ready:
-            with suppress(BlockingIOError):
-                os.read(woken, 4096)
-            with suppress(ChildProcessError):
-                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                    with suppress(BrokenPipeError):  # the reader has ended
-                        os.write(pipes[ended[0]], _NUMBER.pack(ended[1]))
-                    os.close(pipes.pop(ended[0]))
-        if ours in ready:
-            content, fds, *_ = socket.recv_fds(ours, _LONGEST, 4)
-            if not content:
-                return None
-            *streams, reporting = fds
-            pid = os.fork()
-            if not pid:
-                signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for place, fd in enumerate(streams):
-                    os.dup2(fd, place)
-                for fd in {*fds, woken, waking, *pipes.values()}:
-                    os.close(fd)
-                ours.close()
-                args, env, cwd = json.loads(content)
-                return args, env, cwd
-            pipes[pid] = reporting
-            os.write(reporting, _NUMBER.pack(pid))
-            for fd in streams:
-                os.close(fd)
+        content, fds, *_ = socket.recv_fds(ours, _LONGEST, 4)
+        if not content:
+            return None
+        *streams, reporting = fds
+        if not os.fork():
+            break
+        for fd in fds:
+            os.close(fd)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    ours.close()
+    if pid := os.fork():  # this process waits for the program and reports its id and status
+        for fd in streams:
+            os.close(fd)
+        os.write(reporting, _NUMBER.pack(pid))
+        status = os.waitpid(pid, 0)[1]
+        with suppress(BrokenPipeError):  # the reader has ended
+            os.write(reporting, _NUMBER.pack(status))
+        os._exit(0)
+    for place, fd in enumerate(streams):
+        os.dup2(fd, place)
+    for fd in fds:
+        os.close(fd)
+    args, env, cwd = json.loads(content)
+    return args, env, cwd
 
 
 def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
