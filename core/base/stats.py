@@ -165,11 +165,8 @@ def _problem_means(values: Values) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray) and bool(np.all((values >= 0) & (values <= 1))):
         return values
     samples = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in values]
-    for problem, sample in enumerate(samples):
-        if sample.size == 0:
-            raise ValueError(f"the problem at index {problem} has no values")
-        if not bool(np.all((sample >= 0) & (sample <= 1))):  # false for nan too
-            raise ValueError(f"the problem at index {problem} has a value outside [0, 1]: {sample.tolist()}")
+    if not all(sample.size and np.all((sample >= 0) & (sample <= 1)) for sample in samples):  # false for nan too
+        raise ValueError("a problem has no values, or values outside [0, 1]")
     return np.array([sample.mean() for sample in samples], dtype=np.float64)
 
 

@@ -11,7 +11,6 @@ import pytest
 from core.base.errors import UserError
 from core.results import read
 from core.results.merge import merge
-from core.results.metrics import RunMetrics
 from core.results.points import Worths, groups_of, is_good, values
 from tests.helpers import documents
 from tests.helpers.documents import SCHEMA
@@ -104,14 +103,11 @@ GRADING: dict[str, Any] = {
 
 def graded_run(path: Path, points: Points, seed: int, **grading: Any) -> Path:
     rows = [row(f"p{number}", each, columns={"Level": "ab"[number % 2]}) for number, each in enumerate(points)]
-    figures, found = RunMetrics(len(rows)), Worths()
-    for number, each in enumerate(rows):
-        figures.add(number, each["steps"][0])
+    run, found = document(rows, config={"SEED": seed}, grader="by_model"), Worths()
+    for each in rows:
         found.add_row(each, each["steps"])
-    figures.finished = [True] * len(rows)
-    run = document(rows) | {"problems": rows, "metrics": figures.metrics(1.0) | found.metrics(), "grader": "by_model"}
-    run |= {"config": run["config"] | {"SEED": seed}, "grading": GRADING | grading}
-    run["problem_set"] = run["problem_set"] | {"n": len(rows)}
+    run["metrics"] |= found.metrics()
+    run["grading"] = GRADING | grading
     path.write_text(json.dumps(run))
     return path
 
