@@ -43,12 +43,12 @@ def one_line(text: str, most: int = LONGEST_LINE) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def foremost(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error to report if several parallel tasks failed: the first bug, or else the first UserError."""
-    flat: list[BaseException] = []
-    for error in errors.exceptions:
-        flat.append(foremost(error) if isinstance(error, BaseExceptionGroup) else error)
-    return next((error for error in flat if not isinstance(error, UserError)), flat[0])
+def foremost(error: BaseException) -> BaseException:
+    """Return `error`, or the error to report if it is a group of failed tasks: the first bug, else the first error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    flat = [foremost(each) for each in error.exceptions]
+    return next((each for each in flat if not isinstance(each, UserError)), flat[0])
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def command() -> Iterator[None]:
         except SystemExit as asked:
             end = asked
         except (OSError, BaseExceptionGroup) as error:
-            first = foremost(error) if isinstance(error, BaseExceptionGroup) else error
+            first = foremost(error)
             if not isinstance(first, OSError) or first.errno != errno.EMFILE:
                 raise
             end = _failed(f"too many open files: {limits.ADVICE}", 2)
