@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,10 +21,8 @@ from core.base.files import amount
 from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
-from core.results.metrics import RunMetrics
-from core.results.model import Runs, total
-from core.results.points import Worths
-from core.results.read import Row
+from core.results.metrics import of_rows
+from core.results.model import Row, Runs, total
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
@@ -70,7 +69,9 @@ def merge(
     heads, first = [source.head for source in sources], sources[0].head
     with read.refusing(paths[0]):
         prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
-        figures, metrics, rows = _figures(sources, seeds, by, Prices(**prices) if prices else None)
+        runs = _by_run(sources)
+        figures = of_rows(runs, by, Prices(**prices) if prices else None)
+        seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
         counts = {what: _summed(head["metrics"].get(what, {}) for head in heads) for what in warnings.COUNTS}
         # A grading or price list of the first run would not describe the others.
         document = {key: value for key, value in first.items() if key not in ("grading", "prices")} | {
@@ -80,41 +81,25 @@ def merge(
             "ended": max(head["ended"] for head in heads),
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
             "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
-            "metrics": metrics | counts,
+            "metrics": figures.metrics(seconds) | counts,
             **({"prices": prices} if prices else {}),
             **_gradings(heads),
             **more,
         }
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
+    rows = map(write.stored, chain.from_iterable(zip(*runs, strict=True)))
     return write.save(document, rows, folder), document
 
 
-def _figures(
-    sources: Sequence[_Source], seeds: Sequence[int], by: str, prices: Prices | None
-) -> tuple[RunMetrics, dict[str, Any], list[bytes]]:
-    """Return the figures of all runs, their metrics with the figures of proofs, and the rows of the new file."""
-    runs = [
-        (source.path, source.rows[run :: len(source.runs.seeds)])
-        for source in sources
-        for run in range(len(source.runs.seeds))
-    ]
-    problems = [(row["id"], row["answer"]) for row in runs[0][1]]
-    figures, worths = RunMetrics(len(problems), len(runs), by, prices), Worths(len(runs), by)
-    rows: list[list[bytes]] = [[] for _ in problems]
-    for run, ((path, found), seed) in enumerate(zip(runs, seeds, strict=True)):
-        if [(row["id"], row["answer"]) for row in found] != problems:
-            raise UserError(f"{runs[0][0]} and {path} differ in problems. Repeat all these runs")
-        with read.refusing(path):
-            for place, row in enumerate(found):
-                number, fields = place * len(runs) + run, row | {"seed": seed}
-                figures.finished[number] = True  # a problem that lacks later steps has ended
-                for step in (steps := fields.pop("steps")):
-                    figures.add(number, step)
-                worths.add_row(row, steps, run)
-                encoded = (json.dumps(step, ensure_ascii=True).encode() for step in steps)
-                rows[place].append(write.laid_out(fields, encoded))
-    seconds = sum(amount(source.head["metrics"]["seconds"]) for source in sources)
-    return figures, figures.metrics(seconds) | worths.metrics(), [row for of in rows for row in of]
+def _by_run(sources: Sequence[_Source]) -> list[list[Row]]:
+    """Return the rows of each run, with its seed. Raises UserError if the runs differ in problems."""
+    runs: list[list[Row]] = []
+    for source in sources:
+        for run, seed in enumerate(source.runs.seeds):
+            runs.append([row | {"seed": seed} for row in source.rows[run :: len(source.runs.seeds)]])
+            if [(row["id"], row["answer"]) for row in runs[-1]] != [(row["id"], row["answer"]) for row in runs[0]]:
+                raise UserError(f"{sources[0].path} and {source.path} differ in problems. Repeat all these runs")
+    return runs
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:

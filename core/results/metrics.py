@@ -15,8 +15,8 @@ import numpy as np
 from core.base import stats
 from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
-from core.results.model import COUNTS, SELDOM
-from core.results.points import Values, merged, over_runs, rate
+from core.results.model import COUNTS, SELDOM, Row
+from core.results.points import Values, Worths, merged, over_runs, rate
 from core.results.unstated import Unstated
 from core.types import Member
 
@@ -113,7 +113,7 @@ class RunMetrics:
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
-        self.unstated = Unstated()
+        self.unstated, self.worths = Unstated(), Worths(runs, by)
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
@@ -208,7 +208,7 @@ class RunMetrics:
             found |= self._cost.dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
-        found |= self.unstated.metrics()
+        found |= self.unstated.metrics() | self.worths.metrics()
         found |= {name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts}
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
@@ -274,6 +274,19 @@ class RunMetrics:
             **({"uncounted": uncounted} if (uncounted := sum(of.unknown for of in step.tokens.values())) else {}),
             **({"waits": [after(waits) for waits in range(most)]} if most > 1 else {}),
         }
+
+
+def of_rows(runs: Sequence[Sequence[Row]], by: str = "mean", prices: Prices | None = None) -> RunMetrics:
+    """Compute the figures of stored problems. `runs` has the rows of each run."""
+    figures = RunMetrics(len(runs[0]), len(runs), by, prices)
+    for run, rows in enumerate(runs):
+        for place, row in enumerate(rows):
+            number = place * len(runs) + run
+            figures.finished[number] = row["finished"]
+            for step in row["steps"]:
+                figures.add(number, step)
+            figures.worths.add_row(row, run)
+    return figures
 
 
 def _commonest(stages: Counter[str]) -> str:

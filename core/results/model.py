@@ -26,6 +26,7 @@ GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # integers st
 Tokens = Count | None  # None if the server does not count tokens
 Dollars = Amount | None  # None if prices or tokens are unknown
 Counts = dict[str, Count]
+Row = dict[str, Any]  # a problem as stored in the file
 Shown = dict[str, Any]  # figures that reports only show
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base import stats
+from core.results.model import Row
 from core.types import GOOD, MAX_POINTS
 
 FIGURES = ("points", "good", "full")  # mean points / 7, share of proofs with GOOD points or more, share with all 7
@@ -71,11 +72,11 @@ class Worths:
                 tokens = m.get("written") or {}
                 self._written[RIGHT if is_good(worth) else WRONG].append([tokens.get(name) for name in WRITTEN])
 
-    def add_row(self, row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], run: int = 0) -> None:
-        """Add the proofs of a problem's last step, if its `steps` contain any proof after grading."""
-        if any("worth" in member for step in steps for member in step["members"]):
+    def add_row(self, row: Row, run: int = 0) -> None:
+        """Add the proofs of a problem's last step, if its steps contain any proof after grading."""
+        if any("worth" in member for step in row["steps"] for member in step["members"]):
             groups = groups_of(row.get("split", ""), row.get("columns", {}))
-            self.add(row["id"], groups, steps[-1]["members"], run)
+            self.add(row["id"], groups, row["steps"][-1]["members"], run)
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics' field "proofs", or {} if no proofs were added."""

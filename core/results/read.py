@@ -11,13 +11,11 @@ from msgspec.json import decode
 
 from core.base.errors import UserError, one_line
 from core.base.files import amount, no_number, opened, storable
-from core.results.model import SCHEMA, Head, ProblemResult, StepResult
+from core.results.model import SCHEMA, Head, ProblemResult, Row, StepResult
 
 FIX = "Move the file away and run the experiment again"
 NAMES = {"model": "name", "engine": "kind", "problem_set": "name"}  # texts that every head contains
 PLAIN = (*NAMES, "config", "provenance")  # parts of the head with plain values
-
-Row = dict[str, Any]  # a problem as stored in the file
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:

@@ -99,10 +99,16 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str
     fields |= cost or {}
     if problem.columns:
         fields["columns"] = problem.columns
-    return laid_out(fields, steps)
+    return _laid_out(fields, steps)
 
 
-def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
+def stored(row: dict[str, Any]) -> bytes:
+    """Format a problem, given as in the file."""
+    fields = {name: value for name, value in row.items() if name != "steps"}
+    return _laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in row["steps"]))
+
+
+def _laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
     """Format `fields` and `steps`, with one step on each line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

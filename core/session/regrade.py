@@ -3,7 +3,6 @@
 The completions come from the journal, and do not change. All answers, grades and votes are computed again. A complete
 old file is kept under another name, and a partial one is replaced."""
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,8 +18,7 @@ from core.grading.ungraded import ungraded
 from core.report import tables
 from core.results import read, records, warnings, write
 from core.results.find import archive, path_of
-from core.results.metrics import RunMetrics
-from core.results.points import Worths
+from core.results.metrics import of_rows
 from core.types import Completion, Member, Population, Problem, Stage
 
 SHOWN = 20  # the most changes to print
@@ -65,23 +63,16 @@ class Kept:
         """Compute new steps and metrics, and save them with write.save, which keeps a complete old file.
         `remade(place, step)` returns the new step of the problem at index `place`. `more` adds fields to the document.
         Returns the path and the document."""
-        head, worths = self.head, Worths()
-        figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
+        head = self.head
+        rows = [row | {"steps": [remade(place, step) for step in row["steps"]]} for place, row in enumerate(self.rows)]
+        figures = of_rows([rows], prices=Prices(**head["prices"]) if head.get("prices") else None)
         figures.unstated.quote = head["metrics"].get("unstated", {}).get("quote", "")
-        encoded: list[list[bytes]] = []
-        for place, row in enumerate(self.rows):
-            steps = [remade(place, step) for step in row["steps"]]
-            worths.add_row(row, steps)
-            for step in steps:
-                figures.add(place, step)
-            figures.finished[place] = row["finished"]
-            encoded.append([json.dumps(step, ensure_ascii=True).encode() for step in steps])
-        metrics = figures.metrics(amount(head["metrics"]["seconds"])) | worths.metrics()
+        metrics = figures.metrics(amount(head["metrics"]["seconds"]))
         metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
-        rows = map(write.row, self.problems, figures.finished, encoded, figures.costs())
-        return write.save(document, rows, self.path.parent), document
+        stored = (write.stored(row | cost) for row, cost in zip(rows, figures.costs(), strict=True))
+        return write.save(document, stored, self.path.parent), document
 
 
 def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:

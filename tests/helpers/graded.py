@@ -1,6 +1,5 @@
 """Build results for tests from completions that are graded as in a run."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,5 @@ def document(rows: list[dict[str, Any]], complete: bool = True, seconds: float =
 
 def save(run: dict[str, Any], folder: Path) -> Path:
     """Save a complete document as a run does."""
-    rows = []
-    for each in run["problems"]:
-        fields = {name: value for name, value in each.items() if name != "steps"}
-        rows.append(write.laid_out(fields, (json.dumps(step).encode() for step in each["steps"])))
+    rows = map(write.stored, run["problems"])
     return write.save({key: value for key, value in run.items() if key != "problems"}, rows, folder)

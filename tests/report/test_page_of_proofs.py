@@ -48,7 +48,7 @@ def graded(tmp_path: Path) -> Path:
     ungraded = {"majority_answer": None, "mean_accuracy": None, "majority_correct": None}
     steps = [documents.step(0, first) | ungraded, documents.step(1, last, mean, mean) | {"majority_answer": None}]
     worths = Worths()
-    worths.add_row({"id": "p0", "columns": {"Category": EVIL}}, steps)
+    worths.add_row({"id": "p0", "columns": {"Category": EVIL}, "steps": steps})
     sums = figures([{"steps": steps, "finished": True}])
     run = documents.document(experiment="18_proofs", metrics=sums.metrics(1.0) | worths.metrics())
     del run["problems"]

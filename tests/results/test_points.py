@@ -11,6 +11,7 @@ import pytest
 from core.base.errors import UserError
 from core.results import read
 from core.results.merge import merge
+from core.results.metrics import of_rows
 from core.results.points import Worths, groups_of, is_good, values
 from tests.helpers import documents
 from tests.helpers.documents import SCHEMA
@@ -103,10 +104,8 @@ GRADING: dict[str, Any] = {
 
 def graded_run(path: Path, points: Points, seed: int, **grading: Any) -> Path:
     rows = [row(f"p{number}", each, columns={"Level": "ab"[number % 2]}) for number, each in enumerate(points)]
-    run, found = document(rows, config={"SEED": seed}, grader="by_model"), Worths()
-    for each in rows:
-        found.add_row(each, each["steps"])
-    run["metrics"] |= found.metrics()
+    run = document(rows, config={"SEED": seed}, grader="by_model")
+    run["metrics"] |= of_rows([rows]).metrics(1.0)
     run["grading"] = GRADING | grading
     path.write_text(json.dumps(run))
     return path
