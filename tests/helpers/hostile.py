@@ -22,6 +22,7 @@ from core.generate.journal import Journal
 from core.plan import lengths
 from core.problems import sets
 from core.report import compare, page
+from core.results.merge import merge
 from core.types import Sampling
 from tests.conftest import ended, start
 from tests.fakes.http import HttpFake, Request, answer
@@ -172,7 +173,7 @@ def mutated(draw: Callable[[Any], Any], whole: dict[str, Any], everywhere: Seque
 def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> None:
     """Check all readers of results on `content`, with the `good` document in the same folder."""
     name, model = good["experiment"], good["model"]["name"]
-    (folder / "good.json").write_bytes(dumped(good))
+    (folder / "good.json").write_bytes(dumped(good | {"config": good["config"] | {"SEED": 7}}))
     bad = folder / "hostile.json"
     bad.write_bytes(content)
     for pair in (("good", "hostile"), ("hostile", "good"), ("hostile", "hostile")):
@@ -184,11 +185,13 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
         else:
             assert is_harmless(shown)
             assert all(math.isfinite(value) for each in read for of in each.final.values() for value in of)
-    try:
-        page.data([page.read(bad)])
-    except UserError as error:
-        assert "hostile" in error_line(error)
-    (folder / "good.json").unlink()
+    for take in (lambda: page.data([page.read(bad)]), lambda: merge([folder / "good.json", bad], "merged", folder)):
+        try:
+            take()
+        except UserError as error:
+            assert "hostile" in error_line(error)
+    for each in (folder / "good.json", *folder.glob("merged.*json")):
+        each.unlink()
     if found := lengths.measured(folder, model, name):
         assert is_harmless(found.source)
         assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))

@@ -21,7 +21,6 @@ from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import document, figures, graded, member
 
 Right = list[list[list[bool]]]  # by problem, step and member
-EVIL_VALUES: list[Any] = [None, 7, [], {}, "x", -1, 1e400, [[]], {"runs": 1}]
 
 
 @cache
@@ -181,21 +180,3 @@ def test_merged_runs_are_graded_one_by_one(two: list[Path], results: Path) -> No
     path, _ = merge(two, "all", results)
     with pytest.raises(UserError, match="2 runs"):
         regrade.regrade(path)
-
-
-def test_any_value_in_results_is_merged_or_refused_in_one_line(two: list[Path], results: Path) -> None:
-    path, _ = merge(two, "all", results)
-    whole = json.loads(path.read_text())
-    for place in (["runs"], ["runs", "by"], ["runs", "seeds"], ["problems", 0, "seed"], ["metrics", "steps", 0, "runs"],
-                  ["problems", 0, "steps"], ["problems", 0, "steps", 0, "step"], ["problem_set", "n"],
-                  ["problems", 0, "steps", 0, "identical"], ["metrics", "reused"], ["prices"]):  # fmt: skip
-        for value in EVIL_VALUES:
-            inner = changed = json.loads(json.dumps(whole))
-            for key in place[:-1]:
-                inner = inner[key]
-            inner[place[-1]] = value
-            (evil := results / "evil.json").write_text(json.dumps(changed))
-            try:
-                merge([evil, two[0]], "x", results)
-            except UserError as error:
-                assert "\n" not in str(error), place
