@@ -88,7 +88,8 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
         raise UserError(f"{what} needs {in_words(size)}, but {out.parent} has {in_words(free)} free. Free some space")
     try:
         yield draft
-        os.sync()  # a power cut then leaves either no file or the whole file
+        for file in [draft, *draft.rglob("*")]:
+            _flush(file)
         os.replace(draft, out)
     except OSError as error:
         raise trouble(out, error, "all files of this attempt are removed") from None
@@ -106,6 +107,15 @@ def _discard(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):  # the disk may be read-only now, or the folder removed
         path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Flush the content of a file, or the file names of a folder, to the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def open_log(path: Path) -> TextIO:
