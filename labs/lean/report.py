@@ -9,7 +9,8 @@ import math
 import os
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,28 +18,28 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from core.base.errors import UserError, one_line
-from core.base.fields import Count, Positive, Share, fitted
 from core.base.files import write_atomically
 from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
 from core.report import page, texts
-from core.report.table import NONE, Column, Metric, Table, filled
+from core.report.table import NONE, Column, Table
 from core.report.tables import chance, interval, shift
 from core.results import stages
 from core.results.warnings import CONTINUES
 from core.results.write import now
 from labs.lean import outcome, trajectories
 from labs.lean.constants import budgets
-from labs.lean.outcome import PARTS, Outcome, read_record
+from labs.lean.outcome import MOVE, PARTS, Outcome, read_record
 from labs.lean.theorem import proof
 from labs.lean.trajectories import POSITIVE
 
+FIRST = "first policy"  # the label of the policy before iteration 0
 NAME = "lean"  # the name of all searches for report.sh, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
+STYLES = (page.WEB / "report.css", WEB / "lean.css")
 SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
 PART = 1_000_000  # about so many characters of trees are packed together. A browser unpacks them on demand
 SOLVED = (
@@ -83,33 +84,6 @@ def is_folder(folder: Path) -> bool:
     return False
 
 
-class _Rate(Struct):
-    value: Share | None
-
-
-class _Pairs(Struct):
-    pairs: Count
-
-
-class _Guided(Struct):
-    auc: _Rate
-    auc_own: _Rate
-
-
-class _Config(Struct):
-    MAX_NODES: Positive
-    TRAIN_NODES: Positive = 1
-
-
-class Shown(Struct):
-    """The fields of a record that the report shows. A field is None if its stage has not finished."""
-
-    config: _Config
-    complete: Any = False
-    searched: _Pairs | None = None
-    guided: _Guided | None = None
-
-
 @dataclass(frozen=True)
 class Searches:
     """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes."""
@@ -132,112 +106,96 @@ class Searches:
         return outcome.summed(self.outcomes)
 
     @property
-    def seconds(self) -> list[float]:
-        """The seconds spent in each of PARTS."""
-        return [float(self.summed["seconds"].get(part, 0.0)) for part in PARTS]
-
-    @property
     def share_proved(self) -> str:
         return f"{len(self.proved):,} of {len(self.outcomes):,}"
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration with its record. Fields of stages that have not finished are None.
-    `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`, `noisy`:
+    """An iteration, or the policy before it. Values of stages that have not finished are None.
+    `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`: its
     searches of training theorems. `before`, `first`: the gains of `alone` over the previous and the first policy.
     `energy`: the gain of `guided` over `alone`. A gain is None if searches are missing or differ."""
 
     label: str
     alone: Searches | None
     learned: Searches | None = None
-    noisy: Searches | None = None
     guided: Searches | None = None
     before: Paired | None = None
     first: Paired | None = None
     energy: Paired | None = None
-    record: Shown | None = None
+    record: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of a results folder. `first`, `first_guided`: searches of held-out theorems by the policy before
-    iteration 0, without and with its energy."""
+    """The contents of a results folder, in the order in which they ran. `iterations` may begin with the first policy.
+    `evaluated`: the searches of held-out theorems."""
 
     folder: Path
-    baselines: list[Searches] = field(default_factory=list)
-    first: Searches | None = None
-    first_guided: Searches | None = None
+    searches: list[Searches] = field(default_factory=list)
+    evaluated: list[Searches] = field(default_factory=list)
     iterations: list[Iteration] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def evaluated(self) -> list[Searches]:
-        """The searches of held-out theorems."""
-        return [each for each in self.searches if not any(each in (of.learned, of.noisy) for of in self.iterations)]
+    def add(self, label: str, folder: Path, nodes: int, is_learning: bool = False) -> Searches | None:
+        """Add and return the finished searches in `folder`, or return None if it contains none. Raises UserError."""
+        if not (outcomes := sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))):
+            return None
+        if len({each.run for each in outcomes}) > 1:
+            self.notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
+        self.searches.append(found := Searches(label, folder, outcomes, nodes))
+        if not is_learning:
+            self.evaluated.append(found)
+        return found
 
-    @property
-    def searches(self) -> list[Searches]:
-        """All searches, in the order in which they ran."""
-        of_iterations = [each for of in self.iterations for each in (of.learned, of.noisy, of.alone, of.guided)]
-        return [each for each in (*self.baselines, self.first, self.first_guided, *of_iterations) if each]
+    def record(self, own: Path) -> dict[str, Any]:
+        """Return the record in a folder, or {} if it is missing. Raises UserError."""
+        if not (own / stages.NAME).exists():
+            return {}
+        record = read_record(own)
+        try:
+            config, searched, guided = (dict(record.get(name, {})) for name in ("config", "searched", "guided"))
+            found = {"nodes": int(config["MAX_NODES"]), "learning": config.get("TRAIN_NODES")}
+            found |= {name: guided[name]["value"] for name in ("auc", "auc_own") if guided}
+        except (LookupError, TypeError, ValueError) as error:
+            raise UserError(f"{own / stages.NAME} is not a record of searches ({error}). {MOVE}") from None
+        if record.get("complete") is not True:
+            self.notes.append(f"{own.name} is not complete ({CONTINUES})")
+        return found | {"pairs": searched.get("pairs")}
 
 
 def read(folder: Path) -> Report:
     """Read the results in `folder`. Raises UserError if it contains no searches or can't be read."""
-    notes: list[str] = []
-    first = first_guided = None
-    baselines: list[Searches | None] = []
+    found = Report(folder)
     for own in sorted(path for path in folder.glob("baseline*") if path.name.replace("_", "").isalnum()):
-        if record := _record(own, notes):
-            label, nodes = own.name.replace("_", ", ", 1), record.config.MAX_NODES
-            baselines.append(_searches(label, own / "trajectories", nodes, notes))
-            baselines.append(_searches(f"{label}, index", own / "index" / "trajectories", nodes, notes))
-    iterations: list[Iteration] = []
-    before: dict[int, Searches | None] = {}  # by iteration: the searches of its starting policy
+        if record := found.record(own):
+            label = own.name.replace("_", ", ", 1)
+            found.add(label, own / "trajectories", record["nodes"])
+            found.add(f"{label}, index", own / "index" / "trajectories", record["nodes"])
     # Iterations that were put aside have longer names, which do not match.
-    found = ((re.fullmatch(r"iteration_(\d{1,4})", own.name), own) for own in folder.glob("iteration_*"))
-    for number, own in sorted((int(match[1]), own) for match, own in found if match):
-        if not (record := _record(own, notes)):
+    names = (re.fullmatch(r"iteration_(\d{1,4})", own.name) for own in folder.glob("iteration_*"))
+    before: dict[int, Searches | None] = {}  # by iteration: the searches of its starting policy
+    for number in sorted(int(match[1]) for match in names if match):
+        own, name = folder / f"iteration_{number}", f"iteration {number}"
+        if not (record := found.record(own)):
             continue
-        nodes, learning = record.config.MAX_NODES, record.config.TRAIN_NODES
-        name = f"iteration {number}"
+        nodes, learning = record["nodes"], record["learning"]
         if not number:
-            first = _searches("first policy", own / "eval_before", nodes, notes)
-            first_guided = _searches("first policy, energy", own / "eval_before_energy", nodes, notes)
-            before[0] = first
-        alone = before[number + 1] = _searches(name, own / "eval", nodes, notes)
-        guided = _searches(f"{name}, energy", own / "eval_energy", nodes, notes)
-        learned = _searches(f"{name}, training set", own / "trajectories", learning, notes)
-        noisy = _searches(f"{name}, noise", own / "noisy", learning, notes)
-        pairs = ((before.get(number), alone), (first, alone), (alone, guided))
-        gain, since_first, by_energy = (_compared(*pair, notes) for pair in pairs)
-        iterations.append(Iteration(name, alone, learned, noisy, guided, gain, since_first, by_energy, record))
-    report = Report(folder, list(filter(None, baselines)), first, first_guided, iterations, notes)
-    if not report.searches:
+            if first := found.add(FIRST, own / "eval_before", nodes):
+                found.iterations.append(Iteration(FIRST, first))
+                before[0] = first
+            found.add(f"{FIRST}, energy", own / "eval_before_energy", nodes)
+        learned = found.add(f"{name}, training set", own / "trajectories", learning, is_learning=True)
+        found.add(f"{name}, noise", own / "noisy", learning, is_learning=True)
+        alone = before[number + 1] = found.add(name, own / "eval", nodes)
+        guided = found.add(f"{name}, energy", own / "eval_energy", nodes)
+        pairs = ((before.get(number), alone), (before.get(0), alone), (alone, guided))
+        gain, since_first, by_energy = (_compared(*pair, found.notes) for pair in pairs)
+        found.iterations.append(Iteration(name, alone, learned, guided, gain, since_first, by_energy, record))
+    if not found.searches:
         raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
-    return report
-
-
-def _record(own: Path, notes: list[str]) -> Shown | None:
-    """Read the record in a folder, or return None if it is missing. Raises UserError."""
-    if not (own / stages.NAME).exists():
-        return None
-    wrong = f"{own / stages.NAME} is not a record of searches"
-    record = fitted(read_record(own), Shown, wrong, "Move its folder away")
-    if record.complete is not True:
-        notes.append(f"{own.name} is not complete ({CONTINUES})")
-    return record
-
-
-def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searches | None:
-    """Read the finished searches in a folder, or return None if it contains none."""
-    outcomes = sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))
-    if not outcomes:
-        return None
-    if len({each.run for each in outcomes}) > 1:
-        notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
-    return Searches(label, folder, outcomes, nodes)
+    return found
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -249,13 +207,11 @@ def _compared(before: Searches | None, after: Searches | None, notes: list[str])
     """Compare searches by theorem. If one is missing, return None. If theorems or nodes differ, also add a note."""
     if not before or not after:
         return None
-    try:
-        if before.nodes == after.nodes:
+    if before.nodes == after.nodes:
+        with suppress(ValueError):
             return outcome.compared(before.outcomes, after.outcomes, after.nodes)
-        differ = f"had {before.nodes} and {after.nodes} nodes"
-    except ValueError:
-        differ = f"searched different theorems ({len(before.outcomes)} and {len(after.outcomes)})"
-    if (note := f"{before.label} and {after.label} {differ}, so they are not compared") not in notes:
+    note = f"{before.label} and {after.label} differ in theorems or nodes, so they are not compared"
+    if note not in notes:
         notes.append(note)
     return None
 
@@ -265,11 +221,8 @@ def _compared(before: Searches | None, after: Searches | None, notes: list[str])
 
 def tables(found: Report) -> list[Table]:
     """Tabulate solve rates by budget, gains of iterations, costs of proofs, reasons for failure, and time."""
-    searches = found.searches
-    taken = Table("cost of a proof", filled(OF_PROOFS, searches), _opens(searches), about=TAKEN)
-    title = "time of searches by part, %"
-    time = Table(title, filled(OF_TIME, searches), _opens(searches), about=TIME)
-    return [*by_nodes(found), *over_iterations(found), taken, *_unproved(searches), time]
+    ran = found.searches
+    return [*by_nodes(found), *over_iterations(found), _taken(ran), *_unproved(ran), _time(ran)]
 
 
 def by_nodes(found: Report) -> list[Table]:
@@ -278,106 +231,104 @@ def by_nodes(found: Report) -> list[Table]:
     if not rows:
         return []
     known = sorted({nodes for each in rows for nodes in budgets(each.nodes)})
-    columns = [Column("searches", [each.label for each in rows])]
-    columns.append(Column("theorems", [f"{len(each.outcomes):,}" for each in rows], rank=1))
+    shown = [_column("theorems", [f"{len(each.outcomes):,}" for each in rows], 1)]
     for place, nodes in enumerate(known):
-        cells = [each.rate(nodes) if nodes <= each.nodes else NONE for each in rows]
-        columns.append(Column(f"within {nodes:,}", cells, rank=len(known) - place + 1 if place < len(known) - 1 else 0))
-    return [Table("solved by number of nodes, %", columns, _opens(rows), about=SOLVED)]
+        cells = [each.rate(nodes) if nodes <= each.nodes else None for each in rows]
+        shown.append(_column(f"within {nodes:,}", cells, len(known) - place + 1 if place < len(known) - 1 else 0))
+    return [_of_searches("solved by number of nodes, %", rows, shown, SOLVED)]
 
 
 def over_iterations(found: Report) -> list[Table]:
     """Tabulate the gain of each iteration, and the gain of its energy at equal nodes."""
-    if not found.iterations:
-        return []
-    start = [Iteration(each.label, each) for each in [found.first] if each]
-    rows, guided = [*start, *found.iterations], [each for each in found.iterations if each.guided]
-    title = "iterations: held-out theorems that each policy solves without an energy, %"
-    gains = Table(title, filled(OF_ITERATIONS, rows), _opens([of.alone for of in rows]), about=DIFFERENCES)
-    title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
-    energy = Table(title, filled(OF_ENERGY, guided), _opens([of.guided for of in guided]), about=ENERGY)
-    return [gains, energy] if guided else [gains]
+    tables = []
+    if rows := found.iterations:
+        shown = [
+            _column("policy", [of.label for of in rows]),
+            _column("nodes", [of.alone and f"{of.alone.nodes:,}" for of in rows], 7),
+            _column("solved", [of.alone and of.alone.rate() for of in rows]),
+            *_gains([of.before for of in rows], ("minus before", "won, lost", "p"), (0, 3, 2)),
+            *_gains([of.first for of in rows], ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
+            _column("training theorems proved", [of.learned and of.learned.share_proved for of in rows], 4),
+            _column("pairs", [of.record.get("pairs") and f"{of.record['pairs']:,}" for of in rows], 4),
+        ]
+        title = "iterations: held-out theorems that each policy solves without an energy, %"
+        tables.append(Table(title, shown, _opens([of.alone for of in rows]), about=DIFFERENCES))
+    if rows := [each for each in rows if each.guided]:
+        shown = [
+            _column("policy", [of.label for of in rows]),
+            _column("without", [of.alone and of.alone.rate() for of in rows], 1),
+            _column("with the energy", [of.guided and of.guided.rate() for of in rows], 1),
+            *_gains([of.energy for of in rows], ("difference", "won, lost", "p"), (0, 0, 0)),
+            _column("AUC", [_number(of.record.get("auc"), 3) for of in rows]),
+            _column("own", [_number(of.record.get("auc_own"), 3) for of in rows]),
+        ]
+        title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
+        tables.append(Table(title, shown, _opens([of.guided for of in rows]), about=ENERGY))
+    return tables
+
+
+def _taken(rows: Sequence[Searches]) -> Table:
+    unique = [[count for each in of.outcomes for count in each.unique] for of in rows]
+    longest = [max((len(each.proof) for each in of.proved), default=None) for of in rows]
+    shown = [
+        _column("proved", [of.share_proved for of in rows]),
+        _column("nodes to a proof", [_quartiles([each.at for each in of.proved if each.at], 0) for of in rows]),
+        _column("s to a proof", [_quartiles([each.seconds["all"] for each in of.proved], 1) for of in rows], 1),
+        _column("longest proof", [_number(length, 0) for length in longest], 3),
+        _column("tactics a state", [_number(fmean(counts), 2) if counts else None for counts in unique], 2),
+        _column("nodes in all", [f"{sum(each.nodes for each in of.outcomes):,}" for of in rows], 4),
+    ]
+    return _of_searches("cost of a proof", rows, shown, TAKEN)
 
 
 def _unproved(rows: Sequence[Searches]) -> list[Table]:
     counts = [of.summed["reasons"] for of in rows]
     if not (reasons := sorted({reason for of in counts for reason in of})):
         return []
-    columns = [
-        Column("searches", [each.label for each in rows]),
-        Column("not proved", [str(sum(of.values())) for of in counts]),
-        *(Column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], rank=1) for reason in reasons),
-    ]
-    return [Table("reasons why searches ended without a proof", columns, _opens(rows))]
+    shown = [_column("not proved", [str(sum(of.values())) for of in counts])]
+    shown += [_column(one_line(reason, 40), [str(of.get(reason, 0)) for of in counts], 1) for reason in reasons]
+    return [_of_searches("reasons why searches ended without a proof", rows, shown)]
+
+
+def _time(rows: Sequence[Searches]) -> Table:
+    seconds = [[float(of.summed["seconds"].get(part, 0.0)) for part in PARTS] for of in rows]
+    shown = [_column("s in all", [f"{sum(of):,.0f}" for of in seconds])]
+    for place, name in enumerate(("Lean", "policy", "energy", "acceptance")):
+        shown.append(_column(name, [f"{100 * of[place] / sum(of):.0f}" if any(of) else None for of in seconds], 1))
+    return _of_searches("time of searches by part, %", rows, shown, TIME)
+
+
+def _of_searches(title: str, rows: Sequence[Searches], shown: Sequence[Column], about: str = "") -> Table:
+    return Table(title, [_column("searches", [each.label for each in rows]), *shown], _opens(rows), about=about)
 
 
 def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:
     return [{"theorems": each.label} if each else {} for each in rows]
 
 
-def _metric(head: str, read: Callable[[Any], Any], cell: Callable[[Any], str] = str, rank: int = 0) -> Metric:
-    """Return a column that formats the values from `read` by `cell`. A value of None becomes NONE."""
-    return Metric(head, "", lambda of: NONE if (value := read(of)) is None else cell(value), rank=rank)
+def _column(head: str, cells: Sequence[str | Searches | None], rank: int = 0) -> Column:
+    """Return a column. A cell without a value becomes NONE."""
+    return Column(head, [str(cell or NONE) for cell in cells], rank=rank)
 
 
-def _gains(read: Callable[[Any], Paired | None], heads: Sequence[str], ranks: Sequence[int]) -> list[Metric]:
-    cells: list[Callable[[Paired], str]] = [
-        lambda of: shift(of.difference, of.low, of.high),
-        lambda of: f"{of.wins}, {of.losses}",
-        lambda of: chance(of.p),
+def _gains(gains: Sequence[Paired | None], heads: Sequence[str], ranks: Sequence[int]) -> list[Column]:
+    cells = [
+        (shift(of.difference, of.low, of.high), f"{of.wins}, {of.losses}", chance(of.p)) if of else (None,) * 3
+        for of in gains
     ]
-    return [_metric(head, read, cell, rank) for head, cell, rank in zip(heads, cells, ranks, strict=True)]
+    by_head = zip(*cells, strict=True)
+    return [_column(head, column, rank) for head, column, rank in zip(heads, by_head, ranks, strict=True)]
 
 
-def _quartiles(values: Sequence[float], digits: int) -> str:
+def _quartiles(values: Sequence[float], digits: int) -> str | None:
     if not values:
-        return NONE
+        return None
     low, middle, high = (f"{value:,.{digits}f}" for value in np.percentile(values, [25, 50, 75]))
     return f"{middle} [{low}, {high}]"
 
 
-def _unique(of: Searches) -> float | None:
-    counts = [count for each in of.outcomes for count in each.unique]
-    return fmean(counts) if counts else None
-
-
-def _share(place: int, name: str) -> Metric:
-    return _metric(
-        name, lambda of: of.seconds[place] / sum(of.seconds) if any(of.seconds) else None, lambda x: f"{100 * x:.0f}", 1
-    )
-
-
-OF_ITERATIONS = (
-    _metric("policy", lambda of: of.label),
-    _metric("nodes", lambda of: of.alone, lambda alone: f"{alone.nodes:,}", 7),
-    _metric("solved", lambda of: of.alone, Searches.rate),
-    *_gains(lambda of: of.before, ("minus before", "won, lost", "p"), (0, 3, 2)),
-    *_gains(lambda of: of.first, ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
-    _metric("training theorems proved", lambda of: of.learned, lambda learned: learned.share_proved, 4),
-    _metric("pairs", lambda of: of.record and of.record.searched, lambda searched: f"{searched.pairs:,}", 4),
-)
-OF_ENERGY = (
-    _metric("policy", lambda of: of.label),
-    _metric("without", lambda of: of.alone, Searches.rate, 1),
-    _metric("with the energy", lambda of: of.guided, Searches.rate, 1),
-    *_gains(lambda of: of.energy, ("difference", "won, lost", "p"), (0, 0, 0)),
-    _metric("AUC", lambda of: of.record.guided and of.record.guided.auc.value, "{:.3f}".format),
-    _metric("own", lambda of: of.record.guided and of.record.guided.auc_own.value, "{:.3f}".format),
-)
-OF_PROOFS = (
-    _metric("searches", lambda of: of.label),
-    _metric("proved", lambda of: of.share_proved),
-    _metric("nodes to a proof", lambda of: _quartiles([each.at for each in of.proved], 0)),
-    _metric("s to a proof", lambda of: _quartiles([each.seconds["all"] for each in of.proved], 1), rank=1),
-    _metric("longest proof", lambda of: max((len(each.proof) for each in of.proved), default=None), rank=3),
-    _metric("tactics a state", _unique, "{:.2f}".format, 2),
-    _metric("nodes in all", lambda of: sum(each.nodes for each in of.outcomes), "{:,}".format, 4),
-)
-OF_TIME = (
-    _metric("searches", lambda of: of.label),
-    _metric("s in all", lambda of: sum(of.seconds), "{:,.0f}".format),
-    *(_share(place, name) for place, name in enumerate(("Lean", "policy", "energy", "acceptance"))),
-)
+def _number(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
 
 
 # Text
@@ -394,8 +345,8 @@ def show(found: Report) -> str:
 def overview(folder: Path) -> str:
     """Format the gains of the iterations in `folder` as tables for the terminal. Raises UserError."""
     found = read(folder)
-    shown = over_iterations(found) if any(each.alone for each in found.iterations) else by_nodes(found)
-    return _text(shown, found.notes, columns())
+    is_trained = any(each.alone and each.label != FIRST for each in found.iterations)
+    return _text(over_iterations(found) if is_trained else by_nodes(found), found.notes, columns())
 
 
 def _text(shown: Sequence[Table], notes: Sequence[str], width: int) -> str:
@@ -412,20 +363,16 @@ def _noted(notes: Sequence[str]) -> str:
 
 def html(found: Report) -> Iterator[bytes]:
     """Yield the page in pieces. Raises UserError if a search's tree can't be read."""
-    parts, runs = list[tuple[str, str]](), list[dict[str, Any]]()
-    for number, each in enumerate(found.searches):
-        run, packed = _run(number, each)
-        runs.append(run)
-        parts += packed
+    runs, parts = zip(*(_run(number, each) for number, each in enumerate(found.searches)), strict=True)
     numbers = {each.label: number for number, each in enumerate(found.searches)}
     known = {"notes": found.notes, "tables": [table.page(numbers) for table in tables(found)], "runs": runs}
     scripts = ("\n".join(path.read_text() for path in SCRIPTS),)
-    css = "".join(path.read_text() for path in (page.WEB / "report.css", WEB / "lean.css"))
+    css = "".join(path.read_text() for path in STYLES)
     pieces = page.template(WEB / "lean.html").generate(
         known=known,
         made=now(),
         data=texts.packed(known).decode(),
-        parts=parts,
+        parts=[part for each in parts for part in each],
         scripts=scripts,
         style=css,
         policy=page.policy(scripts, css, "", "'none'"),
@@ -453,13 +400,12 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
 
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
-    names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
-    numbers = ("llm_log_prob", "ebm_score")
+    names = ("state_id", "parent_state_id", "tactic_applied", "state_pp", "llm_log_prob", "ebm_score")
     return [
-        [*(row[name] for name in names), *(_number(row[name]) for name in numbers), row["label"] == POSITIVE]
+        [*(_finite(row[name]) for name in names), row["label"] == POSITIVE]
         for row in sorted(rows, key=lambda row: row["state_id"])
     ]
 
 
-def _number(value: float | None) -> float | None:  # JSON has no nan and no infinities
-    return round(value, 6) if value is not None and math.isfinite(value) else None
+def _finite(value: Any) -> Any:  # JSON has no nan and no infinities
+    return (round(value, 6) if math.isfinite(value) else None) if isinstance(value, float) else value

@@ -110,10 +110,7 @@ def test_lean_stands_alone(results: Path, capsys: pytest.CaptureFixture[str], mo
     refused(capsys, "lean", more)
 
 
-RECORD = {"config": {"MAX_NODES": 8, "TRAIN_NODES": 8}}
-
-
-@pytest.mark.parametrize("record", [[], {"config": {}}, RECORD | {"searched": {"pairs": EVIL}}])
+@pytest.mark.parametrize("record", [[], {"config": {}}, {"config": {"MAX_NODES": 8}, "guided": {"auc": EVIL}}])
 def test_a_record_of_anyone_is_one_line(results: Path, capsys: pytest.CaptureFixture[str], record: Any) -> None:
     own = searches.iteration(results)
     (own / "record.json").write_text(json.dumps(record))
