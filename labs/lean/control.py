@@ -4,11 +4,11 @@ States are bags of tokens with TF-IDF weights, and their similarity is the cosin
 because renaming their variables did not help.
 """
 
-import asyncio
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from core.base.errors import UserError
-from core.base.files import read_json
 from core.generate.journal import content_key
 from labs.lean import outcome, pairs
 from labs.lean.constants import ControlledConstants
@@ -25,9 +24,9 @@ from labs.lean.outcome import Outcome, keep
 from labs.lean.pairs import Pair
 from labs.lean.search import Candidate
 from labs.lean.searching import Searching
-from labs.lean.session import Workers
+from labs.lean.session import steps
 from labs.lean.theorem import State, Theorem
-from labs.lean.theorems import TRAIN
+from labs.lean.theorems import taught
 from labs.lean.toolchain import Toolchain
 
 FOLDER = "index"  # name of the control's folder, and of its field in the baseline's record
@@ -40,14 +39,14 @@ class Index:
 
     def __init__(self, pairs: Iterable[Pair], candidates: int) -> None:
         self.candidates = candidates
-        known: dict[str, dict[str, None]] = {}
+        known: dict[str, dict[str, None]] = defaultdict(dict)
         for pair in pairs:
-            known.setdefault(pair.state, {})[pair.tactic] = None
+            known[pair.state][pair.tactic] = None
         self.tactics = [tuple(tactics) for tactics in known.values()]  # the tactics of each known state
-        found: dict[str, list[tuple[int, int]]] = {}  # a token, the states with it, and its counts
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)  # a token, the states with it, and its counts
         for number, state in enumerate(known):
             for token, count in bag(state).items():
-                found.setdefault(token, []).append((number, count))
+                found[token].append((number, count))
         squares = np.zeros(len(known))
         self._unknown = np.log(len(known)) + 1, np.empty(0, np.int64), np.empty(0)  # idf, states, weights
         self._tokens: dict[str, tuple[float, NDArray[np.int64], NDArray[np.float64]]] = {}
@@ -92,10 +91,10 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
     """Return INDEX's pairs without pairs of `theorems`, and their source, or None for no control. Raises UserError."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
+    path, of = Path(config.INDEX).expanduser(), "the tiny policy's training lemmas"
     if config.INDEX == "auto":
-        found, of = taught(lean, config.NUM_WORKERS), "the tiny policy's training lemmas"
+        found = pairs.merged(of_lemmas(lean, config.NUM_WORKERS, taught()))
     else:
-        path = Path(config.INDEX).expanduser()
         found, of = pairs.read(path), path.name
     names = {theorem.name for theorem in theorems}
     known = [pair for pair in found if pair.theorem not in names]
@@ -104,27 +103,16 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
     return known, of
 
 
-def taught(lean: Toolchain, count: int) -> list[Pair]:
-    """Return the pairs of the lemmas that trained the tiny policy, computed by `count` Lean processes."""
-    rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-
-    async def shown() -> list[list[Pair]]:
-        async with Workers(lean, count) as workers:
-            return await asyncio.gather(*(of_lemma(workers, row) for row in rows if row.get("teach")))
-
-    return pairs.merged(asyncio.run(shown()))
-
-
-async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
-    """Return the pairs of a lemma's proof, or an empty list if Lean rejects the proof."""
-    found: list[Pair] = []
-    step = await workers.run(lemma["statement"])
-    for count, tactic in enumerate(lemma["proof"], 1):
-        if step.state is None:
-            break
-        found.append(Pair(lemma["name"], step.state.pp, tactic))
-        step = await workers.run(lemma["statement"], lemma["proof"][:count])
-    return found if step.state and not step.state.goals else []
+def of_lemmas(lean: Toolchain, count: int, lemmas: Sequence[dict[str, Any]]) -> list[list[Pair]]:
+    """Return the pairs of each lemma's proof by `count` Lean processes, or [] if Lean rejects the proof."""
+    begun = [(of["statement"], of["proof"][:n]) for of in lemmas for n in range(len(of["proof"]) + 1)]
+    results, found = iter(steps(lean, count, begun)), list[list[Pair]]()
+    for of in lemmas:
+        *states, end = (step.state for step in islice(results, len(of["proof"]) + 1))
+        known = zip(states, of["proof"], strict=True)
+        is_proof = end and not end.goals
+        found.append([Pair(of["name"], state.pp, tactic) for state, tactic in known if state] if is_proof else [])
+    return found
 
 
 def compared(

@@ -1,7 +1,6 @@
 """Run the Lean experiments (a baseline, expert iteration, a comparison of orders), and plan their work for plan.sh."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain, traced
+from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
-from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
-from labs.lean.theorems import TEST, TRAIN
+from labs.lean.theorems import TEST, TRAIN, elaborating
 from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training import served as weights
@@ -40,7 +38,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
-        chosen = checked(lean, chosen, where, config)
+        chosen = elaborating(chosen, where, lean, config, minif2f.is_named(where))
         known = control.given(config, chosen, lean)
         kind = f"_{config.THEOREMS.replace(':', '_')}" if minif2f.is_named(config.THEOREMS) else ""
         out = place(results, config) / f"baseline{kind}"
@@ -86,16 +84,6 @@ def _path(named: str, default: Path) -> Path:
     return default if named == "auto" else Path(named).expanduser()
 
 
-def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
-    """Return the theorems whose statements elaborate. Raises UserError if a file's statement does not or Lean fails."""
-
-    async def elaborated() -> list[Theorem]:
-        async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
-            return await theorems.elaborating(chosen, workers, where, minif2f.is_named(where))
-
-    return asyncio.run(elaborated())
-
-
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
@@ -112,8 +100,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)
-        learned = checked(lean, learned, its, config)
-        held_out = checked(lean, held_out, where, config)
+        learned = elaborating(learned, its, lean, config, minif2f.is_named(its))
+        held_out = elaborating(held_out, where, lean, config, minif2f.is_named(where))
         rows = [
             ("policy", f"{start.path.name} ({start.digest[:12]})"),
             ("training", f"{its}, n={len(learned)}"),
@@ -137,7 +125,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         own = folder_of(place(results, config), config.ITERATION)
         policy, out = iteration_of(own), own / "orders"
         served.check_embeds(policy, config)
-        chosen = checked(lean, chosen, where, config)
+        chosen = elaborating(chosen, where, lean, config, minif2f.is_named(where))
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         rows += guide.rows(config)
@@ -188,7 +176,6 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
         ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
         ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
         ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
-        ("tactics along traced proofs", _traced(config) if 0 in begun else 0, 1),
     ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
     of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
@@ -211,16 +198,6 @@ def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int
     )
     lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
     return Work(of, requests, rows=(("Lean", lean),))
-
-
-def _traced(config: IterationConstants) -> int:
-    """Return the number of states in which the policy proposes tactics along the proofs in TRACED. Raises UserError."""
-    if config.TRACED == "none":
-        return 0
-    proofs, named = traced.proofs(config.TRACED), config.TRAIN_THEOREMS
-    if not minif2f.is_named(named):
-        proofs = traced.given(config.TRACED, theorems.read(_path(named, TRAIN))[: config.MAX_THEOREMS])
-    return sum(map(len, proofs.values()))
 
 
 def _count(named: str, default: Path, most: int) -> int:

@@ -11,7 +11,7 @@ import json
 import math
 import time
 from asyncio.subprocess import Process
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from itertools import takewhile
@@ -274,7 +274,7 @@ class Workers:
         self.sessions = [Session(toolchain, seconds) for _ in range(count)]
         self._checks = asyncio.Semaphore(count)
         self._idle = list(self.sessions)
-        self._free = asyncio.Condition()
+        self._free = asyncio.Semaphore(count)
         self._running: set[asyncio.Task[Step]] = set()
 
     async def __aenter__(self) -> Self:
@@ -290,10 +290,9 @@ class Workers:
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
         """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning with the proof."""
         path = (statement, *tactics)
-        async with self._free:
-            await self._free.wait_for(lambda: self._idle)
-            session = max(self._idle, key=lambda idle: in_common(idle.open, path))
-            self._idle.remove(session)
+        await self._free.acquire()
+        session = max(self._idle, key=lambda idle: in_common(idle.open, path))
+        self._idle.remove(session)
         task = asyncio.create_task(self._by(session, statement, tactics))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -316,8 +315,17 @@ class Workers:
             return await session.run(statement, tactics)
         finally:
             self._idle.append(session)
-            async with self._free:
-                self._free.notify_all()  # with notify(), a cancelled waiter would leave the others waiting
+            self._free.release()
+
+
+def steps(lean: Toolchain, count: int, proofs: Iterable[tuple[str, Sequence[str]]], **limits: float) -> list[Step]:
+    """Return the result of each proof (a statement, and tactics) by `count` processes. `limits`: as for Workers."""
+
+    async def found() -> list[Step]:
+        async with Workers(lean, count, **limits) as workers:
+            return await asyncio.gather(*(workers.run(*proof) for proof in proofs))
+
+    return asyncio.run(found())
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -1,6 +1,5 @@
 """Read theorems from files and Lean source, download published files, and check that statements elaborate."""
 
-import asyncio
 import hashlib
 import http.client
 import re
@@ -15,9 +14,11 @@ from msgspec import Meta, Struct
 from core.base import files, terminal
 from core.base.errors import UserError, one_line
 from labs.lean import guard
+from labs.lean.constants import LeanConstants
 from labs.lean.search import PASSING
-from labs.lean.session import Workers
+from labs.lean.session import steps
 from labs.lean.theorem import Theorem
+from labs.lean.toolchain import Toolchain
 
 REMEDY = 'It should contain {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
 TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # selected by "auto"
@@ -48,24 +49,32 @@ def read(path: Path) -> list[Theorem]:
     return list(theorems.values())
 
 
-async def elaborating(
-    theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
+def elaborating(
+    theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants, is_published: bool = False
 ) -> list[Theorem]:
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
     So its wrong statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies,
     the statement may be right, so it is kept."""
-    steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
-    wrong = [step.state is None and step.error not in PASSING for step in steps]
-    left = [(theorem, step.error) for theorem, step, is_wrong in zip(theorems, steps, wrong, strict=True) if is_wrong]
-    if not left:
-        return list(theorems)
-    why = f"the statement of {left[0][0].name} does not elaborate: {one_line(left[0][1], 300)}"
-    if not is_published:
-        raise UserError(f"{where}: {why}. Correct this statement")
-    if len(left) == len(theorems):
-        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Use another version of Mathlib")
-    terminal.say(f"note: all rates exclude {len(left)} of {len(theorems)} theorems of {where} (for example, {why})")
-    return [theorem for theorem, is_wrong in zip(theorems, wrong, strict=True) if not is_wrong]
+    statements = [(theorem.statement, ()) for theorem in theorems]
+    found = steps(lean, config.NUM_WORKERS, statements, seconds=config.TACTIC_SECONDS)
+    errors = ["" if step.error in PASSING else step.error for step in found]
+    kept = [theorem for theorem, error in zip(theorems, errors, strict=True) if not error]
+    if len(kept) < len(theorems):
+        name, error = next((theorem.name, error) for theorem, error in zip(theorems, errors, strict=True) if error)
+        why = f"the statement of {name} does not elaborate: {one_line(error, 300)}"
+        if not is_published:
+            raise UserError(f"{where}: {why}. Correct this statement")
+        if not kept:
+            raise UserError(f"{where}: no statement elaborates ({why}). Use another version of Mathlib")
+        left = len(theorems) - len(kept)
+        terminal.say(f"note: all rates exclude {left} of {len(theorems)} theorems of {where} (for example, {why})")
+    return kept
+
+
+def taught() -> list[dict[str, Any]]:
+    """Return the lemmas that trained the tiny policy, with "name", "statement" and "proof"."""
+    rows = files.read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
+    return [row for row in rows if row["teach"]]
 
 
 def fetched(url: str, path: Path, md5: str = "") -> Path:

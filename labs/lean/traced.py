@@ -7,19 +7,19 @@ state that another tactic reaches is off it. The files have the format of a sear
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.base.files import read_json, sha256
+from core.base.files import sha256
 from labs.lean import pairs, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, Node, World, attempted, merged
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
-from labs.lean.theorems import TRAIN
+from labs.lean.theorems import taught
 from labs.lean.trajectories import NEGATIVE, POSITIVE
 
 Proofs = Mapping[str, Sequence[str]]  # a theorem's name, and the tactics of its traced proof
@@ -39,11 +39,10 @@ def proofs(named: str) -> Proofs:
     """Return the traced proofs in the file `named`, or for "auto" the proofs of the lemmas marked teach. Raises
     UserError if the file can't be read."""
     if named == "auto":
-        rows = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-        return {row["name"]: row["proof"] for row in rows if row["teach"]}
-    found: dict[str, list[str]] = {}
+        return {row["name"]: row["proof"] for row in taught()}
+    found: dict[str, list[str]] = defaultdict(list)
     for pair in pairs.read(Path(named).expanduser()):
-        found.setdefault(pair.theorem, []).append(pair.tactic)
+        found[pair.theorem].append(pair.tactic)
     return found
 
 
@@ -68,13 +67,12 @@ class Walking(Searching):
         """Return a proof's states and the states that the policy's tactics reach from them. If Lean rejects the proof,
         return no states."""
         tactics, clock = list(self.proofs[theorem.name]), time.monotonic()
-        states = []
-        for count in range(len(tactics) + 1):
-            step = await world.run(tactics[:count])
-            if step.state is None or bool(step.state.goals) == (count == len(tactics)):
-                why = step.error or "the proof has too few or too many tactics"
-                return _rejected(theorem, ERROR if why in PASSING else START, f"after {count} tactics: {why}")
-            states.append(step.state)
+        steps = await asyncio.gather(*(world.run(tactics[:count]) for count in range(len(tactics) + 1)))
+        states = [step.state for step in steps if step.state]
+        errors = [step.error for step in steps if not step.state]
+        if errors or [bool(state.goals) for state in states] != [True] * len(tactics) + [False]:
+            why = errors[0] if errors else "the proof has too few or too many tactics"
+            return _rejected(theorem, ERROR if why in PASSING else START, why)
         if not (verdict := await world.accept(tactics)).proved:
             return _rejected(theorem, START, verdict.reason)
         answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))

@@ -7,7 +7,6 @@ kept if Lean accepts the lemma's proof for it.
 """
 
 import argparse
-import asyncio
 import random
 import re
 from collections.abc import Sequence
@@ -17,9 +16,8 @@ from typing import Any
 from core.base.errors import UserError, command
 from core.base.files import DATA, read_json
 from labs.lean import pairs, toolchain
-from labs.lean.control import of_lemma
+from labs.lean.control import of_lemmas
 from labs.lean.pairs import Pair
-from labs.lean.session import Workers
 
 # Replacements of a variable, by its type. Random variables replace x and y in them.
 PLACES = {
@@ -44,13 +42,11 @@ def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
     return lemma | {"statement": f"{binder} : {formula}".strip()}
 
 
-async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
+def with_variants(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
     rng = random.Random(seed)
     drawn = [variant(lemma, rng) for lemma in lemmas for _ in range(variants)]
     others = {one["statement"]: one for one in drawn if one}
-
-    async with Workers(toolchain.find(), count) as workers:
-        found = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
+    found = of_lemmas(toolchain.find(), count, [*lemmas, *others.values()])
     if not all(found[: len(lemmas)]):
         raise UserError("Lean rejects the proof of a lemma. Generate the lemmas again")
     print(f"{sum(map(bool, found[len(lemmas) :]))} of {len(others)} variants have the same proof as their lemma")
@@ -67,7 +63,7 @@ def main() -> None:
     args = parser.parse_args()
     rows = read_json(args.lemmas, "the lemmas", "Run python -m scripts.lean.make_lemmas")["theorems"]
     chosen = [row for row in rows if row.get("proof") and row.get("teach")]
-    found = asyncio.run(of_lemmas(chosen, args.variants, args.workers, args.seed))
+    found = with_variants(chosen, args.variants, args.workers, args.seed)
     pairs.write(args.out, found)
     print(f"wrote {len(found)} pairs from {len(chosen)} lemmas")
 

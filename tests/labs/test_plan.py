@@ -91,13 +91,6 @@ def test_a_search_sends_no_more_than_its_nodes() -> None:
     assert search.rows[0][1].startswith("at most 24 tactics")
 
 
-def test_iteration_0_asks_in_each_state_of_traced_proofs() -> None:
-    overrides = (["ITERATION=0"], ["ITERATION=0", "TRACED=auto"], ["ITERATION=1"], ["ITERATION=1", "TRACED=auto"])
-    plain, walked, *later = (count(work("24_lean_iteration", "CANDIDATES=4", *each)[0]) for each in overrides)
-    assert walked - plain == 4 * 236, "the lemmas marked teach have 236 tactics"
-    assert later[0] == later[1]
-
-
 def test_the_settings_of_the_lean_guide_choose_the_planned_model(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

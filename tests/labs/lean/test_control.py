@@ -11,10 +11,10 @@ import pytest
 from core.base.errors import UserError
 from labs.lean import control
 from labs.lean.constants import ControlledConstants
-from labs.lean.control import Index, taught
+from labs.lean.control import Index, of_lemmas
 from labs.lean.pairs import Pair
 from labs.lean.theorem import State, Theorem
-from labs.lean.theorems import TRAIN
+from labs.lean.theorems import taught
 from labs.lean.toolchain import Toolchain
 
 KNOWN = [
@@ -38,15 +38,11 @@ def test_the_tactics_of_the_nearest_state_come_first() -> None:
     assert Index(KNOWN, 1).cosines(KNOWN[0].state)[0] == pytest.approx(1)
 
 
-def test_the_taught_lemmas_are_known_as_lean_shows_them(
-    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lemmas = [row for row in json.loads(TRAIN.read_text())["theorems"] if row["teach"]][::20]
-    (tmp_path / "lemmas.json").write_text(json.dumps({"theorems": [*lemmas, lemmas[0] | {"teach": False}]}))
-    monkeypatch.setattr(control, "TRAIN", tmp_path / "lemmas.json")
-    known = taught(lean, 2)
-    assert {pair.theorem for pair in known} == {row["name"] for row in lemmas} and len(lemmas) > 3
-    assert all("⊢" in pair.state for pair in known) and len(known) == sum(len(row["proof"]) for row in lemmas)
+def test_the_pairs_of_lemmas_are_known_as_lean_shows_them(lean: Toolchain) -> None:
+    lemmas = taught()[::20]
+    *known, wrong = of_lemmas(lean, 2, [*lemmas, lemmas[0] | {"proof": lemmas[1]["proof"]}])
+    assert [[pair.tactic for pair in pairs] for pairs in known] == [row["proof"] for row in lemmas]
+    assert all("⊢" in pair.state for pairs in known for pair in pairs) and not wrong
 
 
 def test_a_baseline_is_compared_with_the_index_by_theorem(baseline: Path) -> None:

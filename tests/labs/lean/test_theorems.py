@@ -1,15 +1,15 @@
 """Test the theorems of files, which are checked before any search."""
 
-import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
 from labs.lean import theorems
-from labs.lean.session import Workers
+from labs.lean.constants import LeanConstants
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 
@@ -50,19 +50,13 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
     lean: Toolchain, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = Theorem("a", ": True"), [Theorem(name, "(p : Prop) : q") for name in "bc"]
-
-    async def body() -> None:
-        async with Workers(lean, 1) as workers:
-            for is_published in (False, True):
-                assert await theorems.elaborating([good], workers, "here", is_published) == [good]
-            with pytest.raises(UserError, match="here: .* of b .*`q`"):
-                await theorems.elaborating([good, *bad], workers, "here")
-            assert await theorems.elaborating([bad[0], good, bad[1]], workers, "minif2f", True) == [good]
-            with pytest.raises(UserError, match="2"):
-                await theorems.elaborating(bad, workers, "minif2f", True)
-        async with Workers(lean, 1, 0) as workers:  # every statement times out
-            assert await theorems.elaborating([good, *bad], workers, "minif2f", True) == [good, *bad]
-
-    asyncio.run(body())
+    config = LeanConstants(NUM_WORKERS=1)
+    with pytest.raises(UserError, match="here: .* of b .*`q`"):
+        theorems.elaborating([good, *bad], "here", lean, config)
+    assert theorems.elaborating([bad[0], good, bad[1]], "minif2f", lean, config, True) == [good]
+    with pytest.raises(UserError, match="minif2f"):
+        theorems.elaborating(bad, "minif2f", lean, config, True)
+    timing_out: Any = SimpleNamespace(NUM_WORKERS=1, TACTIC_SECONDS=0)
+    assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out, True) == [good, *bad]
     output = "".join(capfd.readouterr())
     assert output.count("note: ") == 1 and "2 of 3 theorems of minif2f" in output
