@@ -23,9 +23,8 @@ from benchmarks.training_script import ran
 from core.base.errors import UserError, command
 from core.base.seeds import rng
 from core.engines.shape import QED_NANO
-from labs.lean import embeddings, trajectories
-from labs.lean.embeddings import text_of
-from labs.lean.energy import RECORD
+from labs.lean import energy, trajectories
+from labs.lean.energy import RECORD, text_of
 from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 from labs.lean.trees import NEGATIVES
 from labs.training.embeddings import Embedded
@@ -93,7 +92,7 @@ def write(folder: Path, theorems: int, width: int) -> None:
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
         embedded = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
-        embeddings.write(folder / "embeddings", "made@000000000000", texts, embedded)
+        energy.store(folder / "embeddings", "made@000000000000", texts, embedded)
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:

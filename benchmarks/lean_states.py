@@ -1,4 +1,4 @@
-"""Measure how many proof states are embedded per second, in batches (labs/lean/embeddings.py) and one by one.
+"""Measure how many proof states are embedded per second, in batches (labs/training/embeddings.py) and one by one.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 

@@ -16,8 +16,7 @@ from core.report.tables import interval, shift
 from core.session.session import Session
 from labs.lean import outcome
 from labs.lean.constants import AblationConstants, exploring
-from labs.lean.embeddings import text_of
-from labs.lean.energy import ALONE, Guidance, guided
+from labs.lean.energy import ALONE, Guidance, guided, text_of
 from labs.lean.outcome import Outcome
 from labs.lean.searching import Searching
 from labs.lean.served import serving

@@ -1,37 +1,126 @@
-"""Evaluate the energy, a small network on the embedding of a state. An energy should be low if a proof is near.
+"""Embed states, store the vectors, and evaluate the energy, a small network on the embedding of a state.
 
-Torch trains the network in another process (energy_training.py), and numpy evaluates it here. An energy's
-folder contains energy.safetensors (in float32: the mean and scale that normalize embeddings, and four layers). It also
-contains energy.json, with facts about the training and the AUC.
+An energy should be low if a proof is near. Torch trains the network in another process (energy_training.py), and numpy
+evaluates it here. An energy's folder contains energy.safetensors (in float32: the mean and scale that normalize
+embeddings, and four layers) and energy.json, with facts about the training and the AUC.
+
+A folder of embeddings contains .npz files with at most PART texts each. A file is written completely or not at all and
+never changed. So the same command resumes and embeds no stored text again. It contains the vectors (float32), the
+hashes of their texts, which texts were cut, and the model. Extra spaces do not change a state's vector (`text_of`).
 """
 
+import hashlib
+import io
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.base.errors import UserError, one_line
-from core.base.files import opened, read_json, sha256
-from labs.lean.embeddings import text_of
-from labs.lean.search import Scores
+from core.base.files import opened, read_json, sha256, storable, write_atomically
+from labs.lean.search import Scores, plain
 from labs.lean.theorem import State
-from labs.training.embeddings import Embedder, Vectors
+from labs.training.embeddings import Embedded, Embedder, Vectors
 
 if TYPE_CHECKING:
     from core.engines.server import Server
 
+PART = 2000  # most texts in a file of embeddings
 LAYERS = (512, 256, 128, 1)  # the number of outputs of each layer
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # files in an energy's folder
 MEAN, SCALE = "mean", "scale"  # names of tensors
 DIGITS = 6  # decimal digits of an energy. Further digits depend on the batch
-WHAT, REMEDY = "the energy", "Remove its folder, and train the energy again"
+EMBEDDINGS, EMBED_AGAIN = "the embeddings", "Remove the folder of embeddings, and run the iteration again"
+ENERGY, TRAIN_AGAIN = "the energy", "Remove its folder, and train the energy again"
 
 Tensors = Mapping[str, NDArray[np.float32]]
+
+
+def text_of(state: str) -> str:
+    """Return the text to embed for a state, or "" if no goal is left."""
+    return plain(storable(state))
+
+
+def hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:
+    """Embed the states that have no vector in `folder` yet, and return how many were embedded. Raises UserError."""
+    held = set[bytes]()
+    for stored in _parts(folder, "model"):
+        if (model := stored["model"].item()) != embedder.model:
+            raise UserError(f"{folder} has embeddings by {model}, but the server runs {embedder.model}. {EMBED_AGAIN}")
+        held |= {*stored["hashes"]}
+    due = [text for text in dict.fromkeys(filter(None, map(text_of, states))) if hash_of(text) not in held]
+    for begin in range(0, len(due), PART):
+        if begin:
+            say(f"embedding: {begin:,} of {len(due):,} states")
+        part = due[begin : begin + PART]
+        store(folder, embedder.model, part, await embedder(part))
+    return len(due)
+
+
+def store(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) -> None:
+    """Write the next part, with the texts' hashes and their vectors. Raises UserError."""
+    content = io.BytesIO()
+    hashes = np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32)
+    np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
+    number = len(list(folder.glob("[!.]*.npz")))
+    write_atomically(folder / f"{number:05}.npz", content.getvalue())
+
+
+def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
+    """Yield the named arrays of each part, and its hashes as a list of bytes. Raises UserError."""
+    for path in sorted(folder.glob("[!.]*.npz")):
+        with opened(path, EMBEDDINGS, EMBED_AGAIN) as file:
+            try:
+                with np.load(file, allow_pickle=False) as stored:
+                    found: dict[str, Any] = {name: stored[name] for name in names}
+                    found["hashes"] = [row.tobytes() for row in stored["hashes"]]
+            except (ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+                why = one_line(str(error), 200)
+                raise UserError(f"{EMBEDDINGS} {path} can't be read ({why}). {EMBED_AGAIN}") from None
+        yield found
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The embeddings in a folder. `places` maps a text's hash to its row in `vectors`. `cut`: which texts were cut."""
+
+    model: str
+    vectors: Vectors
+    places: Mapping[bytes, int]
+    cut: NDArray[np.bool_]
+
+    def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return the rows of texts in `vectors`. Raises UserError if a text has no vector."""
+        found = [self.places.get(hash_of(text), -1) for text in texts]
+        if missing := found.count(-1):
+            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run their iteration again")
+        return np.array(found, np.int64)
+
+
+def stored_in(folder: Path) -> Stored:
+    """Read the embeddings in a folder. Raises UserError, also if two uncut texts have the same vector."""
+    parts = list(_parts(folder, "vectors", "cut", "model"))
+    if not parts:
+        raise UserError(f"{folder} contains no embeddings. Run the iteration that embeds the states")
+    vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
+    hashes = [each for part in parts for each in part["hashes"]]
+    whole = vectors[~cut]
+    if same := len(whole) - len(np.unique(whole, axis=0)):
+        raise UserError(
+            f"{same:,} of {len(whole):,} embeddings in {folder} equal the vector of another text, so the model or its "
+            f"server does not distinguish these states. {EMBED_AGAIN}. If the error returns, set ENERGY=0 (24 and 25)"
+        )
+    return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
 
 
 def names(layer: int) -> tuple[str, str]:
@@ -49,14 +138,14 @@ class Energy:
     @classmethod
     def load(cls, folder: Path) -> "Energy":
         """Read the energy in a folder. Raises UserError."""
-        about = read_json(folder / RECORD, WHAT, REMEDY)
-        with opened(folder / WEIGHTS, WHAT, REMEDY) as file:
+        about = read_json(folder / RECORD, ENERGY, TRAIN_AGAIN)
+        with opened(folder / WEIGHTS, ENERGY, TRAIN_AGAIN) as file:
             content = file.read()
         try:
             return cls(_tensors_in(content), str(about["model"]))
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             why = one_line(str(error), 300)
-            raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
+            raise UserError(f"{ENERGY} in {folder} can't be read ({why}). {TRAIN_AGAIN}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
         """Return the energies of `vectors` (states, width). A low energy means that a proof should be near."""

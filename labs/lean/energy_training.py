@@ -26,9 +26,9 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
-from labs.lean import embeddings, trees
+from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
-from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, names
+from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, names, stored_in
 from labs.lean.trees import Draws, Forest
 from labs.training.embeddings import Vectors
 from labs.training.outcome import LINE, TELL_SECONDS
@@ -129,7 +129,7 @@ def train(options: Namespace) -> None:
     """Train an energy and write its folder. If this raises UserError, no folder remains."""
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
-        stored = embeddings.load(options.embeddings)
+        stored = stored_in(options.embeddings)
         forest = trees.forest(options.trajectories, stored, options.probe_logprob)
         folder.mkdir()
         begin = load_file(options.begin / WEIGHTS) if options.begin else None

@@ -25,7 +25,7 @@ from core.engines.server import Server
 from core.generate.journal import content_key
 from core.results import stages
 from core.session.session import Session
-from labs.lean import embeddings, energy, outcome, pairs, traced, trees
+from labs.lean import energy, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
@@ -358,7 +358,7 @@ class Iterations:
 
         async def embedded() -> int:
             async with Embedder(embeds) as embedder:
-                return await embeddings.embed(trees.texts_in(searches), home / "embeddings", embedder, self.say)
+                return await energy.embed(trees.texts_in(searches), home / "embeddings", embedder, self.say)
 
         if new := asyncio.run(embedded()):
             self.say(f"{embeds.model} embedded {new:,} states")

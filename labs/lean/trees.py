@@ -19,7 +19,7 @@ from core.base.errors import UserError
 from core.base.seeds import derive
 from core.base.stats import Estimate
 from labs.lean import trajectories
-from labs.lean.embeddings import Stored, hash_of, text_of
+from labs.lean.energy import Stored, hash_of, text_of
 from labs.lean.trajectories import POSITIVE
 from labs.training.embeddings import Vectors
 

@@ -8,9 +8,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from core.base.seeds import rng
-from labs.lean import embeddings, trajectories
-from labs.lean.embeddings import text_of
-from labs.lean.energy import LAYERS, names
+from labs.lean import energy, trajectories
+from labs.lean.energy import LAYERS, names, text_of
 from labs.lean.trajectories import OFF_PATH, POSITIVE, Row
 from labs.training.embeddings import Embedded
 from tests.labs.lean import searches
@@ -61,7 +60,7 @@ def written(folder: Path, signal: float = 3.0) -> None:
 
 def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"]) -> None:
     built = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
-    embeddings.write(folder, MODEL, list(drawn), built)
+    energy.store(folder, MODEL, list(drawn), built)
 
 
 def head(width: int = WIDTH) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import pytest
 
 from core.base.errors import RunFailed, UserError
 from core.engines.server import Server
-from labs.lean import embeddings
-from labs.lean.embeddings import embed, load, text_of
+from labs.lean import energy
+from labs.lean.energy import embed, stored_in, text_of
 from labs.training.embeddings import Embedded, Embedder, Vectors
 from labs.training.served import on_llamacpp
 from tests.fakes.http import Proxy, Request, answer, reset
@@ -51,7 +51,7 @@ def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
     spaced = [state.replace(" : ", "  :   ") + "\n\n" for state in STATES]
     assert asked(server, into(folder, spaced)) == 10
     assert asked(server, into(folder)) == 0 and len(os.listdir(folder)) == 2
-    stored = load(folder)
+    stored = stored_in(folder)
     rows = stored.rows([text_of(state) for state in STATES])
     np.testing.assert_allclose(stored.vectors[rows], vectors, atol=1e-5)
     assert stored.model == server.model and stored.vectors.dtype == np.float32 and not stored.cut.any()
@@ -62,18 +62,18 @@ def test_stored_vectors_come_back_and_no_text_is_embedded_twice(
 def test_what_is_too_long_loses_its_middle_and_nothing_beside_it_does(server: Server, tmp_path: Path) -> None:
     long = ["h : p\n⊢ " + f"{name} ∨ " * 4000 + "True" for name in ("p", "q")]
     asked(server, into(tmp_path, [*STATES[:5], *long]))
-    stored = load(tmp_path)
+    stored = stored_in(tmp_path)
     cut = {row for row in range(len(stored.cut)) if stored.cut[row]}
     assert cut == set(stored.rows([text_of(state) for state in long]).tolist())
 
 
 def test_parts_before_a_lost_server_are_kept(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "PART", 10)
+    monkeypatch.setattr(energy, "PART", 10)
     proxy = Refusing(server.base_url)
     through, proxy.left = replace(server, base_url=proxy.url), 2
     with pytest.raises(RunFailed, match="503"):
         asked(through, into(tmp_path), batch=10)
-    assert len(load(tmp_path).vectors) == 20
+    assert len(stored_in(tmp_path).vectors) == 20
     proxy.left = 10**9
     assert asked(through, into(tmp_path)) == len(STATES) - 20
     proxy.close()
@@ -126,23 +126,23 @@ def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(case: str, s
 
 def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=str(tmp_path)):
-        load(tmp_path)
+        stored_in(tmp_path)
 
     def write(*rows: Sequence[float], cut: bool = False) -> None:
         built = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
-        embeddings.write(tmp_path, "it", texts, built)
+        energy.store(tmp_path, "it", texts, built)
 
     write((1, 2), (3, 4))
     write((5, 6), (5, 6), cut=True)  # these may differ in the middle alone
-    assert load(tmp_path).vectors.tolist() == [[1, 2], [3, 4], [5, 6], [5, 6]]
+    assert stored_in(tmp_path).vectors.tolist() == [[1, 2], [3, 4], [5, 6], [5, 6]]
     with pytest.raises(UserError, match=server.model):
         asked(server, into(tmp_path))
     write((1, 2))
     with pytest.raises(UserError, match="1 of 3"):
-        load(tmp_path)
+        stored_in(tmp_path)
     part = tmp_path / "00000.npz"
     for content in (part.read_bytes()[:-40], b"", b"no archive"):
         part.write_bytes(content)
         with pytest.raises(UserError, match=r"00000\.npz"):
-            load(tmp_path)
+            stored_in(tmp_path)

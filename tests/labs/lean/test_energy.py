@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from core.base.errors import UserError
 from core.base.files import sha256
-from labs.lean import embeddings, trajectories, trees
+from labs.lean import energy, trajectories, trees
 from labs.lean.energy import Energy, Guide
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, Draws, Tree
@@ -85,7 +85,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def forest(folder: Path, data: str = "signal") -> trees.Forest:
-    return trees.forest([folder / data / "trajectories"], embeddings.load(folder / data / "embeddings"), PROBE)
+    return trees.forest([folder / data / "trajectories"], energy.stored_in(folder / data / "embeddings"), PROBE)
 
 
 @training.needed
@@ -193,12 +193,12 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     texts = trees.texts_in([tmp_path])
     assert len(texts) == len(set(texts)) and "" not in texts
     store(tmp_path / "e", distinct(texts))
-    stored = embeddings.load(tmp_path / "e")
+    stored = energy.stored_in(tmp_path / "e")
     paths = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
     built = trees.forest(paths, stored, PROBE)
     assert trees.forest(paths[::-1], stored, PROBE).sha256 == built.sha256
     a, b, c = built.trees
-    names = {int(n): text for text, n in zip(sorted(texts, key=embeddings.hash_of), range(len(texts)), strict=True)}
+    names = {int(n): text for text, n in zip(sorted(texts, key=energy.hash_of), range(len(texts)), strict=True)}
     on = {names[n]: left for n, left in zip(a.on_path, a.remaining, strict=True)}
     assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
     assert {names[n] for n in a.siblings} == {"a\n⊢ off 1 0", "a\n⊢ off 2 0"}
@@ -267,7 +267,7 @@ def test_trajectories_without_a_proof_teach_nothing(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(trajectories.encoded(rows("a", is_proved=False)))
     store(tmp_path / "e", distinct(trees.texts_in([tmp_path])))
     with pytest.raises(UserError, match=str(tmp_path)):
-        trees.forest([tmp_path], embeddings.load(tmp_path / "e"), PROBE)
+        trees.forest([tmp_path], energy.stored_in(tmp_path / "e"), PROBE)
 
 
 # The guide
