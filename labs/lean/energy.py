@@ -123,11 +123,6 @@ def stored_in(folder: Path) -> Stored:
     return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
 
 
-def names(layer: int) -> tuple[str, str]:
-    """Return the tensor names of a layer's weight (outputs, inputs) and bias (outputs,)."""
-    return f"layers.{layer}.weight", f"layers.{layer}.bias"
-
-
 class Energy:
     """An energy for embeddings that `model` computes."""
 
@@ -151,8 +146,7 @@ class Energy:
         """Return the energies of `vectors` (states, width). A low energy means that a proof should be near."""
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
-            weight, bias = (self._tensors[name] for name in names(layer))
-            through = through @ weight.T + bias
+            through = through @ self._tensors[f"layers.{layer}.weight"].T + self._tensors[f"layers.{layer}.bias"]
             if layer < len(LAYERS) - 1:
                 through *= 1 / (1 + np.exp(-np.clip(through, -700, 700)))  # SiLU
         return [round(float(energy), DIGITS) for energy in through[:, 0]]

@@ -13,7 +13,6 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
-from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, names, stored_in
+from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
 from labs.lean.trees import Draws, Forest
 from labs.training.embeddings import Vectors
 from labs.training.outcome import LINE, TELL_SECONDS
@@ -44,6 +43,23 @@ DEPTH_WEIGHT = 0.3
 TEMPERATURE = 1.0  # initial temperature of the loss
 
 
+class Head(nn.Module):
+    """The energy's network, for embeddings of `width` numbers. Its state_dict has the tensors of an energy's file."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        sizes = zip((width, *LAYERS), LAYERS, strict=False)
+        self.layers = nn.ModuleList(nn.Linear(inputs, outputs) for inputs, outputs in sizes)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the energies (…) of `states` (…, width)."""
+        *hidden, last = self.layers
+        for layer in hidden:
+            states = F.dropout(F.silu(layer(states)), DROPOUT, self.training)
+        energies: Tensor = last(states).squeeze(-1)
+        return energies
+
+
 def fit(
     forest: Forest, steps: int, seed: int, begin: Mapping[str, Tensor] | None = None
 ) -> tuple[dict[str, Tensor], float, list[float]]:
@@ -56,11 +72,9 @@ def fit(
     mean, scale = _standard(forest.vectors[seen])
     states = torch.from_numpy((forest.vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
-    head = head_of(forest.vectors.shape[1])
+    head = Head(forest.vectors.shape[1])
     if begin:
-        linear = [module for module in head if isinstance(module, nn.Linear)]
-        for layer, module in enumerate(linear):
-            module.load_state_dict(dict(zip(("weight", "bias"), (begin[name] for name in names(layer)), strict=True)))
+        head.load_state_dict({name: begin[name] for name in head.state_dict()})
     temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
@@ -71,7 +85,7 @@ def fit(
     for step in range(1, steps + 1):
         torch.manual_seed(step_seed := derive("energy", seed, step - 1))
         batch = draws.batch(BATCH, rng("energy", step_seed))
-        energies = head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
+        energies = head(states[torch.from_numpy(batch.states)])  # (examples, 8)
         scores = (-energies / temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
         contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
         left = torch.from_numpy(batch.remaining / draws.spread).float()
@@ -88,9 +102,7 @@ def fit(
         if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
             print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
-    tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale)}
-    for layer, module in enumerate(module for module in head if isinstance(module, nn.Linear)):
-        tensors |= zip(names(layer), (module.weight.detach(), module.bias.detach()), strict=True)
+    tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale), **head.state_dict()}
     return tensors, temperature.exp().item(), losses
 
 
@@ -101,18 +113,9 @@ def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
     return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
 
 
-def head_of(width: int) -> Any:
-    """Build the energy's network in torch, for embeddings of `width` numbers."""
-    modules: list[Any] = []
-    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
-        modules.append(nn.Linear(inputs, outputs))
-        if layer < len(LAYERS) - 1:
-            modules += [nn.SiLU(), nn.Dropout(DROPOUT)]
-    return nn.Sequential(*modules)
-
-
-def options_of(argv: Sequence[str] | None) -> Namespace:
-    """Parse the command line. Raises UserError."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Train an energy by the options of the command line. Raises SystemExit with status 2 after a UserError."""
+    signals.Stop()
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
     parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
     parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the states' embeddings")
@@ -122,7 +125,8 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--begin", type=Path, help="folder of an earlier energy, whose layers the training begins with")
     about = "log probability that marks a tactic as a probe"
     parser.add_argument("--probe-logprob", type=float, default=LeanConstants.PROBE_LOGPROB, help=about)
-    return parser.parse_args(argv)
+    with command():
+        train(parser.parse_args(argv))
 
 
 def train(options: Namespace) -> None:
@@ -135,8 +139,7 @@ def train(options: Namespace) -> None:
         begin = load_file(options.begin / WEIGHTS) if options.begin else None
         tensors, temperature, losses = fit(forest, options.steps, options.seed, begin)
         energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
-        held_out = [tree for tree in forest.trees if tree.is_held_out]
-        learned = [tree for tree in forest.trees if not tree.is_held_out]
+        held_out, learned = ([tree for tree in forest.trees if tree.is_held_out is held] for held in (True, False))
         aucs = {name: trees.auc(held_out, energies, own) for name, own in (("held_out", False), ("held_out_own", True))}
         aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
@@ -161,12 +164,6 @@ def train(options: Namespace) -> None:
             "versions": {"torch": torch.__version__, "numpy": np.__version__},
         }
         (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    signals.Stop()
-    with command():
-        train(options_of(argv))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,20 @@
-"""Run the Lean experiments (a baseline, expert iteration, a comparison of orders), and plan their work for plan.sh."""
+"""Run a baseline or expert iteration in Lean, and plan the work of Lean experiments for plan.sh."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
-from core.base.files import results_dir, sha256, write_atomically
-from core.base.terminal import columns
+from core.base.files import results_dir
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import ablation, control, energy, guide, minif2f, outcome, served, theorems, toolchain
-from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
-from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in, untrained
-from labs.lean.outcome import NO_GO, TABLE, Record, keep
+from labs.lean import control, guide, minif2f, outcome, served, theorems, toolchain
+from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
+from labs.lean.iterate import Iterations, check_apart, numbers, untrained
+from labs.lean.outcome import NO_GO, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
@@ -24,7 +22,6 @@ from labs.lean.theorems import TEST, TRAIN, elaborating
 from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training import served as weights
-from labs.training.served import Weights
 
 TAKEN = "Use THEOREMS=FILE to search your own theorems"  # the remedy if PROBLEMS is set
 PROMPT_TOKENS = 200  # assumed length of a prompt with a state and its hypotheses
@@ -116,57 +113,21 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         print(f"results {out}")
 
 
-def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
-    """Run the comparison of search orders. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
-        config = config.tried()
-        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
-        results = results_dir()
-        own = folder_of(place(results, config), config.ITERATION)
-        policy, out = iteration_of(own), own / "orders"
-        served.check_embeds(policy, config)
-        chosen = elaborating(chosen, where, lean, config, minif2f.is_named(where))
-        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
-        rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
-        rows += guide.rows(config)
-        known_by = {**config.closed, **vars(config)}
-        run = content_key([policy.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
-        with session.open(name, config, stop, results, opening=rows) as opened:
-            record = Record.begun(out, run, config, lean, where)
-            found = ablation.run(opened, policy, own / "energy", chosen, lean, out)
-        orders = ablation.compared(found, config.budgets)
-        record.save(complete=True, orders=orders)
-        write_atomically(out / TABLE, f"{ablation.table(orders, config.budgets)}\n".encode())
-        print(f"\n{ablation.table(orders, config.budgets, columns())}\nresults {out}")
-
-
-def iteration_of(folder: Path) -> Weights:
-    """Return the policy that an iteration trained. Raises UserError if the policy or its energy model is missing."""
-    policy = served.trained(policy_in(folder))
-    if not policy.path.exists() or not (folder / "energy").is_dir():
-        number = folder.name.removeprefix("iteration_")
-        raise UserError(
-            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh 24_lean_iteration"
-            f" ITERATION={number} MAX_ITERATION={number} ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
-        )
-    return policy
-
-
 # Plans
 
 
 def _baseline_work(config: ControlledConstants, card: Card) -> Work:
     config = config.tried()
-    count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    count = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     searches = count * (2 if config.INDEX != "none" else 1)  # the control sends no requests to a model
-    return _work(config, f"{count:,} theorems", [("tactics", count, config.MAX_NODES)], searches * config.MAX_NODES)
+    return work_of(config, f"{count:,} theorems", [("tactics", count, config.MAX_NODES)], searches * config.MAX_NODES)
 
 
 def _iterations_work(config: IterationConstants, card: Card) -> Work:
     weights.check_is_here()
     config = config.tried()
-    learned = _count(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
-    held_out = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    learned = count_of(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
+    held_out = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     chosen = numbers(config)
     begun = chosen or [0]  # the first policy alone is evaluated on the searches of iteration 0
     noisy = round(config.NOISE * learned) if 0 in begun else 0
@@ -179,18 +140,10 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
     of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
-    return _work(config, of, searches, sum(count * nodes for _, count, nodes in searches))
+    return work_of(config, of, searches, sum(count * nodes for _, count, nodes in searches))
 
 
-def _orders_work(config: AblationConstants, card: Card) -> Work:
-    config = config.tried()
-    count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
-    searches = count * len(ablation.ORDERS) * config.SEEDS
-    of = f"{count:,} theorems in {len(ablation.ORDERS)} orders with {config.SEEDS} seeds"
-    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES)
-
-
-def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
+def work_of(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
     """Return the work of `searches` (for each: name, number, nodes)."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
@@ -200,7 +153,7 @@ def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int
     return Work(of, requests, rows=(("Lean", lean),))
 
 
-def _count(named: str, default: Path, most: int) -> int:
+def count_of(named: str, default: Path, most: int) -> int:
     """Return the number of theorems to search, `most` or fewer. Raises UserError if their file can't be read."""
     if minif2f.is_named(named):
         return min(minif2f.EACH, most)
@@ -209,4 +162,3 @@ def _count(named: str, default: Path, most: int) -> int:
 
 BASELINE = Task(ControlledConstants, _baseline_work)
 ITERATION = Task(IterationConstants, _iterations_work)
-ABLATION = Task(AblationConstants, _orders_work)

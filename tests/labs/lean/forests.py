@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from core.base.seeds import rng
 from labs.lean import energy, trajectories
-from labs.lean.energy import LAYERS, names, text_of
+from labs.lean.energy import LAYERS, text_of
 from labs.lean.trajectories import OFF_PATH, POSITIVE, Row
 from labs.training.embeddings import Embedded
 from tests.labs.lean import searches
@@ -68,9 +68,8 @@ def head(width: int = WIDTH) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     built = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
     for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
-        weight, bias = names(layer)
-        built[weight] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)
-        built[bias] = np.zeros(outputs, np.float32)
+        built[f"layers.{layer}.weight"] = rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)
+        built[f"layers.{layer}.bias"] = np.zeros(outputs, np.float32)
     return built
 
 

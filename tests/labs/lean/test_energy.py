@@ -35,18 +35,15 @@ for line in sys.argv[1:]:
     except SystemExit as end:
         print("status", end.code)
 
-from labs.lean.energy import Energy, names
+from labs.lean.energy import Energy
 from safetensors.torch import load_file
 folder = Path(sys.argv[1].split()[sys.argv[1].split().index("--out") + 1])
 stored = load_file(folder / "energy.safetensors")
-head = training.head_of(stored["mean"].numel()).eval()
-linear = [module for module in head if isinstance(module, torch.nn.Linear)]
+head = training.Head(stored["mean"].numel()).eval()
+head.load_state_dict({name: stored[name] for name in head.state_dict()})
 with torch.no_grad():
-    for layer, module in enumerate(linear):
-        for parameter, name in zip((module.weight, module.bias), names(layer)):
-            parameter.copy_(stored[name])
     vectors = 3 * torch.randn(200, stored["mean"].numel())
-    there = head((vectors - stored["mean"]) / stored["scale"])[:, 0].numpy()
+    there = head((vectors - stored["mean"]) / stored["scale"]).numpy()
 here = Energy.load(folder)(vectors.numpy())
 print("apart", max(abs(a - b) for a, b in zip(here, there.tolist())), "energies of", there.std())
 """

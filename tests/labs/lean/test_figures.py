@@ -7,7 +7,6 @@ import pytest
 from core.base.errors import UserError
 from core.base.stats import paired
 from labs.lean import ablation, outcome
-from labs.lean.experiments import iteration_of
 from tests.labs.lean.searches import outcomes
 
 
@@ -62,4 +61,4 @@ def test_orders_are_compared_by_theorem_over_all_seeds() -> None:
 
 def test_an_iteration_without_an_energy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="ITERATION=4"):
-        iteration_of(tmp_path / "iteration_4")
+        ablation.iteration_of(tmp_path / "iteration_4")
