@@ -21,15 +21,15 @@ from core.report.table import Column, Table
 from core.report.tables import interval, shift
 from core.session import session
 from core.session.session import Session
-from labs.lean import guide, minif2f, outcome, served, toolchain
+from labs.lean import guide, outcome, served, toolchain
 from labs.lean.constants import AblationConstants, exploring
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
-from labs.lean.experiments import TAKEN, count_of, given, place, work_of
+from labs.lean.experiments import TAKEN, place, work_of
 from labs.lean.iterate import folder_of, policy_in
 from labs.lean.outcome import TABLE, Outcome, Record
 from labs.lean.searching import Searching
 from labs.lean.theorem import State, Theorem
-from labs.lean.theorems import TEST, elaborating
+from labs.lean.theorems import TEST, count_of, elaborating, given
 from labs.lean.toolchain import Toolchain
 from labs.training.served import Weights
 
@@ -48,7 +48,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         own = folder_of(place(results, config), config.ITERATION)
         policy, out = iteration_of(own), own / "orders"
         served.check_embeds(policy, config)
-        chosen = elaborating(chosen, where, lean, config, minif2f.is_named(where))
+        chosen = elaborating(chosen, where, lean, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
         rows += guide.rows(config)

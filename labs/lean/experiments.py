@@ -11,15 +11,13 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import control, guide, minif2f, outcome, served, theorems, toolchain
+from labs.lean import control, guide, outcome, served, toolchain
 from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, check_apart, numbers, untrained
 from labs.lean.outcome import NO_GO, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
-from labs.lean.theorem import Theorem
-from labs.lean.theorems import TEST, TRAIN, elaborating
-from labs.lean.toolchain import Toolchain
+from labs.lean.theorems import TEST, TRAIN, count_of, elaborating, given, is_minif2f
 from labs.training import process
 from labs.training import served as weights
 
@@ -35,9 +33,9 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
-        chosen = elaborating(chosen, where, lean, config, minif2f.is_named(where))
+        chosen = elaborating(chosen, where, lean, config)
         known = control.given(config, chosen, lean)
-        kind = f"_{config.THEOREMS.replace(':', '_')}" if minif2f.is_named(config.THEOREMS) else ""
+        kind = f"_{config.THEOREMS.replace(':', '_')}" if is_minif2f(config.THEOREMS) else ""
         out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
@@ -68,19 +66,6 @@ def place(results: Path, config: BaselineConstants) -> Path:
     return folder
 
 
-def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
-    """Return the first `most` theorems of a file or set, its name, and `lean` with the right head. Raises UserError."""
-    if minif2f.is_named(named):
-        found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
-        return found[:most], named, lean
-    path = _path(named, default)
-    return theorems.read(path)[:most], path.name, lean
-
-
-def _path(named: str, default: Path) -> Path:
-    return default if named == "auto" else Path(named).expanduser()
-
-
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
@@ -97,8 +82,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)
-        learned = elaborating(learned, its, lean, config, minif2f.is_named(its))
-        held_out = elaborating(held_out, where, lean, config, minif2f.is_named(where))
+        learned = elaborating(learned, its, lean, config)
+        held_out = elaborating(held_out, where, lean, config)
         rows = [
             ("policy", f"{start.path.name} ({start.digest[:12]})"),
             ("training", f"{its}, n={len(learned)}"),
@@ -151,13 +136,6 @@ def work_of(config: BaselineConstants, of: str, searches: list[tuple[str, int, i
     )
     lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
     return Work(of, requests, rows=(("Lean", lean),))
-
-
-def count_of(named: str, default: Path, most: int) -> int:
-    """Return the number of theorems to search, `most` or fewer. Raises UserError if their file can't be read."""
-    if minif2f.is_named(named):
-        return min(minif2f.EACH, most)
-    return min(most, len(theorems.read(_path(named, default))))
 
 
 BASELINE = Task(ControlledConstants, _baseline_work)

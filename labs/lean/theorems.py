@@ -1,10 +1,18 @@
-"""Read theorems from files and Lean source, download published files, and check that statements elaborate."""
+"""Read the theorems that THEOREMS names, check that they elaborate, and read statements in Lean's source.
+
+miniF2F in Lean 4 (Zheng et al., arXiv 2109.00110) is a file in one commit of DeepSeek-Prover-V1.5. Each line contains a
+theorem and its header. The search uses the header's `open` lines, but its own imports and limits. As in the original,
+autoImplicit is on, since five statements have undeclared variables. Sums over sets are rewritten, because Mathlib
+dropped their older notation in August 2025.
+"""
 
 import hashlib
 import http.client
 import re
 import urllib.request
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +30,18 @@ from labs.lean.toolchain import Toolchain
 
 REMEDY = 'It should contain {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
 TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # selected by "auto"
+MINIF2F, SPLITS = "minif2f", ("test", "valid")
+EACH = 244  # number of theorems in each split of miniF2F
+URL = (  # MIT licence
+    "https://raw.githubusercontent.com/deepseek-ai/DeepSeek-Prover-V1.5/2c4ba9119eef74d0d611f494261b2c5bae98c69a"
+    "/datasets/minif2f.jsonl"
+)
+IMPLICIT = "set_option autoImplicit true\n"
 SECONDS = 60.0  # longest time without data from a server
+# `∑ k in s, …` becomes `∑ k ∈ s, …`, and `∑ k : ℤ in s, …` becomes `∑ k ∈ (s : Finset ℤ), …`.
+_OVER = re.compile(r"([∑∏] *\w+) in ")
+_OVER_TYPED = re.compile(r"([∑∏]) *(\w+) *: *([^\s,()]+) in ([^,()]+),")
+_OPEN = re.compile(r"^open (?!.* in$)[\w. ]+$", re.MULTILINE)
 _MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
 _NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
 _NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")
@@ -37,6 +56,21 @@ class _File(Struct):
     theorems: Annotated[list[_Row], Meta(min_length=1)]
 
 
+def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
+    """Return the first `most` theorems of a file or set, its name, and `lean` with the right head. Raises UserError."""
+    if is_minif2f(named):
+        found, lean = minif2f(named, lean, files.results_dir() / "lean" / "downloads")
+        return found[:most], named, lean
+    path = default if named == "auto" else Path(named).expanduser()
+    return read(path)[:most], path.name, lean
+
+
+def count_of(named: str, default: Path, most: int) -> int:
+    """Return the number of theorems to search, `most` or fewer. Raises UserError if their file can't be read."""
+    path = default if named == "auto" else Path(named).expanduser()
+    return min(most, EACH if is_minif2f(named) else len(read(path)))
+
+
 def read(path: Path) -> list[Theorem]:
     """Read the theorems of a file, in order. Raises UserError, also for repeated names and refused statements."""
     theorems: dict[str, Theorem] = {}
@@ -49,12 +83,16 @@ def read(path: Path) -> list[Theorem]:
     return list(theorems.values())
 
 
-def elaborating(
-    theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants, is_published: bool = False
-) -> list[Theorem]:
-    """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct a published set.
-    So its wrong statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies,
-    the statement may be right, so it is kept."""
+def taught() -> list[dict[str, Any]]:
+    """Return the lemmas that trained the tiny policy, with "name", "statement" and "proof"."""
+    rows = files.read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
+    return [row for row in rows if row["teach"]]
+
+
+def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants) -> list[Theorem]:
+    """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct miniF2F. So its wrong
+    statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies, the statement
+    may be right, so it is kept."""
     statements = [(theorem.statement, ()) for theorem in theorems]
     found = steps(lean, config.NUM_WORKERS, statements, seconds=config.TACTIC_SECONDS)
     errors = ["" if step.error in PASSING else step.error for step in found]
@@ -62,7 +100,7 @@ def elaborating(
     if len(kept) < len(theorems):
         name, error = next((theorem.name, error) for theorem, error in zip(theorems, errors, strict=True) if error)
         why = f"the statement of {name} does not elaborate: {one_line(error, 300)}"
-        if not is_published:
+        if not is_minif2f(where):
             raise UserError(f"{where}: {why}. Correct this statement")
         if not kept:
             raise UserError(f"{where}: no statement elaborates ({why}). Use another version of Mathlib")
@@ -71,10 +109,7 @@ def elaborating(
     return kept
 
 
-def taught() -> list[dict[str, Any]]:
-    """Return the lemmas that trained the tiny policy, with "name", "statement" and "proof"."""
-    rows = files.read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-    return [row for row in rows if row["teach"]]
+# Files and sources
 
 
 def fetched(url: str, path: Path, md5: str = "") -> Path:
@@ -134,3 +169,57 @@ def without_comments(text: str) -> str:
         depth += {"/-": 1, "-/": -1}.get(mark[0], 0)
         place = mark.end()
     return "".join(kept) + ("" if depth else text[place:])
+
+
+# miniF2F
+
+
+class Problem(Struct):
+    """A line of miniF2F's file: a theorem with its header."""
+
+    name: str
+    split: str
+    formal_statement: str
+    header: str
+
+    @property
+    def opens(self) -> str:
+        """The `open` lines of the header."""
+        return "".join(f"{line}\n" for line in _OPEN.findall(self.header))
+
+
+def is_minif2f(named: str) -> bool:
+    return named.partition(":")[0] == MINIF2F
+
+
+def minif2f(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
+    """Return the theorems of a split, and `lean` with autoImplicit and the `open` lines that they need.
+    A missing file is downloaded to `folder`. Raises UserError, without a download if `lean` lacks Mathlib."""
+    split = named.partition(":")[2] or SPLITS[0]
+    if split not in SPLITS:
+        raise UserError(f"{named} is not a set of theorems. Use {MINIF2F} (its test problems) or {MINIF2F}:valid")
+    if not lean.has_mathlib:
+        raise UserError(f"{named} needs Mathlib. Set LEAN to a lake project with Mathlib, and unset LEAN_HEAD")
+    path, remedy = fetched(URL, folder / f"{MINIF2F}.jsonl"), "Remove the file, and run the same command again"
+    rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
+    if len({row.name for row in rows}) != EACH:
+        raise UserError(f"{path} has not {EACH} problems of {split} with different names. {remedy}")
+    opens = Counter(row.opens for row in rows).most_common(1)[0][0]
+    theorems, left = [], Counter[str]()
+    for row in rows:
+        found = theorem_in(modern(row.formal_statement))
+        why = "no theorem" if found is None else guard.refused_statement(found[1])
+        why = why or ("another header" if row.opens != opens else "")
+        if found and not why:
+            theorems.append(Theorem(row.name, found[1]))
+        else:
+            left[why] += 1
+    if left:
+        reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
+        terminal.say(f"note: all rates exclude {left.total()} of {EACH} problems ({reasons})")
+    return theorems, replace(lean, head=lean.head + IMPLICIT + opens)
+
+
+def modern(statement: str) -> str:
+    """Rewrite sums and products over sets in Mathlib's current notation."""
+    return _OVER_TYPED.sub(r"\1 \2 ∈ (\4 : Finset \3),", _OVER.sub(r"\1 ∈ ", statement))

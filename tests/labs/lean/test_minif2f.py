@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from labs.lean import minif2f, theorems
+from labs.lean import theorems
 from labs.lean.toolchain import Toolchain
 
 HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
@@ -28,7 +28,7 @@ def row(
     } | changes
 
 
-def published(folder: Path, *changed: dict[str, Any], count: int = minif2f.EACH) -> Path:
+def published(folder: Path, *changed: dict[str, Any], count: int = theorems.EACH) -> Path:
     """Write the file, with `changed` rows as the first of test."""
     rows = [row(f"valid_{i}", "valid") for i in range(count)]
     rows += [*changed, *(row(f"test_{i}") for i in range(count - len(changed)))]
@@ -39,13 +39,13 @@ def published(folder: Path, *changed: dict[str, Any], count: int = minif2f.EACH)
 
 def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Path) -> None:
     path = published(tmp_path, row("one", output=": 2 + 2 = 4"))
-    theorems, lean = minif2f.given("minif2f", MATHLIB, tmp_path)
-    assert path.exists() and len(theorems) == minif2f.EACH
-    names = [(each.name, each.statement) for each in theorems[:2]]
+    found, lean = theorems.minif2f("minif2f", MATHLIB, tmp_path)
+    assert path.exists() and len(found) == theorems.EACH
+    names = [(each.name, each.statement) for each in found[:2]]
     assert names == [("one", ": 2 + 2 = 4"), ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b")]
-    assert lean.head == MATHLIB.head + minif2f.IMPLICIT + OPENS
-    valid, _ = minif2f.given("minif2f:valid", MATHLIB, tmp_path)
-    assert {each.name for each in valid} == {f"valid_{i}" for i in range(minif2f.EACH)}
+    assert lean.head == MATHLIB.head + theorems.IMPLICIT + OPENS
+    valid, _ = theorems.minif2f("minif2f:valid", MATHLIB, tmp_path)
+    assert {each.name for each in valid} == {f"valid_{i}" for i in range(theorems.EACH)}
 
 
 def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -56,8 +56,8 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
         row("c", output=": let x := 2; x = 2"),
         row("d", output=": 5! = 120"),
     )
-    theorems, _ = minif2f.given("minif2f", MATHLIB, tmp_path)
-    assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
+    found, _ = theorems.minif2f("minif2f", MATHLIB, tmp_path)
+    assert [each.name for each in found[:2]] == ["d", "test_0"] and len(found) == theorems.EACH - 3
     output = "".join(capfd.readouterr())
     assert "3 of 244" in output and "another header 1" in output and "no theorem 1" in output
 
@@ -74,7 +74,7 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
     ],
 )
 def test_sums_are_written_as_mathlib_reads_them(output: str, read: str) -> None:
-    assert minif2f.modern(output) == read
+    assert theorems.modern(output) == read
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", json.dumps(row("x") | {"header": None}), json.dumps(row("x"))])
@@ -82,16 +82,16 @@ def test_another_file_is_refused(line: str, tmp_path: Path) -> None:
     path = published(tmp_path)
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(UserError, match=str(path)):
-        minif2f.read(path, "test")
+        theorems.minif2f("minif2f", MATHLIB, tmp_path)
     with pytest.raises(UserError, match=str(path)):
-        minif2f.read(published(tmp_path, row("test_0")), "test")
+        theorems.minif2f("minif2f", MATHLIB, published(tmp_path, row("test_0")).parent)
 
 
 def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="minif2f:train"):
-        minif2f.given("minif2f:train", MATHLIB, tmp_path)
+        theorems.minif2f("minif2f:train", MATHLIB, tmp_path)
     with pytest.raises(UserError, match="LEAN"):
-        minif2f.given("minif2f", Toolchain(("lean",), "", "x"), tmp_path)
+        theorems.minif2f("minif2f", Toolchain(("lean",), "", "x"), tmp_path)
 
 
 # Statements

@@ -53,10 +53,10 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
     config = LeanConstants(NUM_WORKERS=1)
     with pytest.raises(UserError, match="here: .* of b .*`q`"):
         theorems.elaborating([good, *bad], "here", lean, config)
-    assert theorems.elaborating([bad[0], good, bad[1]], "minif2f", lean, config, True) == [good]
+    assert theorems.elaborating([bad[0], good, bad[1]], "minif2f", lean, config) == [good]
     with pytest.raises(UserError, match="minif2f"):
-        theorems.elaborating(bad, "minif2f", lean, config, True)
+        theorems.elaborating(bad, "minif2f", lean, config)
     timing_out: Any = SimpleNamespace(NUM_WORKERS=1, TACTIC_SECONDS=0)
-    assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out, True) == [good, *bad]
+    assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out) == [good, *bad]
     output = "".join(capfd.readouterr())
     assert output.count("note: ") == 1 and "2 of 3 theorems of minif2f" in output
