@@ -13,7 +13,7 @@ from core.session import session
 from core.session.checks import check_context
 from labs.lean import control, guide, outcome, served, toolchain
 from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
-from labs.lean.iterate import Iterations, check_apart, numbers, untrained
+from labs.lean.iterate import Iterations, check_apart, folder_of, numbers
 from labs.lean.outcome import NO_GO, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
@@ -78,7 +78,8 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         results = results_dir()
         out = place(results, config)
         rank = 0 if start.is_gguf else config.LORA_RANK
-        process.check(start.path, rank, config.MAX_TOKENS, results, untrained(out, config))
+        untrained = sum(not (folder_of(out, number) / "model").exists() for number in numbers(config))
+        process.check(start.path, rank, config.MAX_TOKENS, results, untrained)
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)

@@ -24,7 +24,6 @@ CONSTANTS = {
     "SKIP_BASELINE": ("SKIP_BASELINE",),
 }
 SETTINGS = {"LLM_BASE": "MODEL", "SGLANG_URL": "BASE_URL"}  # a variable, and the setting that it replaces
-UNUSED = ("ENCODE_BATCH_SIZE", "ENCODE_CONCURRENCY", "MODEL_PATH")
 # The constants of a policy that the user names. The experiments' files are for the tiny policy and its lemmas.
 NAMED = {"CANDIDATES": 4, "MAX_NODES": 100, "TRAIN_NODES": 100, "BATCH": 32, "NUM_WORKERS": 6, "MAX_TOKENS": 128,
          "EXPLORE": "none", "GUISES": 0, "RATE": 2e-4}  # fmt: skip
@@ -34,39 +33,22 @@ def settings(kind: type[Part]) -> dict[str, str]:
     """Return MODEL and BASE_URL from the variables that replace them, for a command. An iteration changes the policy's
     weights, so it starts its own servers and does not use SGLANG_URL."""
     given = {ours: _value(theirs) for theirs, ours in SETTINGS.items() if _value(theirs) and not _value(ours)}
-    if "ITERATION" in rules(kind):
-        given.pop("BASE_URL", None)
-    return given
-
-
-def _value(name: str) -> str:
-    return os.environ.get(name, "").strip()
-
-
-def _named(kind: type[Part]) -> Mapping[str, Any]:
-    """Return the constants of a named policy. The constants of its model card replace them."""
-    of_card = environment.card().constants_of(kind)
-    return {name: value for name, value in NAMED.items() if name in rules(kind) and name not in of_card}
-
-
-def _given(kind: type[Part]) -> dict[str, str]:
-    """Return the variables that set constants, and for each the constant's name."""
-    names = {theirs: next((name for name in ours if name in rules(kind)), "") for theirs, ours in CONSTANTS.items()}
-    return {theirs: name for theirs, name in names.items() if name and _value(theirs)}
+    return {ours: value for ours, value in given.items() if ours != "BASE_URL" or "ITERATION" not in rules(kind)}
 
 
 def words(kind: type[Part]) -> list[str]:
     """Return a command's NAME=value words that come from a named policy and the environment."""
-    defaults = [f"{name}={value}" for name, value in _named(kind).items()] if is_named() else []
+    defaults = [f"{name}={value}" for name, value in _named(kind).items()]
     return [*defaults, *(f"{name}={_value(theirs)}" for theirs, name in _given(kind).items())]
 
 
 def rows(config: Part) -> list[tuple[str, str]]:
     """Return rows of a run's opening: the constants in `config` that come from the environment or a named policy."""
-    known, own = rules(type(config)), _given(type(config))
+    kind = type(config)
+    known = rules(kind)
     shown = [
-        f"{theirs}={_value(theirs)}" + (f" sets {name}" if name != theirs else "")
-        for theirs, name in own.items()
+        f"{theirs}={_value(theirs)} sets {name}"
+        for theirs, name in _given(kind).items()
         if getattr(config, name) == known[name].read(name, _value(theirs))
     ]
     for theirs, name in SETTINGS.items():
@@ -74,10 +56,22 @@ def rows(config: Part) -> list[tuple[str, str]]:
             shown.append(f"{theirs}={value} sets {name}")
         elif value and name == "BASE_URL" and "ITERATION" in known:
             shown.append(f"{theirs} has no effect (an iteration changes the weights, so it starts its own servers)")
-    shown += [f"{name} has no effect (docs/lean.md)" for name in UNUSED if _value(name)]
+    defaults = [f"{name}={value}" for name, value in _named(kind).items() if getattr(config, name) == value]
     found = [("environment", ", ".join(shown))] if shown else []
-    if is_named():
-        chosen = _named(type(config)).items()
-        defaults = [f"{name}={value}" for name, value in chosen if getattr(config, name) == value]
-        found += [("constants", f"{' '.join(defaults)}, for a named policy")] if defaults else []
-    return found
+    return [*found, ("constants", f"{' '.join(defaults)}, for a named policy")] if defaults else found
+
+
+def _value(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
+def _named(kind: type[Part]) -> Mapping[str, Any]:
+    """Return the constants of a named policy, or {} for the tiny one. The constants of its model card replace them."""
+    of_card = environment.card().constants_of(kind) if is_named() else NAMED
+    return {name: value for name, value in NAMED.items() if name in rules(kind) and name not in of_card}
+
+
+def _given(kind: type[Part]) -> dict[str, str]:
+    """Return the variables that set constants, and for each the constant's name."""
+    names = {theirs: next((name for name in ours if name in rules(kind)), "") for theirs, ours in CONSTANTS.items()}
+    return {theirs: name for theirs, name in names.items() if name and _value(theirs)}

@@ -71,11 +71,6 @@ def policy_in(folder: Path) -> Path:
     return file if file.exists() else folder / "model" / "model"
 
 
-def untrained(folder: Path, config: IterationConstants) -> int:
-    """Count the iterations to run that have not trained a policy yet."""
-    return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
-
-
 @dataclass
 class Iterations:
     """Iterations that begin with the weights `start`, train on `theorems` and evaluate on `held_out` theorems.
@@ -100,7 +95,8 @@ class Iterations:
         for number in numbers(self.config) or [0]:
             self.number = number
             before = self.policy(number - 1)
-            record = self._record(number, before)
+            run, where = self._run(number, before), " and ".join(self.where)
+            record = Record.begun(self.own(number), run, self.config, self.lean, where)
             is_traced = not number and self.config.TRACED != "none"
             if is_traced and not record.stage("traced"):
                 self._trace(before, record)
@@ -162,10 +158,6 @@ class Iterations:
         own |= traced.key(self.config.TRACED)
         return content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
 
-    def _record(self, number: int, before: Weights) -> Record:
-        run = self._run(number, before)
-        return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
-
     def _goes(self, judged: tuple[bool, str]) -> bool:
         """Print whether the figures justify more iterations, and return whether to continue."""
         goes, why = judged
@@ -175,26 +167,21 @@ class Iterations:
     # Searching
 
     @contextmanager
-    def _served(self, policy: Weights) -> Iterator[Session[IterationConstants]]:
-        """Serve a policy that proposes tactics."""
-        with serving(policy, self.config, self.folder, embeds=False) as (server, _):
-            yield self.session.at(server)
-
-    def _evaluation(
-        self, title: str, session: Session[IterationConstants], folder: Path, guidance: Guidance = ALONE
-    ) -> list[Outcome]:
-        """Search the held-out theorems, and return the outcomes. Finished searches are read from `folder`."""
-        return Searching(session.but(name=title), self.lean, folder, guidance).of(self.held_out)
+    def _served(self, policy: Weights, energy: Path | None = None) -> Iterator[tuple[Session[Any], Guidance]]:
+        """Serve a policy that proposes tactics. Yield a session, and the guidance by the energy in a folder."""
+        with serving(policy, self.config, self.folder, embeds=energy is not None) as (server, embeds):
+            yield self.session.at(server), guided(energy, embeds) if energy else ALONE
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
         """Evaluate the policy before an iteration. For the first policy with SKIP_BASELINE=1, return an empty list."""
         if not number and self.config.SKIP_BASELINE:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
-        with self._served(before) as session:
+        with self._served(before) as (session, _):
+            searching = Searching(session.but(name="before" if number else "baseline"), self.lean, folder)
             for other in [] if number else self.folder.glob("baseline*/trajectories"):
-                Searching(session, self.lean, folder).adopt(other, self.held_out)
-            return self._evaluation("before" if number else "baseline", session, folder)
+                searching.adopt(other, self.held_out)
+            return searching.of(self.held_out)
 
     def _searches(self, number: int, parts: Sequence[str] = SEARCHED) -> list[Path]:
         """Return the folders with an iteration's `parts`, and with the same parts of iterations that it keeps."""
@@ -207,18 +194,14 @@ class Iterations:
         proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / TRACED
         config = self.config.learning
         config = replace(config, MAX_NODES=max(map(len, proofs.values())) + len(config.probes))  # for the bar
-        with self._served(before) as session:
+        with self._served(before) as (session, _):
             session = session.but(name="traced proofs", config=config)
             walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
             walked = walking.of([theorem for theorem in self.theorems if theorem.name in proofs])
-        result = {"proofs": len(proofs), "walked": sum(each.is_proved for each in walked), **traced.counts(folder)}
-        if not result["walked"]:
+        if not (count := sum(each.is_proved for each in walked)):
             raise UserError(f"Lean repeats no proof of TRACED ({walked[0].why}). Trace proofs of this Mathlib")
-        record.done("traced", result)
-        self.say(
-            f"{result['walked']} of {len(proofs)} traced proofs give {result['on_path']:,} states on a path and "
-            f"{result['off_path']:,} off it"
-        )
+        record.done("traced", {"proofs": len(proofs), "walked": count})
+        self.say(f"Lean repeated {count} of {len(proofs)} traced proofs")
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
         """Search the training theorems, unless the iteration keeps earlier searches. Write the pairs of all iterations
@@ -249,12 +232,9 @@ class Iterations:
     def _searched(self, number: int, before: Weights) -> tuple[list[Outcome], list[Outcome]]:
         """Search the training theorems. Return the outcomes, and the outcomes at NOISE_TEMPERATURE."""
         own, config, harvests = self.own(number), self.config.learning, self.config.HARVEST
-        folder = self._guide(number)
         noisy: list[Outcome] = []
-        with serving(before, self.config, self.folder, embeds=folder is not None) as (server, embeds):
-            by = guided(folder, embeds) if folder else ALONE
-            session = self.session.at(server)
-            title = f"iteration {number}" + (" with the energy" if folder else "")
+        with self._served(before, energy := self._guide(number)) as (session, by):
+            title = f"iteration {number}" + (" with the energy" if energy else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
             if not number and (drawn := self._noisy()):
@@ -295,11 +275,10 @@ class Iterations:
     def _evaluate(self, number: int, policy: Weights, record: Record, before: Sequence[Outcome]) -> bool:
         """Evaluate the new policy on held-out theorems, without and with an energy. Return whether to continue."""
         own, config = self.own(number), self.config
-        with self._served(policy) as session:
-            outcomes = self._evaluation(f"iteration {number}, held out", session, own / "eval")
-        result = outcome.figures(outcomes, config.budgets)
-        if before:
-            result["gain"] = vars(outcome.compared(before, outcomes, config.MAX_NODES))
+        with self._served(policy) as (session, _):
+            title = f"iteration {number}, held out"
+            outcomes = Searching(session.but(name=title), self.lean, own / "eval").of(self.held_out)
+        result = self._figures(outcomes, before)
         write_json(own / "eval_no_energy.json", result)
         keep(own, outcomes, result)
         record.done("evaluated", result, complete=not config.ENERGY)
@@ -314,6 +293,11 @@ class Iterations:
             not_shown = "no go: the energy is not shown to help. The next training searches will not use it"
             self.say(helps if self._guide(number + 1) else not_shown)
         return not before or self._goes(outcome.risen(result["gain"], number))
+
+    def _figures(self, outcomes: Sequence[Outcome], before: Sequence[Outcome]) -> dict[str, Any]:
+        """Return the figures of an evaluation, with the gain over the searches `before` if there are any."""
+        gain = {"gain": vars(outcome.compared(before, outcomes, self.config.MAX_NODES))} if before else {}
+        return outcome.figures(outcomes, self.config.budgets) | gain
 
     # The energy
 
@@ -331,11 +315,10 @@ class Iterations:
         The evaluation searches held-out theorems at equal nodes. Return its figures, with the gain over `alone`."""
         with serving(policy, self.config, self.folder) as (server, embeds):
             auc = self._energy(number, embeds, home)["auc"]
-            guidance, title = guided(home / "energy", embeds), f"{whose}, held out, with the energy"
-            outcomes = self._evaluation(title, self.session.at(server), searches, guidance)
-        result = outcome.figures(outcomes, self.config.budgets)
-        result |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
-        result["gain"] = vars(outcome.compared(alone, outcomes, self.config.MAX_NODES))
+            session = self.session.at(server).but(name=f"{whose}, held out, with the energy")
+            by = guided(home / "energy", embeds)
+            outcomes = Searching(session, self.lean, searches, by).of(self.held_out)
+        result = self._figures(outcomes, alone) | {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
         values = (result[name]["value"] for name in ("auc", "auc_own"))
         every, own = ("unknown" if value is None else f"{value:.3f}" for value in values)
         self.say(

@@ -104,17 +104,16 @@ class Session:
             raise
 
     async def _begin(self) -> None:
-        """Start the process on a file with only the head. Raises UserError if Lean fails twice or rejects the head."""
-        for _ in range(2):
-            try:
-                async with asyncio.timeout(START_SECONDS):
-                    return await self._open()
-            except TimeoutError:
-                why = f"did not respond within {START_SECONDS:.0f} s"
-            except (_Died, ConnectionError):
-                why = "ended right after its start"
+        """Start the process on a file with only the head. Raises UserError if Lean fails or rejects the head."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._open()
+        except (TimeoutError, _Died, ConnectionError) as error:
             await self.end()
-        raise UserError(f"{self.toolchain.name} {why}. Check that it runs here, or set LEAN to another Lean")
+            late = isinstance(error, TimeoutError)
+            why = f"did not respond within {START_SECONDS:.0f} s" if late else "ended right after its start"
+            remedy = "Check that it runs here, or set LEAN to another Lean"
+            raise UserError(f"{self.toolchain.name} {why}. {remedy}") from None
 
     async def _open(self) -> None:
         self._stack = AsyncExitStack()

@@ -7,7 +7,7 @@ state that another tactic reaches is off it. The files have the format of a sear
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,6 @@ from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, No
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import taught
-from labs.lean.trajectories import NEGATIVE, POSITIVE
 
 Proofs = Mapping[str, Sequence[str]]  # a theorem's name, and the tactics of its traced proof
 
@@ -94,10 +93,3 @@ class Walking(Searching):
 
 def _rejected(theorem: Theorem, reason: str, why: str) -> Found:
     return Found(theorem.name, reason, why, (), (), 0, {}, (), {}, {"all": 0.0})
-
-
-def counts(folder: Path) -> dict[str, int]:
-    """Count the rows with a state on a path and off it in a folder of walks. Raises UserError."""
-    rows = trajectories.read(folder).select(["label", "state_pp"]).to_pylist()
-    labels = Counter(row["label"] for row in rows if row["state_pp"])
-    return {"on_path": labels[POSITIVE], "off_path": labels[NEGATIVE]}

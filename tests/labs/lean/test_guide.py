@@ -9,7 +9,7 @@ from labs.lean import guide, served
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants
 
 FILE = {"MAX_NODES": 30, "CANDIDATES": 8, "NUM_WORKERS": 2, "THEOREMS": "auto"}  # the constants of an experiment
-ALL = (*guide.CONSTANTS, *guide.SETTINGS, *guide.UNUSED, "MODEL", "ENGINE", "BASE_URL")
+ALL = (*guide.CONSTANTS, *guide.SETTINGS, "MODEL", "ENGINE", "BASE_URL")
 
 
 @pytest.fixture(autouse=True)

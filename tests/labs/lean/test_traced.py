@@ -1,6 +1,7 @@
 """Test walks along traced proofs in real Lean: states on the path and off it, rejected proofs, and a second walk."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,8 +66,8 @@ def test_a_walk_by_the_tiny_policy_is_stored_and_not_repeated(lean: Toolchain, t
         kept = len(journal)
         assert walking.of(THEOREMS) == first and len(journal) == kept
     assert [each.is_proved for each in first] == [True, False]
-    counts = traced.counts(tmp_path / "traced")
-    assert counts["on_path"] == 3 and counts["off_path"] > 0
+    labels = Counter(row["label"] for row in trajectories.read(tmp_path / "traced").to_pylist())
+    assert labels[POSITIVE] == 4 and labels[NEGATIVE] > 0
 
 
 def test_proofs_of_other_theorems_are_refused(tmp_path: Path) -> None:
