@@ -14,7 +14,7 @@ from core.session.checks import check_context
 from labs.lean import control, guide, outcome, served, toolchain
 from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers
-from labs.lean.outcome import NO_GO, Record, keep
+from labs.lean.outcome import Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
 from labs.lean.theorems import TEST, TRAIN, count_of, elaborating, given, is_minif2f
@@ -55,7 +55,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                     record.save(complete=True, **{control.FOLDER: compared})
                     print(control.line(compared, config.MAX_NODES))
         print(f"results {out}")
-        goes, why = outcome.baseline(outcomes, config.MAX_NODES, NO_GO)
+        goes, why = outcome.baseline(outcomes, config.MAX_NODES)
         print(f"{'go' if goes else 'no go'}: {why}")
 
 

@@ -28,7 +28,7 @@ from core.session.session import Session
 from labs.lean import energy, outcome, pairs, traced, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.energy import ALONE, Guidance, guided
-from labs.lean.outcome import NO_GO, Outcome, Record, keep, read_record, write_json
+from labs.lean.outcome import Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
 from labs.lean.served import serving
 from labs.lean.theorem import Theorem
@@ -101,7 +101,7 @@ class Iterations:
             if is_traced and not record.stage("traced"):
                 self._trace(before, record)
             outcomes = self._evaluated_before(number, before)
-            if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
+            if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES)):
                 return
             if self.config.MAX_ITERATION < 0 and not self.config.ENERGY:
                 return

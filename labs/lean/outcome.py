@@ -116,35 +116,30 @@ def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, An
     """Return the figures for a record. The field "solved" maps node budgets to solve rates with intervals."""
     proved = [outcome for outcome in outcomes if outcome.is_proved]
     unique = [count for outcome in outcomes for count in outcome.unique]
+    failures = _added(outcome.failures for outcome in outcomes)
+    seconds = _added(outcome.seconds for outcome in outcomes)
     return {
         "theorems": len(outcomes),
         "solved": {str(nodes): mean_by_problem(solved(outcomes, nodes)).to_json() for nodes in budgets},
         "unique": fmean(unique) if unique else None,
         "proposed": sum(unique),
-        "refused": sum(n for of in outcomes for why, n in of.failures.items() if why.startswith(REFUSED)),
+        "refused": sum(count for why, count in failures.items() if why.startswith(REFUSED)),
         "nodes": sum(outcome.nodes for outcome in outcomes),
         "nodes_to_proof": median(outcome.at or 0 for outcome in proved) if proved else None,
         "seconds_to_proof": median(outcome.seconds["all"] for outcome in proved) if proved else None,
         "longest_proof": max((len(outcome.proof) for outcome in proved), default=None),
-        **summed(outcomes),
+        "reasons": _added({outcome.reason: 1} for outcome in outcomes if outcome.reason),
+        "failures": failures,
+        "requests": _added(outcome.counts for outcome in outcomes),
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
     }
 
 
-def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Add up the reasons, failures, requests and seconds of all outcomes."""
-
-    def added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        total: Counter[str] = Counter()
-        for part in parts:
-            total.update(part)
-        return dict(total.most_common())
-
-    return {
-        "reasons": added({of.reason: 1} for of in outcomes if of.reason),
-        "failures": added(of.failures for of in outcomes),
-        "requests": added(of.counts for of in outcomes),
-        "seconds": {name: round(value, 1) for name, value in added(of.seconds for of in outcomes).items()},
-    }
+def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total.most_common())
 
 
 def compared(before: Sequence[Outcome], after: Sequence[Outcome], nodes: int) -> Paired:
@@ -167,13 +162,13 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
     return interval(figures["solved"][str(nodes)])
 
 
-def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Return whether a baseline proves enough (a theorem, and an interval that reaches `least`), and why."""
+def baseline(outcomes: Sequence[Outcome], nodes: int) -> tuple[bool, str]:
+    """Return whether a baseline proves enough (a theorem, and an interval that reaches NO_GO), and why."""
     found = mean_by_problem(solved(outcomes, nodes))
     text = f"the baseline solves {interval(found.to_json())}%"
-    if found.value and found.high >= least:
+    if found.value and found.high >= NO_GO:
         return True, text
-    why = f"which is below {100 * least:.0f}% and too little to train on" if found.value else "no theorem at all"
+    why = f"which is below {100 * NO_GO:.0f}% and too little to train on" if found.value else "no theorem at all"
     return False, f"{text}, {why}. {HINT}"
 
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -102,8 +101,8 @@ class Searches:
         return [each for each in self.outcomes if each.is_proved]
 
     @cached_property
-    def summed(self) -> dict[str, Any]:
-        return outcome.summed(self.outcomes)
+    def figures(self) -> dict[str, Any]:
+        return outcome.figures(self.outcomes, [self.nodes])
 
     @property
     def share_proved(self) -> str:
@@ -268,21 +267,19 @@ def over_iterations(found: Report) -> list[Table]:
 
 
 def _taken(rows: Sequence[Searches]) -> Table:
-    unique = [[count for each in of.outcomes for count in each.unique] for of in rows]
-    longest = [max((len(each.proof) for each in of.proved), default=None) for of in rows]
     shown = [
         _column("proved", [of.share_proved for of in rows]),
         _column("nodes to a proof", [_quartiles([each.at for each in of.proved if each.at], 0) for of in rows]),
         _column("s to a proof", [_quartiles([each.seconds["all"] for each in of.proved], 1) for of in rows], 1),
-        _column("longest proof", [_number(length, 0) for length in longest], 3),
-        _column("tactics a state", [_number(fmean(counts), 2) if counts else None for counts in unique], 2),
-        _column("nodes in all", [f"{sum(each.nodes for each in of.outcomes):,}" for of in rows], 4),
+        _column("longest proof", [_number(of.figures["longest_proof"], 0) for of in rows], 3),
+        _column("tactics a state", [_number(of.figures["unique"], 2) for of in rows], 2),
+        _column("nodes in all", [f"{of.figures['nodes']:,}" for of in rows], 4),
     ]
     return _of_searches("cost of a proof", rows, shown, TAKEN)
 
 
 def _unproved(rows: Sequence[Searches]) -> list[Table]:
-    counts = [of.summed["reasons"] for of in rows]
+    counts = [of.figures["reasons"] for of in rows]
     if not (reasons := sorted({reason for of in counts for reason in of})):
         return []
     shown = [_column("not proved", [str(sum(of.values())) for of in counts])]
@@ -291,7 +288,7 @@ def _unproved(rows: Sequence[Searches]) -> list[Table]:
 
 
 def _time(rows: Sequence[Searches]) -> Table:
-    seconds = [[float(of.summed["seconds"].get(part, 0.0)) for part in PARTS] for of in rows]
+    seconds = [[float(of.figures["seconds"].get(part, 0.0)) for part in PARTS] for of in rows]
     shown = [_column("s in all", [f"{sum(of):,.0f}" for of in seconds])]
     for place, name in enumerate(("Lean", "policy", "energy", "acceptance")):
         shown.append(_column(name, [f"{100 * of[place] / sum(of):.0f}" if any(of) else None for of in seconds], 1))

@@ -31,7 +31,7 @@ def test_an_iteration_goes_on_by_its_whole_interval(number: int, low: float, hig
     ("proved", "of", "goes"), [(0, 100, False), (0, 5, False), (1, 5, True), (1, 100, True), (1, 400, False)]
 )
 def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(proved: int, of: int, goes: bool) -> None:
-    found, why = outcome.baseline(outcomes(*[1] * proved, *[None] * (of - proved)), 30, 0.05)
+    found, why = outcome.baseline(outcomes(*[1] * proved, *[None] * (of - proved)), 30)
     assert found is goes and ("MAX_NODES" in why) is not goes
 
 
