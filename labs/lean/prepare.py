@@ -60,7 +60,8 @@ class File(Struct):
     premises: list[Premise]
 
 
-def parser() -> Parser:
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command. Raises SystemExit with status 2 after a UserError."""
     parser = Parser(
         prog="prepare_lean.sh",
         description="Extract pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
@@ -71,12 +72,8 @@ def parser() -> Parser:
     parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="the split of LeanDojo's data to use")
     about = "most theorems to keep from each of train and test (0: none)"
     parser.add_argument("--theorems", metavar="N", type=int, default=500, help=about)
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> None:
     with command():
-        args = parser().parse_args(argv)
+        args = parser.parse_args(argv)
         here = results_dir() / "lean"
         out = Path(args.out).expanduser() if args.out else here / "prepared"
         make_folder(out.parent)

@@ -185,7 +185,7 @@ def _project(path: Path) -> Toolchain:
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
     # Without the path, because stored searches continue if the project moves.
-    name = f"Lean of {path.name}{_version(path)}" + (f" with Mathlib{_mathlib(path)}" if has_mathlib else "")
+    name = f"Lean of {path.name}{_version(path)}" + f" with Mathlib{_mathlib(path)}" * has_mathlib
     return Toolchain((str(program),), head, name, variables, reserved=RESERVED + has_mathlib * LIBRARY)
 
 
