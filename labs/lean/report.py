@@ -34,7 +34,7 @@ from labs.lean.outcome import MOVE, PARTS, Outcome, read_record
 from labs.lean.theorem import proof
 from labs.lean.trajectories import POSITIVE
 
-FIRST = "first policy"  # the label of the policy before iteration 0
+ALONE, GUIDED, LEARNED, NOISE = "alone", "guided", "learned", "noise"  # kinds of searches
 NAME = "lean"  # the name of all searches for report.sh, and their folder in the results
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
@@ -85,12 +85,16 @@ def is_folder(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Searches:
-    """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes."""
+    """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes.
+    `policy`: the iteration's number, -1 for the policy before iteration 0, or None for a baseline. `kind`: ALONE or
+    GUIDED (of held-out theorems, without or with the energy), LEARNED or NOISE (of training theorems)."""
 
     label: str
     folder: Path
     outcomes: list[Outcome]
     nodes: int
+    policy: int | None
+    kind: str
 
     def rate(self, nodes: int = 0) -> str:
         """Format the percentage of theorems solved within `nodes` (0: self.nodes), with its interval."""
@@ -110,43 +114,38 @@ class Searches:
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """An iteration, or the policy before it. Values of stages that have not finished are None.
-    `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`: its
-    searches of training theorems. `before`, `first`: the gains of `alone` over the previous and the first policy.
-    `energy`: the gain of `guided` over `alone`. A gain is None if searches are missing or differ."""
-
-    label: str
-    alone: Searches | None
-    learned: Searches | None = None
-    guided: Searches | None = None
-    before: Paired | None = None
-    first: Paired | None = None
-    energy: Paired | None = None
-    record: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Report:
-    """The contents of a results folder, in the order in which they ran. `iterations` may begin with the first policy.
-    `evaluated`: the searches of held-out theorems."""
+    """The contents of a results folder. `searches` are in the order in which they ran. `records` has parts of the
+    records of iterations, by number."""
 
     folder: Path
     searches: list[Searches] = field(default_factory=list)
-    evaluated: list[Searches] = field(default_factory=list)
-    iterations: list[Iteration] = field(default_factory=list)
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, label: str, folder: Path, nodes: int, is_learning: bool = False) -> Searches | None:
-        """Add and return the finished searches in `folder`, or return None if it contains none. Raises UserError."""
-        if not (outcomes := sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))):
-            return None
+    def of(self, policy: int, kind: str) -> Searches | None:
+        """Return the searches of a policy and a kind, or None if they are missing."""
+        return next((each for each in self.searches if (each.policy, each.kind) == (policy, kind)), None)
+
+    def add(self, label: str, folder: Path, nodes: int, policy: int | None = None, kind: str = ALONE) -> None:
+        """Add the finished searches in `folder` if there are any. Raises UserError."""
+        outcomes = sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))
         if len({each.run for each in outcomes}) > 1:
             self.notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
-        self.searches.append(found := Searches(label, folder, outcomes, nodes))
-        if not is_learning:
-            self.evaluated.append(found)
-        return found
+        if outcomes:
+            self.searches.append(Searches(label, folder, outcomes, nodes, policy, kind))
+
+    def gain(self, before: Searches | None, after: Searches | None) -> Paired | None:
+        """Compare searches by theorem, or return None if one is missing. If they differ, also add a note."""
+        if not before or not after:
+            return None
+        if before.nodes == after.nodes:
+            with suppress(ValueError):
+                return outcome.compared(before.outcomes, after.outcomes, after.nodes)
+        note = f"{before.label} and {after.label} differ in theorems or nodes, so they are not compared"
+        if note not in self.notes:
+            self.notes.append(note)
+        return None
 
     def record(self, own: Path) -> dict[str, Any]:
         """Return the record in a folder, or {} if it is missing. Raises UserError."""
@@ -174,45 +173,29 @@ def read(folder: Path) -> Report:
             found.add(f"{label}, index", own / "index" / "trajectories", record["nodes"])
     # Iterations that were put aside have longer names, which do not match.
     names = (re.fullmatch(r"iteration_(\d{1,4})", own.name) for own in folder.glob("iteration_*"))
-    before: dict[int, Searches | None] = {}  # by iteration: the searches of its starting policy
     for number in sorted(int(match[1]) for match in names if match):
-        own, name = folder / f"iteration_{number}", f"iteration {number}"
-        if not (record := found.record(own)):
-            continue
-        nodes, learning = record["nodes"], record["learning"]
-        if not number:
-            if first := found.add(FIRST, own / "eval_before", nodes):
-                found.iterations.append(Iteration(FIRST, first))
-                before[0] = first
-            found.add(f"{FIRST}, energy", own / "eval_before_energy", nodes)
-        learned = found.add(f"{name}, training set", own / "trajectories", learning, is_learning=True)
-        found.add(f"{name}, noise", own / "noisy", learning, is_learning=True)
-        alone = before[number + 1] = found.add(name, own / "eval", nodes)
-        guided = found.add(f"{name}, energy", own / "eval_energy", nodes)
-        pairs = ((before.get(number), alone), (before.get(0), alone), (alone, guided))
-        gain, since_first, by_energy = (_compared(*pair, found.notes) for pair in pairs)
-        found.iterations.append(Iteration(name, alone, learned, guided, gain, since_first, by_energy, record))
+        own = folder / f"iteration_{number}"
+        if record := found.record(own):
+            found.records[number] = record
+            if not number:
+                found.add(_named(-1), own / "eval_before", record["nodes"], -1)
+                found.add(f"{_named(-1)}, energy", own / "eval_before_energy", record["nodes"], -1, GUIDED)
+            found.add(f"{_named(number)}, training set", own / "trajectories", record["learning"], number, LEARNED)
+            found.add(f"{_named(number)}, noise", own / "noisy", record["learning"], number, NOISE)
+            found.add(_named(number), own / "eval", record["nodes"], number)
+            found.add(f"{_named(number)}, energy", own / "eval_energy", record["nodes"], number, GUIDED)
     if not found.searches:
         raise UserError(f"{folder} contains no finished search. Run one first: bash scripts/run.sh 23_lean_baseline")
     return found
 
 
+def _named(policy: int) -> str:
+    return f"iteration {policy}" if policy >= 0 else "first policy"
+
+
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return a key for sorting that puts test_2 before test_10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
-
-
-def _compared(before: Searches | None, after: Searches | None, notes: list[str]) -> Paired | None:
-    """Compare searches by theorem. If one is missing, return None. If theorems or nodes differ, also add a note."""
-    if not before or not after:
-        return None
-    if before.nodes == after.nodes:
-        with suppress(ValueError):
-            return outcome.compared(before.outcomes, after.outcomes, after.nodes)
-    note = f"{before.label} and {after.label} differ in theorems or nodes, so they are not compared"
-    if note not in notes:
-        notes.append(note)
-    return None
 
 
 # Tables
@@ -226,7 +209,7 @@ def tables(found: Report) -> list[Table]:
 
 def by_nodes(found: Report) -> list[Table]:
     """Tabulate the solve rates within several node budgets."""
-    rows = found.evaluated
+    rows = [each for each in found.searches if each.kind in (ALONE, GUIDED)]
     if not rows:
         return []
     known = sorted({nodes for each in rows for nodes in budgets(each.nodes)})
@@ -239,30 +222,36 @@ def by_nodes(found: Report) -> list[Table]:
 
 def over_iterations(found: Report) -> list[Table]:
     """Tabulate the gain of each iteration, and the gain of its energy at equal nodes."""
-    tables = []
-    if rows := found.iterations:
+    first, tables = found.of(-1, ALONE), list[Table]()
+    if policies := [*([-1] if first else []), *found.records]:
+        rows, learned = ([found.of(policy, kind) for policy in policies] for kind in (ALONE, LEARNED))
+        before = [found.gain(found.of(policy - 1, ALONE), of) for policy, of in zip(policies, rows, strict=True)]
+        since_first = [found.gain(first, of) if of is not first else None for of in rows]
+        pairs = [found.records.get(policy, {}).get("pairs") for policy in policies]
         shown = [
-            _column("policy", [of.label for of in rows]),
-            _column("nodes", [of.alone and f"{of.alone.nodes:,}" for of in rows], 7),
-            _column("solved", [of.alone and of.alone.rate() for of in rows]),
-            *_gains([of.before for of in rows], ("minus before", "won, lost", "p"), (0, 3, 2)),
-            *_gains([of.first for of in rows], ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
-            _column("training theorems proved", [of.learned and of.learned.share_proved for of in rows], 4),
-            _column("pairs", [of.record.get("pairs") and f"{of.record['pairs']:,}" for of in rows], 4),
+            _column("policy", [*map(_named, policies)]),
+            _column("nodes", [of and f"{of.nodes:,}" for of in rows], 7),
+            _column("solved", [of and of.rate() for of in rows]),
+            *_gains(before, ("minus before", "won, lost", "p"), (0, 3, 2)),
+            *_gains(since_first, ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
+            _column("training theorems proved", [of and of.share_proved for of in learned], 4),
+            _column("pairs", [count and f"{count:,}" for count in pairs], 4),
         ]
         title = "iterations: held-out theorems that each policy solves without an energy, %"
-        tables.append(Table(title, shown, _opens([of.alone for of in rows]), about=DIFFERENCES))
-    if rows := [each for each in rows if each.guided]:
+        tables.append(Table(title, shown, _opens(rows), about=DIFFERENCES))
+    if policies := [policy for policy in found.records if found.of(policy, GUIDED)]:
+        alone, rows = ([found.of(policy, kind) for policy in policies] for kind in (ALONE, GUIDED))
+        aucs = [[_number(found.records[policy].get(name), 3) for policy in policies] for name in ("auc", "auc_own")]
         shown = [
-            _column("policy", [of.label for of in rows]),
-            _column("without", [of.alone and of.alone.rate() for of in rows], 1),
-            _column("with the energy", [of.guided and of.guided.rate() for of in rows], 1),
-            *_gains([of.energy for of in rows], ("difference", "won, lost", "p"), (0, 0, 0)),
-            _column("AUC", [_number(of.record.get("auc"), 3) for of in rows]),
-            _column("own", [_number(of.record.get("auc_own"), 3) for of in rows]),
+            _column("policy", [*map(_named, policies)]),
+            _column("without", [of and of.rate() for of in alone], 1),
+            _column("with the energy", [of and of.rate() for of in rows], 1),
+            *_gains([*map(found.gain, alone, rows)], ("difference", "won, lost", "p"), (0, 0, 0)),
+            _column("AUC", aucs[0]),
+            _column("own", aucs[1]),
         ]
         title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
-        tables.append(Table(title, shown, _opens([of.guided for of in rows]), about=ENERGY))
+        tables.append(Table(title, shown, _opens(rows), about=ENERGY))
     return tables
 
 
@@ -342,7 +331,7 @@ def show(found: Report) -> str:
 def overview(folder: Path) -> str:
     """Format the gains of the iterations in `folder` as tables for the terminal. Raises UserError."""
     found = read(folder)
-    is_trained = any(each.alone and each.label != FIRST for each in found.iterations)
+    is_trained = any(found.of(number, ALONE) for number in found.records)
     return _text(over_iterations(found) if is_trained else by_nodes(found), found.notes, columns())
 
 

@@ -84,8 +84,8 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     searches.searched(searches.record(results / "lean" / "iteration_0.2026-01-01") / "eval", 1, 2)  # put aside
     found = lean.read(results / "lean")
     assert [each.label for each in found.searches] == ["first policy", "iteration 0, training set", "iteration 0"]
-    assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
     assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
+    assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
     monkeypatch.setenv("COLUMNS", "80")
     main(["lean"])
     out = capsys.readouterr().out
