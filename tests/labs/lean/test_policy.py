@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.types import Completion, Message, Sampling
+from core.types import Completion, Sampling
 from labs.lean.policy import Policy, asked, tactic_in
 from labs.lean.search import Failed, TooLong
 from labs.lean.theorem import State
@@ -118,15 +118,3 @@ def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match="logprobs"):
         proposed(output(["simp"] * 4, [None] * 4))
     assert proposed(output([""] * 4, [None] * 4))[0] == [], "without text, nothing is known"
-
-    async def later() -> None:
-        replies = {"a": output(["simp"] * 4), "b": output(["rfl"] * 4, [None] * 4)}
-
-        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            return await replies["a" if "⊢ a" in messages[0]["content"] else "b"](messages, *names, **changes)
-
-        policy = Policy("x", ask, constants(CANDIDATES=4))
-        assert await policy(State("⊢ a")) == [("simp", -1.0)]
-        assert await policy(State("⊢ b")) == [] and policy.counts["no sum"] == 4
-
-    asyncio.run(later())

@@ -178,13 +178,6 @@ def test_a_column_that_says_nothing_leaves_the_order_to_the_other() -> None:
 # States and tactics that are met again
 
 
-def test_a_cycle_ends() -> None:
-    graph: Graph = {0: {"a": (0.0, 1), "b": (0.0, 0)}, 1: {"a": (0.0, 0), "b": (0.0, 1)}}
-    found = run(Toy(graph), MAX_NODES=1000)
-    assert found.reason == EMPTY and found.applied == 4 and found.failures == {"repeated state": 3}
-    assert [node.same_as for node in found.nodes] == [None, None, 0, 0, 1]
-
-
 def test_a_state_met_again_keeps_its_energy() -> None:
     graph: Graph = {0: {"far": (-5.0, 3), "a": (-1.0, 1)}, 1: {"b": (-1.0, 3)}, 3: {"end": (-1.0, PROOF)}}
     toy = Toy(graph, lambda state: 0.0)
@@ -301,21 +294,6 @@ def test_what_is_no_failure_of_one_answer_ends_it_with_nothing_left_running(what
     asyncio.run(tried())
 
 
-def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
-    async def forever(*_: Any) -> Any:
-        await asyncio.sleep(3600)
-
-    async def tried() -> None:
-        world = replace(Toy(DEEP).world, run=forever)
-        task = asyncio.create_task(search("toy", world, constants()))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert len(asyncio.all_tasks()) == 1 and task.cancelled()
-
-    asyncio.run(tried())
-
-
 def test_a_log_probability_above_0_is_0() -> None:
     assert run(Toy({0: {"a": (1e-6, PROOF)}})).nodes[1].logprob == 0
 
@@ -347,15 +325,6 @@ def test_the_time_may_be_up_wherever_it_is_spent(what: str, where: str, times: i
     found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000, ALPHA=1.0)
     assert (found.reason, found.why) == (TIME, "30 s") and len(toy.asked(what)) == times
     assert found.seconds[where] == found.seconds["all"] == 30 and toy.log[-1][0] == what
-
-
-def test_seconds_are_told_by_what_they_went_into() -> None:
-    toy = Slow(DEEP, distance(DEEP), takes={"start": 0.5, "propose": 2.0, "apply": 1.0, "energy": 4.0, "accept": 8.0})
-    found = run(toy, toy.clock)
-    assert found.is_proved
-    proposed, applied, energies = (len(toy.asked(what)) for what in ("propose", "apply", "energy"))
-    seconds = {"policy": 2.0 * proposed, "lean": 0.5 + applied, "energy": 4.0 * energies, "accept": 8.0}
-    assert found.seconds == seconds | {"all": sum(seconds.values())}
 
 
 def test_a_hanging_tactic_is_left_and_a_proof_behind_it_counts() -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,9 @@ import pytest
 from core.base.files import ROOT
 from labs.lean import session as sessions
 from labs.lean import toolchain
-from labs.lean.constants import LeanConstants
-from labs.lean.search import BUDGET, EMPTY, TOO_LONG, Candidate, Found, search
+from labs.lean.search import TOO_LONG
 from labs.lean.session import Session, Workers
-from labs.lean.theorem import State, Step, Theorem
+from labs.lean.theorem import State, Step
 from labs.lean.toolchain import Toolchain
 from tests import conftest
 from tests.labs.lean.small import born, leans
@@ -191,7 +190,7 @@ asyncio.run(body())
     raise AssertionError("Lean outlives us")
 
 
-# Several sessions, and searches by them
+# Several sessions
 
 
 def test_workers_share_the_work_and_are_replaced_when_they_are_old(
@@ -215,32 +214,3 @@ def test_workers_share_the_work_and_are_replaced_when_they_are_old(
     before = leans(os.getpid())
     asyncio.run(body())
     assert leans(os.getpid()) == before
-
-
-def found(workers: Workers, config: LeanConstants, tactics: Sequence[str], *statements: str) -> Awaitable[list[Found]]:
-    """Search statements in parallel, with the same proposals everywhere, the likeliest first."""
-
-    async def propose(state: State) -> list[Candidate]:
-        return [(tactic, -float(place)) for place, tactic in enumerate(tactics)]
-
-    theorems = [Theorem(f"t{place}", statement) for place, statement in enumerate(statements)]
-    return asyncio.gather(*(search(each.name, workers.world(each, propose), config) for each in theorems))
-
-
-def test_theorems_are_proved_beside_each_other_and_neither_false_ones_nor_by_hostile_tactics(lean: Toolchain) -> None:
-    tactics = ["intro h", "constructor", "assumption"]
-    hostile = ["sorry", "exact test_t0", '#eval IO.println "x"', "intro h\n  end\naxiom f : False"]
-    config = LeanConstants(MAX_NODES=12, PROBES="")
-
-    async def body() -> None:
-        async with Workers(lean, 2) as workers:
-            proved, false = await found(workers, config, tactics, "(p : Prop) : p → p ∧ p", "(p q : Prop) : p → q")
-            assert proved.is_proved and proved.tactics == ["intro h", "constructor", "assumption", "assumption"]
-            assert proved.nodes[0].state == "p : Prop\n⊢ p → p ∧ p" and proved.applied <= 12
-            assert not false.is_proved and false.reason in (BUDGET, EMPTY)
-            assert set(proved.seconds) == {"policy", "lean", "energy", "accept", "all"}
-            (built,) = await found(workers, config, hostile, "(p : Prop) : p → p")
-            assert built.reason == EMPTY and sum(built.failures.values()) == len(hostile)
-            assert built.applied == 1 and built.nodes[1].error  # a name that is unknown: the others reach no Lean
-
-    asyncio.run(body())
