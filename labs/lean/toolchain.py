@@ -185,24 +185,14 @@ def _project(path: Path) -> Toolchain:
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in paths)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
     # Without the path, because stored searches continue if the project moves.
-    name = f"Lean of {path.name}{_version(path)}" + f" with Mathlib{_mathlib(path)}" * has_mathlib
-    return Toolchain((str(program),), head, name, variables, reserved=RESERVED + has_mathlib * LIBRARY)
-
-
-def _version(path: Path) -> str:
-    """Return the toolchain that a lake project names, in brackets after a space, or ""."""
+    version = mathlib = ""
     with suppress(OSError, ValueError):
-        return f" ({one_line((path / 'lean-toolchain').read_text(encoding='utf-8'), 100)})"
-    return ""
-
-
-def _mathlib(path: Path) -> str:
-    """Return the beginning of the commit of a lake project's Mathlib, after a space, or "" in Mathlib itself."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        for package in json.loads((path / "lake-manifest.json").read_text(encoding="utf-8"))["packages"]:
-            if package["name"] == "mathlib":
-                return f" {one_line(package['rev'][:12])}"
-    return ""
+        version = f" ({one_line((path / 'lean-toolchain').read_text(encoding='utf-8'), 100)})"
+    with suppress(OSError, ValueError, LookupError, TypeError, StopIteration):
+        packages = json.loads((path / "lake-manifest.json").read_text(encoding="utf-8"))["packages"]
+        mathlib = next(f" {one_line(each['rev'][:12])}" for each in packages if each["name"] == "mathlib")
+    name = f"Lean of {path.name}{version}" + f" with Mathlib{mathlib}" * has_mathlib
+    return Toolchain((str(program),), head, name, variables, reserved=RESERVED + has_mathlib * LIBRARY)
 
 
 @cache
