@@ -169,15 +169,11 @@ class Draws:
     def _negatives(self, place: int, rng: np.random.Generator) -> list[int]:
         tree = self._trees[place]
         siblings, same, _ = (int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)))
-        shuffled = [rng.permutation(np.array(pool, np.int64)) for pool in (tree.siblings, tree.others)]
-        taken = [*shuffled[0][:siblings], *shuffled[1][:same]]
-        short = siblings + same - len(taken)
-        more = [*shuffled[1][same:], *shuffled[0][siblings:]]
-        taken += more[:short]
-        far = self._elsewhere(place, NEGATIVES - len(taken), {*tree.on_path, *map(int, taken)}, rng)
-        taken += far
-        taken += [number for number in more[short:] if number not in far][: NEGATIVES - len(taken)]
-        return [int(number) for number in taken]
+        near, far = (rng.permutation(np.array(pool, np.int64)).tolist() for pool in (tree.siblings, tree.others))
+        own = near[:siblings] + far[:same] + far[same:] + near[siblings:]
+        taken, left = own[: siblings + same], own[siblings + same :]
+        others = self._elsewhere(place, NEGATIVES - len(taken), {*tree.on_path, *taken}, rng)
+        return [*taken, *others, *(number for number in left if number not in others)][:NEGATIVES]
 
     def _elsewhere(self, place: int, count: int, known: set[int], rng: np.random.Generator) -> list[int]:
         """Draw up to `count` states off the paths of other theorems, without the `known` states."""
