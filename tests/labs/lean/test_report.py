@@ -138,28 +138,6 @@ def page_of(results: Path, out: Path) -> Path:
     return out
 
 
-def test_a_theorem_shows_its_search_and_the_path_of_its_proof(tab: Tab, baseline: Path, tmp_path: Path) -> None:
-    path = page_of(baseline, tmp_path / "x.html")
-    shown = tab.open(path, "#/0/overview")
-    names = [row.inner_text() for row in shown.locator(".theorems li").all()]
-    assert [text.split()[0] for text in names] == ["false", "falsity", "identity", "succ"]
-    folder = baseline / "lean" / "baseline" / "trajectories"
-    for place, name in enumerate(("false", "falsity", "identity", "succ")):
-        rows = trajectories.read(trajectories.part(folder, name)).to_pylist()
-        tab.page.goto("about:blank")
-        shown = tab.open(path, f"#/0/theorem/{place}")
-        shown.wait_for_selector(".tree")
-        numbers = [int(item.get_attribute("data-number")) for item in shown.locator("li.state").all()]
-        assert sorted(numbers) == sorted(row["state_id"] for row in rows)
-        on_path = [int(item.get_attribute("data-number")) for item in shown.locator("li.state.on").all()]
-        assert on_path == [row["state_id"] for row in rows if row["label"] == "positive"]
-        shown.get_by_role("button", name="open all").click()
-        text = shown.inner_text(".tree")
-        assert all(line in text for row in rows for line in [row["tactic_applied"], *row["state_pp"].splitlines()])
-        is_proved = any(row["is_proof_complete"] for row in rows)
-        assert ("no goals left" in text) == is_proved == (shown.locator(".proof").count() == 1)
-
-
 def test_theorems_are_filtered_and_states_are_closed_by_keys(tab: Tab, results: Path) -> None:
     searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", 4, None, 2)
     shown = tab.open(page_of(results, results / "x.html"), "#/figures")
@@ -210,6 +188,8 @@ def test_siblings_harvested_states_energies_and_orphans(tab: Tab, results: Path)
     assert len(kinds) == 8 and kinds["1"] == "state sibling" and kinds["2"] == "state leaf"
     assert kinds["3"] == "state on leaf" and kinds["4"] == "state sibling harvested leaf"
     text = shown.inner_text(".tree")
+    assert "no goals left" in text and shown.locator(".proof").count() == 1
+    assert [item.get_attribute("data-number") for item in shown.locator("li.state.on").all()] == ["0", "3"]
     assert "energy 3.50" in text and "⊢ False (and 1 more)" in text and "NaN" not in text and "null" not in text
     assert shown.locator("li[data-number='2']").is_visible() is False  # off the path, closed
 

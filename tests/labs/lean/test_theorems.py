@@ -1,4 +1,4 @@
-"""Test the theorems of files, which are checked before any search."""
+"""Test theorems of files, miniF2F with generated files of its shape, and statements from Lean's source."""
 
 import json
 from pathlib import Path
@@ -60,3 +60,122 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
     assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out) == [good, *bad]
     output = "".join(capfd.readouterr())
     assert output.count("note: ") == 1 and "2 of 3 theorems of minif2f" in output
+
+
+# miniF2F
+
+HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
+OPENS = "open BigOperators Real Nat Topology Rat\n"
+MATHLIB = Toolchain(("lean",), "import Mathlib\nset_option autoImplicit false\n", "a Lean with Mathlib")
+
+
+def problem(
+    name: str, split: str = "test", output: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b", **changes: Any
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "split": split,
+        "informal_prefix": "/-- Show that it is so.-/\n",
+        "formal_statement": f"theorem {name} {output} := by\n",
+        "goal": "a b : ℕ\nh₀ : a < b\n⊢ a + 1 ≤ b",
+        "header": HEADER,
+    } | changes
+
+
+def published(folder: Path, *changed: dict[str, Any], count: int = theorems.EACH) -> Path:
+    """Write the file, with `changed` rows as the first of test."""
+    rows = [problem(f"valid_{i}", "valid") for i in range(count)]
+    rows += [*changed, *(problem(f"test_{i}") for i in range(count - len(changed)))]
+    path = folder / "minif2f.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    return path
+
+
+def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Path) -> None:
+    path = published(tmp_path, problem("one", output=": 2 + 2 = 4"))
+    found, lean = theorems.minif2f("minif2f", MATHLIB, tmp_path)
+    assert path.exists() and len(found) == theorems.EACH
+    names = [(each.name, each.statement) for each in found[:2]]
+    assert names == [("one", ": 2 + 2 = 4"), ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b")]
+    assert lean.head == MATHLIB.head + theorems.IMPLICIT + OPENS
+    valid, _ = theorems.minif2f("minif2f:valid", MATHLIB, tmp_path)
+    assert {each.name for each in valid} == {f"valid_{i}" for i in range(theorems.EACH)}
+
+
+def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    published(
+        tmp_path,
+        problem("a", header=HEADER.replace("Rat", "Rat Filter")),
+        problem("b", formal_statement="def b := 1\n"),
+        problem("c", output=": let x := 2; x = 2"),
+        problem("d", output=": 5! = 120"),
+    )
+    found, _ = theorems.minif2f("minif2f", MATHLIB, tmp_path)
+    assert [each.name for each in found[:2]] == ["d", "test_0"] and len(found) == theorems.EACH - 3
+    output = "".join(capfd.readouterr())
+    assert "3 of 244" in output and "another header 1" in output and "no theorem 1" in output
+
+
+@pytest.mark.parametrize(
+    ("output", "read"),
+    [
+        ("∑ k in Finset.range n, k = 3", "∑ k ∈ Finset.range n, k = 3"),
+        ("(∏ i in s, ∑ j in t i, j) = 1", "(∏ i ∈ s, ∑ j ∈ t i, j) = 1"),
+        ("∑ k : ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k:ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k ∈ s, k = 3", "∑ k ∈ s, k = 3"),
+        ("x in s", "x in s"),
+    ],
+)
+def test_sums_are_written_as_mathlib_reads_them(output: str, read: str) -> None:
+    assert theorems.modern(output) == read
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", json.dumps(problem("x") | {"header": None}), json.dumps(problem("x"))])
+def test_another_file_of_minif2f_is_refused(line: str, tmp_path: Path) -> None:
+    path = published(tmp_path)
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(UserError, match=str(path)):
+        theorems.minif2f("minif2f", MATHLIB, tmp_path)
+    with pytest.raises(UserError, match=str(path)):
+        theorems.minif2f("minif2f", MATHLIB, published(tmp_path, problem("test_0")).parent)
+
+
+def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="minif2f:train"):
+        theorems.minif2f("minif2f:train", MATHLIB, tmp_path)
+    with pytest.raises(UserError, match="LEAN"):
+        theorems.minif2f("minif2f", Toolchain(("lean",), "", "x"), tmp_path)
+
+
+# Statements
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "statement"),
+    [
+        ("theorem a : True := by", "a", ": True"),
+        ("theorem a : True := by sorry", "a", ": True"),
+        ("theorem a : True :=\n  sorry\n", "a", ": True"),
+        ("theorem a : True :=", "a", ": True"),
+        ("theorem a : True", "a", ": True"),
+        ("theorem a (x : ℕ) : x = x := by\n  rfl", "a", "(x : ℕ) : x = x"),
+        ("lemma A.b' {x : ℕ} (h : x = 1 := by simp) : x = 1 := by", "A.b'", "{x : ℕ} (h : x = 1 := by simp) : x = 1"),
+        ("theorem a(x : ℕ):x = x := rfl", "a", "(x : ℕ):x = x"),
+        ("theorem a.{u, v} {α : Type u} : α = α := by", "a", "{α : Type u} : α = α"),
+        ("@[simp, norm_cast (attr := a[b])] @[x]\nprotected nonrec theorem a : True := by", "a", ": True"),
+        ("/-- of x : y := z -/\ntheorem a -- (h :\n  : /- a /- b -/ := -/ True := by", "a", ": True"),
+        ("theorem a : let x := 2; x = 2 := by", "a", ": let x := 2; x = 2"),
+        ("theorem a (f : ℕ → ℕ) : (∀ x : ℕ, f x = 0) := by", "a", "(f : ℕ → ℕ) : (∀ x : ℕ, f x = 0)"),
+        ("theorem a ⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x := by", "a", "⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x"),
+    ],
+)  # fmt: skip
+def test_statements_are_read_out_of_leans_source(source: str, name: str, statement: str) -> None:
+    assert theorems.theorem_in(source) == (name, statement)
+
+
+@pytest.mark.parametrize(
+    "source", ["", "def a : ℕ := 1", "theorem", "theorem a", "theorem a (x : ℕ) := by", "instance : A := b", "@[simp"]
+)
+def test_what_is_no_theorem_gives_none(source: str) -> None:
+    assert theorems.theorem_in(source) is None

@@ -56,15 +56,6 @@ def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
     assert {row["theorem_name"] for row in written} == {"toy"} and {row["timestamp_ms"] for row in written} == {1.7e12}
 
 
-def test_without_a_proof_all_is_off_the_path() -> None:
-    lost = found(MAX_NODES=5)
-    assert not lost.is_proved and asyncio.run(harvest(lost, Toy({}).world.run, 9)) == lost
-    written = rows(lost, 0)
-    assert len(written) == 4
-    shown = {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in written}
-    assert shown == {("negative", -1, False)}
-
-
 def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limit() -> None:
     proof, toy = found(), Toy(GRAPH)
     more = asyncio.run(harvest(proof, toy.world.run, 9))
