@@ -64,8 +64,9 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
         at = found.path[-1] if found.path else None
         states = [found.nodes[number].state or "" for number in found.path[:-1]]
         seconds = {name: round(value, 3) for name, value in found.seconds.items()}
-        result = (found.reason, found.why, found.applied, at, found.tactics, states, list(found.unique))
-        return cls(run, theorem.name, theorem.statement, *result, dict(found.failures), dict(counts), seconds)
+        failures = dict(sorted(found.failures.items()))
+        result = (found.reason, found.why, found.applied, at, found.tactics, states, found.unique, failures)
+        return cls(run, theorem.name, theorem.statement, *result, dict(counts), seconds)
 
     @property
     def is_proved(self) -> bool:

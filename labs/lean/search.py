@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from labs.lean.constants import LeanConstants
@@ -58,7 +58,7 @@ class World:
     refused: Callable[[str], str] = lambda tactic: ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Node:
     """An applied tactic and its result. Node 0 is the start, without a tactic.
     `total` sums `logprob`, the tactic's log probability, from the start. `state` is "" if no `goals` are left, and None
@@ -79,7 +79,7 @@ class Node:
     seconds: float = field(default=0.0, compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Found:
     """The result of a search. `reason` is "" if a proof was found, else BUDGET, TIME, EMPTY, START or ERROR.
     `why` explains the reason. EMPTY: no state was left to expand. ERROR: a failure left the search incomplete.
@@ -89,14 +89,14 @@ class Found:
     "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in "all"."""
 
     theorem: str
-    reason: str
-    why: str
-    nodes: tuple[Node, ...]
-    path: tuple[int, ...]
-    applied: int
-    proposed: dict[int, tuple[Candidate, ...]]
-    unique: tuple[int, ...]
-    failures: dict[str, int]
+    reason: str = ""
+    why: str = ""
+    nodes: list[Node] = field(default_factory=list)
+    path: list[int] = field(default_factory=list)
+    applied: int = 0
+    proposed: dict[int, list[Candidate]] = field(default_factory=dict)
+    unique: list[int] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     @property
@@ -159,29 +159,24 @@ class _Over(Exception):
 
 class _Search:
     def __init__(self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]) -> None:
-        self.theorem, self.world, self.config, self._clock = theorem, world, config, clock
-        self._began = clock()
-        self._nodes: list[Node] = []
+        self.world, self.config, self._clock, self._began = world, config, clock, clock()
+        self.found = Found(theorem, seconds=dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0))
+        self._nodes = self.found.nodes
         self._states: dict[int, State] = {}  # by the number of the node
         self._holder: dict[str, int] = {}  # a state's text, and the node that represents the state
         self._frontier: list[int] = []
-        self._proposed: dict[int, tuple[Candidate, ...]] = {}
-        self._unique: list[int] = []
-        self._failures: Counter[str] = Counter()
+        self._failures = self.found.failures
         self._missed = ""  # the last failure that left a tactic or a state untried
-        self._seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
         self._too_late = _Over(TIME, f"{config.SECONDS:g} s")
 
     async def run(self) -> Found:
-        path, reason, why = tuple[int, ...](), "", ""
         try:
-            path = tuple(self._path((await self._proof()).number))
+            self.found.path = self._path((await self._proof()).number)
         except _Over as over:
-            reason, why = over.args
-        nodes, unique, failures = tuple(self._nodes), tuple(self._unique), dict(sorted(self._failures.items()))
-        seconds = {**self._seconds, "all": self._clock() - self._began}
-        applied = max(0, len(nodes) - 1)
-        return Found(self.theorem, reason, why, nodes, path, applied, self._proposed, unique, failures, seconds)
+            self.found.reason, self.found.why = over.args
+        self.found.applied = max(0, len(self._nodes) - 1)
+        self.found.seconds["all"] = self._clock() - self._began
+        return self.found
 
     async def _proof(self) -> Node:
         """Search until a proof is accepted, and return its last node. Raises _Over if no proof is found."""
@@ -209,7 +204,7 @@ class _Search:
             return
         (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
         for number, energy in zip(new, energies, strict=True):
-            self._nodes[number] = replace(self._nodes[number], energy=energy)
+            self._nodes[number].energy = energy
 
     def _best(self, left: int) -> list[int]:
         """Take up to BATCH best states, as many as the nodes `left` allow. Raises _Over if no state or node is left."""
@@ -238,11 +233,11 @@ class _Search:
                 self._missed = f"policy: {proposed}"
             answer = () if isinstance(proposed, Failed) else proposed
             given = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
-            self._unique.append(len(merged(given)))
+            self.found.unique.append(len(merged(given)))
             reasons = [(each, self.world.refused(each[0])) for each in merged([*probes, *given])]
             self._failures.update(f"{REFUSED}: {why}" for _, why in reasons if why)
-            self._proposed[number] = tuple(each for each, why in reasons if not why)
-        return [(number, *each) for number in chosen for each in self._proposed[number]]
+            self.found.proposed[number] = [each for each, why in reasons if not why]
+        return [(number, *each) for number in chosen for each in self.found.proposed[number]]
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
@@ -268,14 +263,16 @@ class _Search:
         node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
         if step.error or step.state is None:
             self._failures[step.error if step.error in AS_THEY_ARE else LEAN] += 1
-            return self._add(replace(node, error=step.error or LEAN))
-        return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
+            node.error = step.error or LEAN
+        else:
+            node.state, node.goals = step.state.pp, step.state.goals
+        return self._add(node, step.state)
 
     def _add(self, node: Node, state: State | None = None) -> Node:
         """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
         The replaced node has the same state, was not expanded, and is less likely or too deep. An expanded node stays,
         since the tree below it depends on its path."""
-        node = replace(node, seconds=self._clock() - self._began)
+        node.seconds = self._clock() - self._began
         if state is not None and state.goals:
             self._states[node.number] = state
             may_expand = node.depth < self.config.MAX_DEPTH
@@ -284,13 +281,12 @@ class _Search:
                 self._failures[REPEATED] += 1
                 other = self._nodes[before]
                 is_better = node.total > other.total or other.depth >= self.config.MAX_DEPTH
-                if before not in self._proposed and may_expand and is_better:
+                if before not in self.found.proposed and may_expand and is_better:
                     self._holder[plain(state.pp)] = node.number
-                    self._nodes[before] = replace(other, same_as=node.number)
+                    other.same_as, node.energy = node.number, other.energy
                     self._frontier = [number for number in self._frontier if number != before]
-                    node = replace(node, energy=other.energy)
                 else:
-                    node = replace(node, same_as=before)
+                    node.same_as = before
             if node.same_as is None and may_expand:
                 self._frontier.append(node.number)
         self._nodes.append(node)
@@ -301,7 +297,7 @@ class _Search:
             verdict = await self.world.accept(self._tactics(node.number))
         if not verdict.proved:
             self._failures[UNACCEPTED] += 1
-            self._nodes[node.number] = replace(node, error=f"{UNACCEPTED}: {verdict.reason}")
+            node.error = f"{UNACCEPTED}: {verdict.reason}"
         return verdict.proved
 
     def _path(self, number: int) -> list[int]:
@@ -341,7 +337,7 @@ class _Search:
         try:
             yield
         finally:
-            self._seconds[what] += self._clock() - since
+            self.found.seconds[what] += self._clock() - since
 
 
 async def attempted(asked: Awaitable[T]) -> T | Failed:

@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.base.files import sha256
 from labs.lean import pairs, trajectories
 from labs.lean.constants import LeanConstants
-from labs.lean.search import ERROR, PASSING, START, Candidate, Failed, Found, Node, World, attempted, merged
+from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, attempted, merged
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import taught
@@ -71,25 +71,19 @@ class Walking(Searching):
         errors = [step.error for step in steps if not step.state]
         if errors or [bool(state.goals) for state in states] != [True] * len(tactics) + [False]:
             why = errors[0] if errors else "the proof has too few or too many tactics"
-            return _rejected(theorem, ERROR if why in PASSING else START, why)
+            return Found(theorem.name, ERROR if why in PASSING else START, why, seconds={"all": 0.0})
         if not (verdict := await world.accept(tactics)).proved:
-            return _rejected(theorem, START, verdict.reason)
+            return Found(theorem.name, START, verdict.reason, seconds={"all": 0.0})
         answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))
-        nodes = [Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals)]
-        proposed: dict[int, tuple[Candidate, ...]] = {}
-        unique: list[int] = []
+        found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))
+        found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals))
         for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):
             policys = [] if isinstance(answer, Failed) else list(answer)
             probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
             (_, logprob), *others = merged([*probes, *policys])
-            unique.append(len(merged(policys)))
-            proposed[number] = tuple(each for each in others if not world.refused(each[0]))
-            total, state = nodes[number].total + logprob, states[number + 1]
-            nodes.append(Node(number + 1, number, tactic, logprob, total, number + 1, state.pp, state.goals))
-        seconds, path = {"all": time.monotonic() - clock}, tuple(range(len(nodes)))
-        found = Found(theorem.name, "", "", tuple(nodes), path, len(tactics), proposed, tuple(unique), {}, seconds)
-        return await trajectories.harvest(found, world.run, sum(map(len, proposed.values())))
-
-
-def _rejected(theorem: Theorem, reason: str, why: str) -> Found:
-    return Found(theorem.name, reason, why, (), (), 0, {}, (), {}, {"all": 0.0})
+            found.unique.append(len(merged(policys)))
+            found.proposed[number] = [each for each in others if not world.refused(each[0])]
+            total, state = found.nodes[number].total + logprob, states[number + 1]
+            found.nodes.append(Node(number + 1, number, tactic, logprob, total, number + 1, state.pp, state.goals))
+        found.seconds["all"] = time.monotonic() - clock
+        return await trajectories.harvest(found, world.run, sum(map(len, found.proposed.values())))

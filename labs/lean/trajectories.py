@@ -68,30 +68,27 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
     Return `found` with nodes for these tactics. These nodes do not count towards MAX_NODES."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [
-        (number, tactic, logprob)
-        for number in reversed(found.path[:-1])
+        (depth, number, tactic, logprob)
+        for depth, number in reversed([*enumerate(found.path[:-1])])
         for tactic, logprob in found.proposed.get(number, ())
         if (number, tactic) not in applied
     ][:most]
-    proofs = [[*found.tactics[: found.path.index(number)], tactic] for number, tactic, _ in due]
-    tasks = [asyncio.ensure_future(run(each)) for each in proofs]
+    tasks = [asyncio.ensure_future(run([*found.tactics[:depth], tactic])) for depth, _, tactic, _ in due]
     try:
         steps = await asyncio.gather(*tasks)
     finally:
         await ended(tasks)
-    nodes = list(found.nodes)
+    nodes, seconds = list(found.nodes), found.seconds.get("all", 0.0)
     held = {plain(node.state): node.number for node in nodes if node.state is not None and node.same_as is None}
-    for (parent, tactic, logprob), step in zip(due, steps, strict=True):
-        above, number = nodes[parent], len(nodes)
-        node = Node(number, parent, tactic, logprob, above.total + logprob, above.depth + 1, None)
-        if not step.state:
-            node = replace(node, error=step.error or "no state")
-        else:
+    for (depth, parent, tactic, logprob), step in zip(due, steps, strict=True):
+        total, number = nodes[parent].total + logprob, len(nodes)
+        node = Node(number, parent, tactic, logprob, total, depth + 1, None, error=step.error, seconds=seconds)
+        if step.state:
+            node.state, node.goals = step.state.pp, step.state.goals
             first = held.setdefault(plain(step.state.pp), number)
-            same_as = None if first == number else first
-            node = replace(node, state=step.state.pp, goals=step.state.goals, same_as=same_as)
-        nodes.append(replace(node, seconds=found.seconds.get("all", 0.0)))
-    return replace(found, nodes=tuple(nodes))
+            node.same_as = None if first == number else first
+        nodes.append(node)
+    return replace(found, nodes=nodes)
 
 
 def part(folder: Path, theorem: str) -> Path:

@@ -118,7 +118,7 @@ DEEP = tree(4, (2, 0, 1, 2))
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5])
 def test_with_a_perfect_energy_the_path_alone_is_expanded(alpha: float) -> None:
     found = run(Toy(DEEP, distance(DEEP)), ALPHA=alpha)
-    assert found.is_proved and tuple(found.proposed) == found.path[:-1]
+    assert found.is_proved and list(found.proposed) == found.path[:-1]
     assert found.applied <= 3 * 5 < run(Toy(DEEP), MAX_NODES=1000).applied
     assert run(Toy(DEEP, lambda state: -distance(DEEP)(state)), ALPHA=alpha, MAX_NODES=20).reason == BUDGET
 
@@ -204,8 +204,8 @@ def test_probes_come_first_and_are_none_of_the_models_tactics() -> None:
     }
     found = run(Toy(graph), PROBES="rfl; assumption", PROBE_LOGPROB=-2.0)
     assert found.tactics == ["a", "rfl"]
-    assert found.proposed[0] == (("rfl", -2.0), ("assumption", -0.5), ("a", -1.0))
-    assert found.unique == (3, 2), "of the model's own"
+    assert found.proposed[0] == [("rfl", -2.0), ("assumption", -0.5), ("a", -1.0)]
+    assert found.unique == [3, 2], "of the model's own"
 
 
 def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
@@ -214,7 +214,7 @@ def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
     found = run(toy, MAX_NODES=2)
     assert found.tactics == ["a", "b"] and found.applied == 2 == len(toy.asked("apply"))
     assert found.failures == {"refused: code": 1, "refused: command": 1}
-    assert found.proposed == {0: (("a", -1.0),), 1: (("b", -1.0),)} and found.unique == (3, 1)
+    assert found.proposed == {0: [("a", -1.0)], 1: [("b", -1.0)]} and found.unique == [3, 1]
 
 
 def test_an_unaccepted_proof_is_noted_and_the_search_goes_on() -> None:
@@ -225,7 +225,7 @@ def test_an_unaccepted_proof_is_noted_and_the_search_goes_on() -> None:
     unaccepted = [(node.tactic, node.error) for node in found.nodes if node.error]
     assert unaccepted == [("cheat", "not accepted: sorry")] * 2
     none = run(Toy(graph, accepts=lambda tactics: False))
-    assert none.reason == EMPTY and none.failures["not accepted"] == 3 and none.path == ()
+    assert none.reason == EMPTY and none.failures["not accepted"] == 3 and none.path == []
 
 
 def test_the_first_accepted_proof_ends_it_and_what_stands_behind_is_dropped() -> None:
@@ -241,7 +241,7 @@ def test_the_first_accepted_proof_ends_it_and_what_stands_behind_is_dropped() ->
 def test_a_theorem_that_does_not_start_says_why() -> None:
     for begins, why in ((Step(None, "unknown identifier"), "unknown"), (Step(State("", 0)), "nothing to prove")):
         found = run(Toy({}, begins=begins))
-        assert found.reason == START and why in found.why and found.nodes == () and found.applied == 0
+        assert found.reason == START and why in found.why and found.nodes == [] and found.applied == 0
     died = run(Toy({}, begins=Step(None, "died")))
     assert (died.reason, died.why) == (ERROR, "died")  # not the theorem's fault: searched anew
 

@@ -91,7 +91,7 @@ def test_what_is_written_is_read_again_whatever_the_texts(
     nodes = [Node(0, None, "", 0.0, 0.0, 0, "start", 1)]
     for state, tactic, logprob, energy in written:
         nodes.append(Node(len(nodes), 0, tactic, logprob, logprob, 1, state, 1, energy=energy, seconds=1.5))
-    built = Found(theorem, "budget", "5 nodes", tuple(nodes), (), len(written), {}, (), {})
+    built = Found(theorem, "budget", "5 nodes", nodes, applied=len(written))
     folder = tmp_path_factory.mktemp("trajectories")
     path = write(folder, built, began)
     table = read(path)
@@ -108,7 +108,7 @@ def test_what_is_written_is_read_again_whatever_the_texts(
 def test_every_row_of_a_search_fits_the_others(graph: Graph, most: int) -> None:
     built = run(Toy(graph), MAX_NODES=most, BATCH=4)
     written = {row["state_id"]: row for row in rows(built, 0)}
-    assert [row["state_id"] for row in written.values() if row["label"] == "positive"] == list(built.path)
+    assert [row["state_id"] for row in written.values() if row["label"] == "positive"] == built.path
     texts = [row["state_pp"] for row in written.values() if not row["is_proof_complete"]]
     assert len(set(texts)) == len(texts), "no state stands on the path and off it"
     for row in written.values():
