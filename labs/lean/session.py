@@ -228,28 +228,24 @@ class Session:
         self._fail_waiting()
 
     def _take(self, message: dict[str, Any]) -> None:
-        if message.get("method") == "textDocument/publishDiagnostics":
-            params = message["params"]
-            if params["uri"] == self._uri and params.get("version") is not None:
-                self._reports = {params["version"]: params["diagnostics"]}
+        match message:
+            case {"method": "textDocument/publishDiagnostics", "params": {"uri": self._uri, "version": int(version)}}:
+                self._reports = {version: message["params"]["diagnostics"]}
                 self._through.set()
-            return
-        if message.get("method") == "$/lean/fileProgress":
-            params = message["params"]
-            # A request to a dying worker gets no response. (Before the first request, the head is at fault.)
-            if self.requests and any(part.get("kind") == FATAL for part in params["processing"]):
-                self._fail_waiting()
-            elif params["textDocument"]["uri"] == self._uri and not params["processing"]:
-                self._done = params["textDocument"].get("version", 0)
-                self._through.set()
-            return
-        future = self._waiting.get(message.get("id", -1)) if "method" not in message else None
-        if future is None or future.done():
-            return
-        if "error" in message:  # usually because the worker died
-            future.set_exception(_Died(one_line(str(message["error"]), 200)))
-        else:
-            future.set_result(message.get("result"))
+            case {"method": "$/lean/fileProgress", "params": {"processing": parts, "textDocument": document}}:
+                # A request to a dying worker gets no response. (Before the first request, the head is at fault.)
+                if self.requests and any(part.get("kind") == FATAL for part in parts):
+                    self._fail_waiting()
+                elif document["uri"] == self._uri and not parts:
+                    self._done = document.get("version", 0)
+                    self._through.set()
+            case {"id": int(number)} if "method" not in message:
+                if (future := self._waiting.get(number)) is None or future.done():
+                    return
+                if "error" in message:  # usually because the worker died
+                    future.set_exception(_Died(one_line(str(message["error"]), 200)))
+                else:
+                    future.set_result(message.get("result"))
 
     def _fail_waiting(self) -> None:
         self._is_gone = True
