@@ -21,7 +21,7 @@ from core.report.table import Column, Table
 from core.report.tables import interval, shift
 from core.session import session
 from core.session.session import Session
-from labs.lean import guide, outcome, served, toolchain
+from labs.lean import outcome, served, toolchain
 from labs.lean.constants import AblationConstants, exploring
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
 from labs.lean.experiments import TAKEN, place, work_of
@@ -51,7 +51,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         chosen = elaborating(chosen, where, lean, config)
         text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
         rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
-        rows += guide.rows(config)
+        rows += served.rows(config)
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=rows) as opened:

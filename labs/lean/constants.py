@@ -47,15 +47,15 @@ class LeanConstants(Asking):
 
     @classmethod
     def words(cls) -> list[str]:
-        from labs.lean import guide  # loads the engines
+        from labs.lean import served  # loads the engines
 
-        return guide.words(cls)
+        return served.words_of(cls)
 
     @classmethod
     def settings(cls) -> dict[str, str]:
-        from labs.lean import guide
+        from labs.lean import served
 
-        return guide.settings(cls)
+        return served.settings_of(cls)
 
     @property
     def probes(self) -> tuple[str, ...]:

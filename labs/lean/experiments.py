@@ -11,7 +11,7 @@ from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
-from labs.lean import control, guide, outcome, served, toolchain
+from labs.lean import control, outcome, served, toolchain
 from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers
 from labs.lean.outcome import Record, keep
@@ -41,7 +41,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
             check_context(server, config)
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
             rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
-            rows += guide.rows(config)
+            rows += served.rows(config)
             with session.open(name, config, stop, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
@@ -90,7 +90,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("training", f"{its}, n={len(learned)}"),
             ("evaluation", f"{where}, n={len(held_out)}"),
             ("Lean", lean.name),
-            *guide.rows(config),
+            *served.rows(config),
         ]
         with session.open(name, config, stop, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()

@@ -5,11 +5,11 @@ import pytest
 from core import constants
 from core.base.errors import UserError
 from core.engines import environment
-from labs.lean import guide, served
+from labs.lean import served
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants
 
 FILE = {"MAX_NODES": 30, "CANDIDATES": 8, "NUM_WORKERS": 2, "THEOREMS": "auto"}  # the constants of an experiment
-ALL = (*guide.CONSTANTS, *guide.SETTINGS, "MODEL", "ENGINE", "BASE_URL")
+ALL = (*served.CONSTANTS, *served.SETTINGS, "MODEL", "ENGINE", "BASE_URL")
 
 
 @pytest.fixture(autouse=True)
@@ -30,14 +30,14 @@ def test_a_variable_sets_the_constant_that_the_experiment_has(monkeypatch: pytes
     assert (found.MAX_NODES, found.CANDIDATES, found.THEOREMS) == (30, 8, "auto"), "the tiny policy keeps the file's"
     baseline = constants.read(ControlledConstants, FILE)
     assert (baseline.THEOREMS, baseline.EVAL_THEOREMS) == ("index.json", 5)
-    assert "MAX_ITER=3 sets MAX_ITERATION" in dict(guide.rows(found))["environment"]
-    assert "MAX_ITER" not in dict(guide.rows(baseline))["environment"], "a baseline has no iterations"
+    assert "MAX_ITER=3 sets MAX_ITERATION" in dict(served.rows(found))["environment"]
+    assert "MAX_ITER" not in dict(served.rows(baseline))["environment"], "a baseline has no iterations"
 
 
 def test_the_command_line_replaces_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_ITER", "3")
     found = constants.read(IterationConstants, FILE, ["MAX_ITERATION=1"])
-    assert found.MAX_ITERATION == 1 and guide.rows(found) == []
+    assert found.MAX_ITERATION == 1 and served.rows(found) == []
     monkeypatch.setenv("MAX_ITER", "many")
     with pytest.raises(UserError, match="MAX_ITERATION=many"):
         constants.read(IterationConstants, FILE)
@@ -51,7 +51,7 @@ def test_a_named_policy_has_the_guides_constants_and_the_tiny_one_has_not(monkey
         assert served.is_named() == (named == "policy.gguf")
     found = constants.read(ControlledConstants, FILE, ["CANDIDATES=5"])
     assert (found.CANDIDATES, found.BATCH, found.NUM_WORKERS) == (5, 32, 6)
-    told = dict(guide.rows(found))["constants"]
+    told = dict(served.rows(found))["constants"]
     assert "MAX_NODES=100" in told and "CANDIDATES" not in told
     monkeypatch.setenv("NUM_WORKERS", "8")
     assert constants.read(ControlledConstants, FILE).NUM_WORKERS == 8
@@ -67,7 +67,7 @@ def test_the_guides_model_and_server_are_settings(
     monkeypatch.setenv("SGLANG_URL", "http://localhost:1")
     with environment.setting(**kind.settings()):
         assert (environment.model(), environment.base_url()) == ("owner/policy", url)
-        told = dict(guide.rows(constants.read(kind, FILE)))["environment"]
+        told = dict(served.rows(constants.read(kind, FILE)))["environment"]
         assert "LLM_BASE=owner/policy sets MODEL" in told and ("SGLANG_URL has no effect" in told) == (not url)
     assert not environment.model()
     monkeypatch.setenv("MODEL", "mine")
