@@ -119,7 +119,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
         raise UserError(f"{split}/train.json contains no usable pair ({left_out}). {REMEDY}")
     wanted_of = {part: {each.full_name for each in parts[part]} for part in THEOREMS}
     wanted_of["train"] -= names
-    theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, Counter[str](), "")
+    theorems, statements = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, {"lean": ""})
     for part, rows in theorems.items():
         outcome.write_json(out / THEOREMS[part], {"theorems": rows})
     return {
@@ -127,7 +127,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
         "split": split,
         "pairs": dict(counts.most_common()),
         "theorems": {THEOREMS[part]: len(rows) for part, rows in theorems.items()},
-        "statements": dict(left.most_common()) | {"lean": lean},
+        "statements": statements,
         "files": {file.name: sha256(file) for file in sorted(out.glob("*.json*"))},
     }
 
@@ -161,10 +161,8 @@ def _unusable(state: str, tactic: str) -> str:
     return f"a refused tactic: {why}" if why else ""
 
 
-def _theorems(
-    folder: Path, parts: dict[str, set[str]], wanted: int
-) -> tuple[dict[str, list[dict[str, str]]], Counter[str], str]:
-    """Return up to `wanted` theorems of each part, counts of omitted theorems by reason, and the Lean that was used.
+def _theorems(folder: Path, parts: dict[str, set[str]], wanted: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return up to `wanted` theorems of each part, and counts of omitted theorems with the Lean that was used.
     Theorems are tried in the order of their names' hashes. Without a Lean, no theorem is kept."""
     left: Counter[str] = Counter()
     known: dict[str, str] = {}
@@ -178,7 +176,7 @@ def _theorems(
     try:
         lean = toolchain.find()
     except UserError as error:
-        return {}, left, f"no statement was kept, since {error}"
+        return {}, dict(left) | {"lean": f"no statement was kept, since {error}"}
 
     async def elaborated(part: set[str]) -> list[dict[str, str]]:
         names = sorted(part & known.keys(), key=lambda name: hashlib.sha256(name.encode()).digest())
@@ -197,7 +195,7 @@ def _theorems(
 
     kept = {part: rows for part, names in parts.items() if (rows := asyncio.run(elaborated(names)))}
     remedy = "" if kept else ". It accepted none. Set LEAN to a lake project with Mathlib"
-    return kept, left, f"statements checked by {lean.name}{remedy}"
+    return kept, dict(left.most_common()) | {"lean": f"statements checked by {lean.name}{remedy}"}
 
 
 if __name__ == "__main__":

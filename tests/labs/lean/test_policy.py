@@ -118,3 +118,7 @@ def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match="logprobs"):
         proposed(output(["simp"] * 4, [None] * 4))
     assert proposed(output([""] * 4, [None] * 4))[0] == [], "without text, nothing is known"
+    logprobs = iter([*[-1.0] * 4, *[None] * 4])
+    reply = lambda *_: Completion("", 0, answer="simp", finish_reason="stop", logprob=next(logprobs))  # noqa: E731
+    policy = Policy("x", Model(reply), constants(CANDIDATES=4))
+    assert [asyncio.run(policy(State(pp))) for pp in "ab"] == [[("simp", -1.0)], []], "the server once returned sums"
