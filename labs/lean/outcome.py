@@ -180,8 +180,6 @@ def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:
         return True, f"iteration {number} is better than {before}"
-    if gain["high"] < 0:
-        return False, f"iteration {number} is worse than {before}"
     text = f"iteration {number} is not shown to be better than {before}"
     if not number:
         return False, text
