@@ -155,14 +155,7 @@ def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:
         Guide(Energy.load(kept(tmp_path / "energy")), Told(lambda text: text, "model@1"))
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("energy.json", b"[]"),
-        ("energy.safetensors", b"\xff" * 100),
-        ("energy.safetensors", save(head())[:-4]),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [("energy.json", b"[]"), ("energy.safetensors", save(head())[:-4])])
 def test_a_damaged_energy_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
     (kept(tmp_path / "energy") / name).write_bytes(content)
     with pytest.raises(UserError, match=str(tmp_path)):
