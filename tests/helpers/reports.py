@@ -193,7 +193,7 @@ def _making(label: str, number: int, dropped: int, reason: str) -> dict[str, Any
             **{"results": f"{label}-round{number}-collected", "problems": 8, "rows": 5 * number, "samples": 16},
             **{"kept": ways, "dropped": {"first": {reason: dropped}}, "unsound": dict.fromkeys(ways, 0)},
             **dict.fromkeys(("repeats", "truncated", "failed", "timed_out"), 0),
-            **{"steps": 4.0, "tokens": 1600, "seconds": 8.0, "traces_sha256": "b" * 64},
+            **{"steps": 4.0, "tokens": 1600, "seconds": 8.0, "traces_sha256": "b" * 64, "malformed": {}},
         },
         "trained": {
             **{"rows": 5 * number, "tokens": 4000, "seconds": 6.0, "first_loss": 0.02, "last_loss": 0.01},

@@ -111,7 +111,7 @@ def test_right_samples_that_are_malformed_are_counted_with_a_constant_that_keeps
     found = counted([sample(text, FEWSHOT="format") for text in texts])
     assert found["malformed"] == {"too few steps": 1, "no final line": 1, "chat tags": 1}
     assert all(each in malformed(found) for each in ("1 too few steps", "MIN_STEPS", "FEWSHOT=math", "FEWSHOT=none"))
-    assert malformed({"dropped": {}}) == ""  # a record of an old release
+    assert malformed({"malformed": {}}) == ""
 
 
 @pytest.mark.parametrize("fewshot", ["none", "format", "math"])
