@@ -94,10 +94,8 @@ class Loop:
 
     def _is_evaluated(self, number: int) -> bool:
         known = self.record.stage("evaluated", number)
-        if not known:
-            return False
-        names = [known["greedy"], known["sampled"], known.get("with_shots", {}).get("greedy")]
-        return all(self._results(name).exists() for name in names if name)
+        names = [known.get("greedy"), known.get("sampled"), known.get("with_shots", {}).get("greedy")]
+        return bool(known) and all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
         """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS.
@@ -106,70 +104,61 @@ class Loop:
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0, "SHOTS": "0"}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
-        sampled, with_shots = None, None
-        shots = number == 0 and self.config.SHOTS not in ("0", "")
-        each = 1 + shots + len(drawn) * self.config.VOTES
+        has_shots = self.config.SHOTS not in ("0", "")
+        each = 1 + (has_shots and number == 0) + len(drawn) * self.config.VOTES
+        outcome: dict[str, Any] = {"model": session.server.model}
+        outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
         with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
-            first, completions, spent = self._asked(self._name(number), greedy, session, bar)
-            if shots:
+            first, figures = self._asked(self._name(number), greedy, session, bar)
+            outcome |= figures | {"gain": self._gain(number, first)}
+            if has_shots and number == 0:
                 framed = replace(greedy, SHOTS=self.config.SHOTS)
-                with_shots = self._asked(self._name(number, "-shots"), framed, session, bar)
+                shown, figures = self._asked(self._name(number, "-shots"), framed, session, bar)
+                outcome["with_shots"] = figures | {"gain": _paired(first, shown)}
+            elif has_shots:
+                outcome["gain_on_shots"] = self._gain(number, first, "-shots")
             if drawn:
                 seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
-                sampled, _, more = self._asked(self._name(number, "-sampled"), seeded, session, bar)
-                spent = {unit: None if None in (it, more[unit]) else it + more[unit] for unit, it in spent.items()}
-        gain = self._gain("greedy", first) if number else None
-        outcome: dict[str, Any] = {
-            "model": session.server.model,
-            "sampled": sampled and self._name(number, "-sampled"),
-            "sampled_accuracy": sampled and _rate(sampled),
-            "sampled_gain": self._gain("sampled", sampled) if sampled and number else None,
-            "vote": sampled and _rate(sampled, 1),
-        }
-        outcome |= self._figures(self._name(number), first, completions) | {"gain": gain} | spent
-        if with_shots:
-            shown, replies, more = with_shots
-            figures = self._figures(self._name(number, "-shots"), shown, replies)
-            outcome["with_shots"] = figures | {"gain": _paired(first, shown)} | more
-        elif number and "with_shots" in self.record.rounds[0]["evaluated"]:
-            known = self.record.rounds[0]["evaluated"]["with_shots"]["greedy"]
-            outcome["gain_on_shots"] = _paired(_read(self._results(known)), first)
+                sampled, figures = self._asked(name := self._name(number, "-sampled"), seeded, session, bar)
+                outcome |= {"sampled": name, "sampled_accuracy": _rate(sampled), "vote": _rate(sampled, 1)}
+                outcome["sampled_gain"] = self._gain(number, sampled, "-sampled")
+                for unit in ("tokens", "seconds"):
+                    parts = (outcome[unit], figures[unit])
+                    outcome[unit] = None if None in parts else sum(parts)
         self.record.done("evaluated", outcome, number)
         text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
-        text += f", {_shift(gain)} points since round 0" if gain else ""
-        if of := outcome.get("gain_on_shots"):
-            text += f", {_shift(of)} points since round 0 with SHOTS"
-        if with_shots:
-            text += f", {interval(outcome['with_shots']['accuracy'])}% with SHOTS"
-        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if sampled else ""))
+        for name, since in (("gain", "since round 0"), ("gain_on_shots", "since round 0 with SHOTS")):
+            if of := outcome.get(name):
+                text += f", {shift(of['difference'], of['low'], of['high'])} points {since}"
+        if of := outcome.get("with_shots"):
+            text += f", {interval(of['accuracy'])}% with SHOTS"
+        say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if drawn else ""))
 
-    def _figures(self, name: str, result: compare.Result, completions: dict[str, list[Completion]]) -> dict[str, Any]:
-        """Return the figures of the greedy evaluation `name`: accuracy, form and incomplete replies."""
-        forms = [[self._form(each) for each in replies] for replies in completions.values()]
-        whole = [steps for form in forms for reason, steps in form if not reason]
-        return {
-            "greedy": name,
-            "accuracy": _rate(result),
-            "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
-            "steps": fmean(whole) if whole else None,
-            **_broken([completion for replies in completions.values() for completion in replies]),
-        }
-
-    def _gain(self, kind: str, result: compare.Result) -> dict[str, Any]:
-        """Return the change in accuracy since round 0, paired by problem. `kind` is "greedy" or "sampled"."""
-        first = _read(self._results(self.record.rounds[0]["evaluated"][kind]))
-        return _paired(first, result)
+    def _gain(self, number: int, result: compare.Result, kind: str = "") -> dict[str, Any] | None:
+        """Return the change in accuracy since round 0, paired by problem, or None for round 0. `kind` of evaluation in
+        round 0: "" (greedy), "-sampled" or "-shots"."""
+        return _paired(_read(self._results(self._name(0, kind))), result) if number else None
 
     def _asked(
         self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
-    ) -> tuple[compare.Result, dict[str, list[Completion]], dict[str, Any]]:
-        """Sample solutions of the held-out problems. Return results, completions by problem id, tokens and seconds."""
+    ) -> tuple[compare.Result, dict[str, Any]]:
+        """Sample solutions of the held-out problems. Return the results `name`, and their figures: accuracy, form,
+        incomplete replies, tokens and seconds."""
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):
             experiment = Experiment(each, answering.scaffold, bar=bar, stage=each.name)
             runs.ended(experiment.finish(), experiment.document)
-        return _read(runs.path), answering.completions, _spent(runs.document)
+        result, replies = _read(runs.path), answering.completions.values()
+        forms = [[self._form(each) for each in of] for of in replies]
+        whole = [steps for form in forms for reason, steps in form if not reason]
+        figures = {
+            "greedy": name,
+            "accuracy": _rate(result),
+            "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
+            "steps": fmean(whole) if whole else None,
+        }
+        return result, figures | _broken([each for of in replies for each in of]) | _spent(runs.document)
 
     def _form(self, completion: Completion) -> tuple[str, int]:
         """Return why a completion is incomplete or has a wrong form, or "" if neither, and its number of steps."""
@@ -266,16 +255,18 @@ class Loop:
 
     # Training
 
+    def _weights(self, number: int) -> Weights:
+        """Return the weights of round `number`, which may not be trained yet. Round 0 has the first weights."""
+        name = "model.gguf" if self.start.is_gguf else "model"
+        return Weights(self._file(number, "trained") / name) if number else self.start
+
     def _trained(self, number: int) -> Weights:
         """Return the weights of round `number`. Train them first, unless the record contains the same training."""
-        folder = self._file(number, "trained")
+        weights, folder = self._weights(number), self._file(number, "trained")
         tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage("trained", number):
-            weights = Weights(self.record.folder / known["weights"])
-            if weights.path.exists():
-                expected = self._identity(number, weights, tokens)
-                if all(known.get(name) == value for name, value in expected.items()):
-                    return weights
+            if weights.path.exists() and known == known | self._identity(folder, weights, tokens):
+                return weights
             say(f"round {number}: training again, because files are missing or changed, or its token count changed")
         # The folder may exist: a run was killed before it recorded the training, or the training must be repeated.
         shutil.rmtree(folder, ignore_errors=True)
@@ -284,19 +275,19 @@ class Loop:
             if rank:
                 adapter = self._file(number - 1, "trained") / "adapter"
             else:
-                before = Weights(self.record.folder / self.record.rounds[number - 1]["trained"]["weights"])
+                before = self._weights(number - 1)
         say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
         seed = seeds.derive(self.config.SEED, "star", "train", number) % 2**31
         rows, epochs, rate = self._file(number, TRACES), self.config.EPOCHS, self.config.RATE
         outcome = process.train(Options(before.path, rows, folder, epochs, rate, rank, seed, adapter, tokens), say)
-        weights = Weights(folder / ("model.gguf" if self.start.is_gguf else "model"))
+        weights = self._weights(number)  # its digest is computed anew
         outcome |= {"weights": str(weights.path.relative_to(self.record.folder))}
-        self.record.done("trained", outcome | self._identity(number, weights, tokens), number)
+        self.record.done("trained", outcome | self._identity(folder, weights, tokens), number)
         return weights
 
-    def _identity(self, number: int, weights: Weights, tokens: int | None) -> dict[str, Any]:
+    def _identity(self, folder: Path, weights: Weights, tokens: int | None) -> dict[str, Any]:
         """Identify a training by the digests of its weights and adapter, and by the number of tokens to train on."""
-        adapter = sha256(self._file(number, "trained") / "adapter" / ADAPTER)
+        adapter = sha256(folder / "adapter" / ADAPTER)
         return {"digest": weights.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
 
@@ -338,10 +329,6 @@ def _read(path: Path) -> compare.Result:
 def _paired(before: compare.Result, after: compare.Result) -> dict[str, Any]:
     """Return the change in accuracy, paired by problem."""
     return dict(vars(compare.pair(before, after, anyway=True).metrics[compare.METRICS[0]]))
-
-
-def _shift(gain: dict[str, Any]) -> str:
-    return shift(gain["difference"], gain["low"], gain["high"])
 
 
 def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:

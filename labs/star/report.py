@@ -30,7 +30,7 @@ REMEDIES = {  # a change of the constants that may keep right samples with this 
     "no final line": "FEWSHOT=none also accepts a box, and FEWSHOT=math shows examples",
     "text after it": "FEWSHOT=format cuts this text off",
 }
-# The columns that are explained: those of a round's evaluation, and those of its samples and training.
+# The meanings of columns: of a round's evaluation, then of its samples and training.
 EVALUATED = {
     "sampled": "mean accuracy over SEEDS",
     "vote": "majority of VOTES samples",
