@@ -53,17 +53,6 @@ class Split:
     near: tuple[str, ...]  # the ids of training problems that share GRAM words in a row with a held-out problem
 
 
-@dataclass
-class _Found:
-    """The rows that have the same statement."""
-
-    problem: Problem
-    answer: str  # in canonical form
-    first: int  # the index of the first row
-    rows: int = 1  # the number of rows
-    differ: bool = False  # True if the rows have different answers
-
-
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
     """Choose the problems to train on and to evaluate on. `own` is (star_set, star_eval_set) of the model's card.
 
@@ -76,15 +65,23 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     measured = _measured(named) if named else None
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
-    found, left_out = _collected(rows)
+    found, counts = _grouped(rows)
     statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
-    if measured and (repeating := [found[hash_] for hash_ in statements if hash_ in found]):
-        count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
+    if measured and (repeating := sorted(place for hash_ in statements for place, _ in found.get(hash_, ()))):
         raise UserError(
-            f"{count:,} rows of DATA={origin.name} repeat problems of EVAL={measured.name} (the first is {where}). "
-            "Remove these rows from DATA, or set another EVAL (for your own DATA, EVAL=auto holds out some problems)"
+            f"{len(repeating):,} rows of DATA={origin.name} repeat problems of EVAL={measured.name} (the first is "
+            f"{rows[repeating[0]][0]}). Remove these rows from DATA, or set another EVAL (for your own DATA, EVAL=auto "
+            "holds out some problems)"
         )
-    problems = {hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ}
+    problems: dict[str, Problem] = {}
+    for hash_, same in sorted(found.items()):
+        if len(same) > 1 and len({canonical(each.answer or "", "math") for _, each in same}) > 1:
+            counts["two answers"] += len(same)
+            continue
+        counts["repeated"] += len(same) - 1
+        # Take the minimum, so that the order of the rows does not matter.
+        problems[hash_] = min((each for _, each in same), key=lambda each: (each.statement, each.answer or "", each.id))
+    left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
     times = Counter(problem.id for problem in problems.values())
     for hash_, problem in problems.items():
         if not problem.id or times[problem.id] > 1:
@@ -162,27 +159,17 @@ def _is_read(column: str) -> bool:
 # Rows
 
 
-def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
-    """Group the usable rows by the hash of their statement, and count the skipped rows by reason."""
-    found: dict[str, _Found] = {}
+def _grouped(rows: Rows) -> tuple[dict[str, list[tuple[int, Problem]]], Counter[str]]:
+    """Group the usable rows, with their index, by the hash of their statement. Count the skipped rows by reason."""
+    found: dict[str, list[tuple[int, Problem]]] = {}
     counts: Counter[str] = Counter()
-    for number, (_, row) in enumerate(rows):
+    for place, (_, row) in enumerate(rows):
         problem = _problem_of(row)
         if isinstance(problem, str):
             counts[problem] += 1
-            continue
-        hash_, answer = hash_of(problem.statement), canonical(problem.answer or "", "math")
-        if hash_ in found:
-            same = found[hash_]
-            same.rows += 1
-            same.differ |= answer != same.answer
-            # Take the minimum, so that the order of the rows does not matter.
-            same.problem = min(same.problem, problem, key=lambda each: (each.statement, each.answer or "", each.id))
         else:
-            found[hash_] = _Found(problem, answer, number)
-    counts["two answers"] = sum(each.rows for each in found.values() if each.differ)
-    counts["repeated"] = sum(each.rows - 1 for each in found.values() if not each.differ)
-    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}
+            found.setdefault(hash_of(problem.statement), []).append((place, problem))
+    return found, counts
 
 
 def _problem_of(row: Any) -> Problem | str:
