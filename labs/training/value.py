@@ -24,7 +24,7 @@ from core.engines import environment
 from core.engines.dialects import llamacpp
 from core.generate.journal import Archive
 from core.report.table import Column, Table
-from core.report.tables import interval
+from core.report.tables import chance, interval, shift
 from core.results.find import archive, path_of
 from core.session.regrade import Kept
 from labs.training import served
@@ -41,12 +41,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """The samples of one problem. `votes` are their answers' ranks, `verdicts` their self-scores (None: unreadable)."""
+    """The samples of one problem. `verdicts` are their self-scores (None: unreadable)."""
 
     statement: str
     texts: list[str]
     right: list[float]
-    votes: list[int | None]
     verdicts: list[float | None]
     tokens: float  # the mean completion tokens of a sample
     check_tokens: float  # the mean completion tokens that score a sample
@@ -85,7 +84,6 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
         statement=row["statement"],
         texts=[f"{row['statement']}\n\n{each.thinking}\n\n{each.text}" for each in completions],
         right=[float(m["correct"]) for m in members],
-        votes=[m.get("group") for m in members],
         verdicts=[m.get("score") for m in members],
         tokens=tokens / len(members),
         check_tokens=more / len(members),
@@ -144,24 +142,17 @@ def chosen(scores: Sequence[float | None], right: Sequence[float]) -> float:
     return sum(best) / len(best)
 
 
-def weighted(values: Sequence[float], group: Group) -> float:
-    """Return the accuracy of the vote in which each sample's weight is its value. Samples without an answer abstain."""
-    sums: dict[int | None, float] = {None: -1.0}
-    for vote, value in zip(group.votes, values, strict=True):
-        sums[vote] = sums.get(vote, 0.0) + value * (vote is not None)
-    return chosen([sums[vote] for vote in group.votes], group.right)
-
-
 def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str, tuple[float, list[float]]]:
     """Return the tokens per problem and the accuracy on each problem, for each way to choose an answer."""
     count = max(len(group.texts) for group in groups)
     sample, check = np.mean([(group.tokens, group.check_tokens) for group in groups], axis=0).tolist()
-    both = list(zip(groups, values, strict=True))
     found = {
         "one sample": (sample, [sum(group.right) / len(group.right) for group in groups]),
         f"vote of {count}": (count * sample, [group.vote for group in groups]),
-        f"best of {count} by value": (count * sample, [chosen(own, group.right) for group, own in both]),
-        f"vote of {count}, weighted by value": (count * sample, [weighted(own, group) for group, own in both]),
+        f"best of {count} by value": (
+            count * sample,
+            [chosen(own, of.right) for of, own in zip(groups, values, strict=True)],
+        ),
     }
     if any(verdict is not None for group in groups for verdict in group.verdicts):
         fewer = max(1, int(count * sample / (sample + check)))
@@ -171,71 +162,42 @@ def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str
     return found | {f"any of {count} is right": (count * sample, [max(group.right) for group in groups])}
 
 
-Scores = Sequence[Sequence[float | None]]  # by group and sample
-
-
-def auc_within(groups: Sequence[Group], scores: Scores) -> stats.Estimate:
+def auc(groups: Sequence[Group], scores: Sequence[Sequence[float | None]]) -> stats.Estimate:
     """Estimate the chance that a right sample has a higher score than a wrong one of the same problem, averaged over
     problems that have both."""
-    found = [stats.auc(*_sides(group, own)) for group, own in zip(groups, scores, strict=True)]
+    found = []
+    for group, own in zip(groups, scores, strict=True):
+        known = [(score, right) for score, right in zip(own, group.right, strict=True) if score is not None]
+        found.append(
+            stats.auc([score for score, right in known if right], [score for score, right in known if not right])
+        )
     return stats.mean_by_problem([each for each in found if each is not None])
 
 
-def auc(groups: Sequence[Group], scores: Scores) -> stats.Estimate:
-    """Estimate the chance that a right sample has a higher score than a wrong one, of any problem. The interval is the
-    bootstrap's over problems."""
-    sides = [_sides(group, own) for group, own in zip(groups, scores, strict=True)]
-    pairs = np.array([[len(good) * len(bad) for _, bad in sides] for good, _ in sides], np.float64)
-    won = pairs * [[stats.auc(good, bad) or 0.0 for _, bad in sides] for good, _ in sides]
-
-    def figure(counts: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):  # NaN if the drawn problems have no pair
-            share: Floats = ((counts @ won) * counts).sum(axis=-1) / ((counts @ pairs) * counts).sum(axis=-1)
-        return share
-
-    return stats.of_sums(np.eye(len(groups)).tolist(), figure)
-
-
-def _sides(group: Group, scores: Sequence[float | None]) -> tuple[list[float], list[float]]:
-    """Return the known scores of right samples and of wrong samples."""
-    known = [(score, right) for score, right in zip(scores, group.right, strict=True) if score is not None]
-    return [score for score, right in known if right == 1], [score for score, right in known if right != 1]
-
-
 def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> str:
-    """Return the AUCs and the table of ways to choose an answer."""
+    """Return the table of ways to choose an answer, and the AUCs within problems."""
     found = ways(groups, values)
-    (vote,) = (accuracies for way, (_, accuracies) in found.items() if way.startswith("vote of") and "," not in way)
-    against = [stats.paired(vote, accuracies) for _, accuracies in found.values()]
-    table = Table(
-        f"{name}: {len(groups)} problems, values of held-out problems",
-        [
-            Column("answer", list(found), "the way to choose it. Ties count as a random choice"),
-            Column("accuracy", [interval(stats.mean_by_problem(each).to_json()) for _, each in found.values()]),
-            Column(
-                "minus the vote",
-                [
-                    f"{100 * p.difference:+.1f} [{100 * p.low:+.1f}, {100 * p.high:+.1f}]" if p.wins + p.losses else "-"
-                    for p in against
-                ],
-                "points, paired by problem",
-            ),
-            Column("p", [f"{p.p:.3f}" if p.wins + p.losses else "-" for p in against], "p-value of a sign-flip test"),
-            Column("tokens", [f"{tokens:,.0f}" for tokens, _ in found.values()], "completion tokens per problem"),
-        ],
-    )
-    scores: dict[str, Scores] = {"values": values}
-    if any(verdict is not None for group in groups for verdict in group.verdicts):
-        scores["own verdicts"] = [group.verdicts for group in groups]
-    lines = [
-        f"AUC of {kind}: {_share(auc(groups, own))}. Within a problem: {_share(auc_within(groups, own))}"
-        for kind, own in scores.items()
-    ]
+    vote = next(accuracies for way, (_, accuracies) in found.items() if way.startswith("vote"))
+    rows = []
+    for way, (tokens, accuracies) in found.items():
+        p = stats.paired(vote, accuracies)
+        against = ["-", "-"] if accuracies is vote else [shift(p.difference, p.low, p.high), chance(p.p)]
+        rows.append([way, interval(stats.mean_by_problem(accuracies).to_json()), *against, f"{tokens:,.0f}"])
+    meanings = {
+        "answer": "the way to choose it. Ties count as a random choice",
+        "accuracy": "",
+        "minus the vote": "points, paired by problem",
+        "p": "p-value of a sign-flip test",
+        "tokens": "completion tokens per problem",
+    }
+    columns = [Column(head, cells, meanings[head]) for head, *cells in zip(meanings, *rows, strict=True)]
+    table = Table(f"{name}: {len(groups)} problems, values of held-out problems", columns)
+    lines = []
+    for kind, scores in (("values", values), ("own verdicts", [group.verdicts for group in groups])):
+        if (share := auc(groups, scores)).n:
+            value, low, high = (f"{each:.3f}" for each in (share.value, share.low, share.high))
+            lines.append(f"AUC of {kind} within a problem: {value} [{low}, {high}], n={share.n}")
     return "\n".join([table.text(0), "", table.legend(0), "", *lines, "all intervals: 95% over problems"])
-
-
-def _share(estimate: stats.Estimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}], n={estimate.n}"
 
 
 # ---- The command ---------------------------------------------------------------------------------------------------
