@@ -11,17 +11,17 @@ from tempfile import TemporaryDirectory
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from labs.training import to_gguf
 from labs.training.chat import Chat
 from labs.training.encode import encoded
 from labs.training.network import AdamW, Muon, Qwen3, Shape
 from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
-from labs.training.to_gguf import rewrite
 from labs.training.to_hf import WEIGHTS, convert
 
 THREADS = 1  # with more threads, sums differ from run to run
@@ -155,21 +155,22 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progres
     """Train the model of a GGUF file on `rows`, and write `out`/model.gguf in float32. Raises UserError."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
-    with TemporaryDirectory(dir=out) as folder:
-        convert(options.model, Path(folder) / "model")
-        model, tokenizer = started_from(Path(folder) / "model" / WEIGHTS)
-        texts, left_out = encoded(tokenizer, Chat.of(Path(folder) / "model"), rows, model.shape.context)
-    examples = [
-        Tokens([*text.prompt, *text.reply], [0.0] * len(text.prompt) + [1.0] * len(text.reply)) for text in texts
-    ]
-    orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
-    batches = list(_batches(examples, orders, options.seed))
-    tokens = sum(len(row.tokens) for batch in batches for row in batch)
-    schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
-    progress.begin(len(batches), tokens)
-    train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
-    weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
-    rewrite(options.model, out / "model.gguf", weights)
+    with TemporaryDirectory(dir=out) as temporary:
+        folder = Path(temporary) / "model"
+        convert(options.model, folder)
+        model, tokenizer = started_from(folder / WEIGHTS)
+        texts, left_out = encoded(tokenizer, Chat.of(folder), rows, model.shape.context)
+        examples = [
+            Tokens([*text.prompt, *text.reply], [0.0] * len(text.prompt) + [1.0] * len(text.reply)) for text in texts
+        ]
+        orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
+        batches = list(_batches(examples, orders, options.seed))
+        tokens = sum(len(row.tokens) for batch in batches for row in batch)
+        schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
+        progress.begin(len(batches), tokens)
+        train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
+        (folder / WEIGHTS).write_bytes(save(model.state_dict()))
+        to_gguf.convert(folder, out / "model.gguf", "f32")
     trained_tokens = sum(len(texts[i].reply) for order in orders for i in order)
     versions = {"torch": version("torch")}
     return Outcome(len(texts), left_out, tokens, trained_tokens, f"cpu, {THREADS} thread", peak_memory(), versions)

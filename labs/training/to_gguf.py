@@ -162,26 +162,6 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
     return gguf.TokenType.CONTROL if added.get("special") or is_tag else gguf.TokenType.USER_DEFINED
 
 
-def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Copy the GGUF file `path` of a Qwen3 to `out` with new `weights` (by Hugging Face's names), in float32."""
-    reader = gguf.GGUFReader(path)
-    writer = gguf.GGUFWriter(out, layout.QWEN3.name)
-    layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=layout.QWEN3.name)].contents()
-    given = {gguf.Keys.General.ARCHITECTURE, gguf.Keys.General.FILE_TYPE}
-    for name, field in reader.fields.items():
-        if name not in given and not name.startswith("GGUF."):
-            kind, *inner = field.types
-            writer.add_key_value(name, field.contents(), kind, inner[-1] if inner else None)
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    names = {found: name for name, found in layout.gguf_names(weights, layers).items()}
-    for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, np.ascontiguousarray(weights[names[tensor.name]], dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF for llama.cpp.")
     parser.add_argument("folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)")

@@ -108,7 +108,8 @@ def test_a_disk_that_fills_is_one_line_and_leaves_nothing(folder: Path, done: An
 
 def test_the_file_is_the_one_before_with_other_weights_and_is_served(folder: Path, done: Any) -> None:
     model = folder / "once" / "model.gguf"
-    assert contents(EMBEDDED_GGUF) == contents(model)
+    first, second = contents(EMBEDDED_GGUF), contents(model)
+    assert all(second[name] == value for name, value in first.items() if not name.startswith("general."))
     old, new = ({t.name: t.data for t in gguf.GGUFReader(path).tensors} for path in (EMBEDDED_GGUF, model))
     assert old.keys() == new.keys() and all(old[name].shape == new[name].shape for name in old)
     assert all(np.isfinite(new[name]).all() and not np.array_equal(old[name], new[name]) for name in old)
