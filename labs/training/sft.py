@@ -26,14 +26,14 @@ from trl import SFTConfig, SFTTrainer
 
 from core.base.errors import UserError
 from core.engines.dialects.llamacpp import physical_cores
-from labs.training.architectures import UNUSED, read_object
+from labs.training.architectures import read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, encoded
 from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
 from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
-from labs.training.starts import ADAPTER, Start, lora_names
+from labs.training.starts import ADAPTER, Start
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient
@@ -71,27 +71,20 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
         model = _model(start, options, device)
         ordered = [text for step in steps for text in step]
         _train(model, chat.end, tokenizer, ordered, options, device, Steps(progress, tokens))
+        gc.collect()  # the trainer has a reference cycle, which would keep the optimizer in memory
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
-        lora = model.peft_config["default"] if options.lora_rank else None
-        trained = get_peft_model_state_dict(model) if lora else model.state_dict()
-        weights = {name: weight.detach().cpu() for name, weight in trained.items()}
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
-            raise
-        raise UserError(
-            f"the {'GPU' if device == 'cuda' else 'machine'} has too little memory for rows of up to {longest:,} "
-            "tokens. Use shorter rows (lower MAX_TOKENS) or LoRA of a low rank, or end other programs"
-            + (" on the GPU (nvidia-smi lists them)" if device == "cuda" else "")
-        ) from None
-    del model, trained
-    gc.collect()  # the trainer has a reference cycle, which would keep the model in memory
-    try:
-        _write_model(start, weights, lora, tokenizer.token_to_id(chat.end), out / "model")
-        if lora:
-            (out / "adapter").mkdir()
+        if options.lora_rank:
+            lora = model.peft_config["default"]
             lora.target_modules = sorted(lora.target_modules)  # a set has a random order
             lora.save_pretrained(str(out / "adapter"))
-            save_file(weights, out / "adapter" / ADAPTER, metadata={"format": "pt"})
+            save_file(get_peft_model_state_dict(model), out / "adapter" / ADAPTER, metadata={"format": "pt"})
+            model = model.merge_and_unload()
+        _write_model(start, model.state_dict(), tokenizer.token_to_id(chat.end), out / "model")
+    except torch.OutOfMemoryError:
+        raise UserError(
+            f"the GPU has too little memory for rows of up to {longest:,} tokens. Use shorter rows (lower MAX_TOKENS), "
+            "LoRA of a low rank, or end other programs on the GPU (nvidia-smi lists them)"
+        ) from None
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
@@ -184,9 +177,9 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
 
 
-def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, end: int, folder: Path) -> None:
-    """Write the trained model to `folder`, with the file names and tensor types of `start`. `weights` has all new
-    weights, or LoRA's matrices if `lora` is set. Adds `end`, the id of the end token, to generation_config.json."""
+def _write_model(start: Start, weights: Mapping[str, Tensor], end: int, folder: Path) -> None:
+    """Write the trained `weights` to `folder`, with the file names and tensor types of `start`. Add `end`, the id of
+    the end token, to generation_config.json."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():
@@ -196,19 +189,10 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
     known = config.get("eos_token_id", [])
     config["eos_token_id"] = list(dict.fromkeys([end, *(known if isinstance(known, list) else [known])]))
     (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-
-    def new(name: str, old: Tensor) -> Tensor:
-        if name.endswith(UNUSED):
-            return old
-        if not lora:
-            return weights[name if name in weights else "model.embed_tokens.weight"]  # tied weights are stored once
-        if lora_names(name)[0] not in weights:
-            return old
-        first, second = (weights[part].float() for part in lora_names(name))
-        return old.float() + lora.lora_alpha / lora.r * (second @ first)
-
     for file in sorted(start.path.glob("*.safetensors")):
+        new = {}
         with safe_open(file, "pt") as stored:
-            old = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
-        changed = {name: new(name, value).to(value.dtype).contiguous() for name, value in old.items()}
-        save_file(changed, folder / file.name, metadata={"format": "pt"})
+            for name in stored.keys():  # noqa: SIM118 - no mapping
+                old = stored.get_tensor(name)  # kept if the model computes this tensor itself
+                new[name] = weights.get(name, old).detach().to("cpu", old.dtype).contiguous()
+        save_file(new, folder / file.name, metadata={"format": "pt"})

@@ -77,9 +77,3 @@ def check_adapter(adapter: Path, rank: int) -> None:
             f"the adapter {adapter} has another rank than {rank} ({CONFIG}), or lacks {ADAPTER}. Use an adapter that "
             "finetune.sh wrote with this rank. Pickled weights are never read"
         )
-
-
-def lora_names(name: str) -> tuple[str, str]:
-    """Return the names that peft gives to the two LoRA matrices of the base's matrix `name`."""
-    stem = f"base_model.model.{name.removesuffix('.weight')}"
-    return f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
