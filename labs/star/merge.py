@@ -10,19 +10,20 @@ from typing import Any
 from core.base import terminal
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
+from core.base.fields import fitted
 from core.base.files import whole
 from core.constants import AUTO
 from core.generate.generator import split_thinking
 from core.grading.answers import judge
 from core.grading.boxed import canonical
 from core.grading.text import read
-from core.problems.columns import names_in
 from labs.star import check
 from labs.star.alpaca import shaped, statement_of
-from labs.star.cli import rows_of
+from labs.star.cli import FIX, rows_of
 from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
-from labs.star.traces import Trace, merged
+from labs.star.traces import Trace, worth
+from labs.training.rows import Line
 
 ABOUT = (
     "Merge files of traces, from several rounds or people. One trace of each problem is kept: without a hint rather "
@@ -77,17 +78,16 @@ def chosen(every: Sequence[Read]) -> tuple[list[Read], dict[str, int]]:
     """Return the rows to keep, in their order, and the number of dropped rows by reason."""
     usable = [each for each in every if not each.reason]
     clashing = _clashing(each.trace for each in usable)
-    best = {each.problem: each for each in merged([[each.trace for each in usable]]) if each.problem not in clashing}
-    kept, counts = dict[str, Read](), Counter[str]()
+    best = {each.trace.problem: each for each in sorted(usable, key=lambda each: worth(each.trace))}
+    kept, counts = list[Read](), Counter[str]()
     for each in every:
-        trace = each.trace
-        if each.reason or trace.problem in clashing:
+        if each.reason or each.trace.problem in clashing:
             counts[each.reason or "two answers"] += 1
-        elif trace == best[trace.problem] and trace.problem not in kept:
-            kept[trace.problem] = each
+        elif each is best[each.trace.problem]:
+            kept.append(each)
         else:
             counts["another trace"] += 1
-    return list(kept.values()), {why: counts[why] for why in (*REASONS, *check.REASONS) if counts[why]}
+    return kept, {why: counts[why] for why in (*REASONS, *check.REASONS) if counts[why]}
 
 
 def _clashing(traces: Iterable[Trace]) -> set[str]:
@@ -105,29 +105,23 @@ def _clashing(traces: Iterable[Trace]) -> set[str]:
 
 
 def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool) -> Read:
-    """Read a row as a trace whose problem is the hash of its statement. Raises UserError for a row without one."""
-    instruction, more, output = (row.get(name) for name in ("instruction", "input", "output"))
-    texts = [instruction, more or "", output]
-    if not all(isinstance(text, str) for text in texts) or not str(instruction).strip() or not str(output).strip():
-        raise UserError(
-            f"{path}, line {number} needs a text in instruction and in output, and a text or nothing in input. Its "
-            f"fields are {names_in(row)}"
-        )
-    statement, solution, line, reason = statement_of(*map(str, texts[:2])), str(output), line.strip(), ""
+    """Read a row as a trace whose problem is the hash of its statement. Raises UserError for a row of another form."""
+    found = fitted(row, Line, f"{path}, line {number} is not a trace", FIX)
+    statement, solution, reason = statement_of(found.instruction, found.input or ""), found.output, ""
     if alpaca:
         new, reason = shaped(statement, solution)
         line, solution = json.dumps(new, ensure_ascii=True), new.get("output", solution)
     since: Any = row.get("round")
     way: Any = row.get("way")
     trace = Trace(
-        hash_of(statement),
-        since if type(since) is int else 1,
-        way if way in WAYS else FIRST,
-        str(row.get("key", "")),
-        "",
-        solution,
+        problem=hash_of(statement),
+        round=since if type(since) is int else 1,
+        way=way if way in WAYS else FIRST,
+        key=str(row.get("key", "")),
+        instruction="",
+        output=solution,
     )
-    return Read(path, line, trace, reason)
+    return Read(path, line.strip(), trace, reason)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ class Row(NamedTuple):
     system: str = ""
 
 
-class _Line(Struct):
+class Line(Struct):
+    """A row in Alpaca's shape."""
+
     instruction: Filled
     output: Filled
-    input: str = ""
+    input: str | None = ""
     system: str = ""
 
 
@@ -36,7 +38,7 @@ def read(path: Path) -> list[Row]:
     for number, line in enumerate(read_lines(path, "the data", FORM), 1):
         if line.strip():
             where = f"{path} line {number}"
-            row = fitted(parse_json(line, where, FORM), _Line, f"{where} is not a row", FORM)
+            row = fitted(parse_json(line, where, FORM), Line, f"{where} is not a row", FORM)
             rows.append(Row("\n\n".join(filter(None, (row.instruction, row.input))), row.output, row.system))
             if any(storable(text) != text for text in rows[-1]):
                 raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
