@@ -9,7 +9,7 @@ so a rationalised sample is only one more try.
 Command: bash scripts/run.sh 22_star_controls (for a shorter run, add RUNS=1 ARMS=star,no_filter)
 """
 
-from labs.star.controls import Controls, arm, control
+from labs.star.controls import Controls, control
 
 ROUNDS = 3  # number of rounds (3 are enough for the embedded model)
 DATA = "auto"  # training problems: "auto" (the model's own), "openr1", a name, hub:owner/name, or a file's path
@@ -26,15 +26,16 @@ RUNS = 3  # number of runs of each arm, with the seeds SEED, SEED + 1, …
 SEED = 0  # seed of the random draws and of the requests of the first run
 
 # An arm is STaR with its own changes. The first always runs, because its tokens decide how long the others train.
-arms = [
-    arm("star"),
-    arm("no_rationalisation", RATIONALISE=0),
-    arm("no_filter", FILTER=0),
-    arm("round_1_again", REPEAT=1),
-    arm("sound_only", SOUND=1),
-    arm("from_base", START="base"),
-]
-controls = Controls(arms)
+controls = Controls(
+    {
+        "star": {},
+        "no_rationalisation": {"RATIONALISE": 0},
+        "no_filter": {"FILTER": 0},
+        "round_1_again": {"REPEAT": 1},
+        "sound_only": {"SOUND": 1},
+        "from_base": {"START": "base"},
+    }
+)
 
 if __name__ == "__main__":
     control(controls, globals())

@@ -3,7 +3,7 @@
 The controls show how much of the gain comes from the method. So, in each round, every arm trains on about as many
 tokens as the first arm with the same seed. Requests that several arms share are sent once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,75 +28,52 @@ class ControlConstants(StarConstants):
 
 
 @dataclass(frozen=True)
-class Arm:
-    """A variant of the experiment: a `name`, and `changes` to the constants."""
-
-    name: str
-    changes: Mapping[str, Any]
-
-
-def arm(name: str, **changes: Any) -> Arm:
-    return Arm(name, changes)
-
-
-@dataclass(frozen=True)
 class Controls:
-    """The `arms` of an experiment. The first is the reference. No arm trains for more rounds than the first arm."""
+    """The `arms` of an experiment: changes to the constants, by the arm's name. The first arm is the reference. No arm
+    trains for more rounds than the first arm."""
 
-    arms: Sequence[Arm]
+    arms: Mapping[str, Mapping[str, Any]]
     constants: type[ControlConstants] = ControlConstants
 
     def work(self, config: ControlConstants, card: Card) -> Work:
         """Estimate the work of the chosen arms. Raises UserError for an invalid arm, EVAL or model."""
         configs = self.configs(config)
-        each = [work(of, card) for _, of in configs]
+        each = [work(of, card) for of in configs.values()]
         kinds = {of.kind: of for work in each for of in work.requests}
         counts = {kind: sum(of.count for work in each for of in work.requests if of.kind == kind) for kind in kinds}
         requests = tuple(replace(of, count=config.RUNS * counts[kind]) for kind, of in kinds.items())
         runs = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
         about = f"{len(configs)} arms under {runs}, each with {each[0].of}"
-        rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for _, of in configs)),)
+        rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for of in configs.values())),)
         return Work(about, requests, config.RUNS * sum(work.trained for work in each), rows)
 
-    def configs(self, config: ControlConstants) -> list[tuple[Arm, StarConstants]]:
-        """Return the first arm and the arms in ARMS, with their constants. Raises UserError if ARMS names an unknown
-        arm, an arm's name repeats or one of its constants is invalid."""
-        names = [each.name for each in self.arms]
-        if len(set(names)) < len(names):
-            raise UserError(f"the names of arms must differ, but they are {', '.join(names)}")
-        known = constants.rules(StarConstants)
-        for each in self.arms:
-            if unknown := [name for name in each.changes if name not in known]:
-                raise UserError(f"the arm {each.name} has an unknown constant {unknown[0]!r:.60}. Correct its name")
+    def configs(self, config: ControlConstants) -> dict[str, StarConstants]:
+        """Return the constants of the first arm and of the arms in ARMS, by name. Raises UserError if ARMS names an
+        unknown arm, or one of an arm's constants is invalid."""
+        names, known = list(self.arms), constants.rules(StarConstants)
+        for name, changes in self.arms.items():
+            if unknown := [each for each in changes if each not in known]:
+                raise UserError(f"the arm {name} has an unknown constant {unknown[0]!r:.60}. Correct its name")
         wanted = {names[0], *constants.listed("ARMS", config.ARMS, names)}
         shared = {name: getattr(config, name) for name in known}
-        return [(each, StarConstants(**shared | dict(each.changes))) for each in self.arms if each.name in wanted]
+        return {name: StarConstants(**shared | dict(changes)) for name, changes in self.arms.items() if name in wanted}
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run the chosen arms under all seeds, as a command. Ends the process as core.session.run.run does."""
-    listed = ", ".join(f"{each.name} ({_changes(each) or 'unchanged'})" for each in controls.arms)
+    changes = {name: " ".join(f"{each}={value}" for each, value in of.items()) for name, of in controls.arms.items()}
+    listed = ", ".join(f"{name} ({of or 'unchanged'})" for name, of in changes.items())
     text = terminal.wrapped(f"The experiment has the arms {listed}. Edit its file to change them.")
     with session.command(controls.constants, namespace, TAKEN, text) as (name, config, stop):
         arms = controls.configs(config)
-        seeds = [config.SEED + number for number in range(config.RUNS)]
-        total = len(arms) * len(seeds)
-        runs = {_label(each, seed): replace(of, SEED=seed) for seed in seeds for each, of in arms}
-        with beginning(name, runs, stop) as begun:
-            for number, seed in enumerate(seeds):
-                tokens: list[int] | None = None
-                for place, (each, of) in enumerate(arms, number * len(arms) + 1):
-                    label = _label(each, seed)
-                    print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
-                    ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first arm early
-                    record = begun.run(label, replace(runs[label], ROUNDS=min(of.ROUNDS, ended)), tokens)
-                    tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(record)[1:]]
+        seeds = range(config.SEED, config.SEED + config.RUNS)
+        runs = [(seed, arm, replace(of, SEED=seed)) for seed in seeds for arm, of in arms.items()]
+        with beginning(name, {f"{arm}-seed{seed}": of for seed, arm, of in runs}, stop) as begun:
+            tokens: dict[int, list[int]] = {}  # by seed: the tokens that the first arm trained on in each round
+            for place, (seed, arm, of) in enumerate(runs, 1):
+                label = f"{arm}-seed{seed}"
+                print(f"\n{place} of {len(runs)}: {label} {changes[arm]}".rstrip(), flush=True)
+                ended = len(tokens.get(seed, range(of.ROUNDS)))  # PATIENCE may have ended the first arm early
+                record = begun.run(label, replace(of, ROUNDS=min(of.ROUNDS, ended)), tokens.get(seed))
+                tokens.setdefault(seed, [each["trained"]["tokens"] for each in rounds.done(record)[1:]])
             begun.show()
-
-
-def _label(each: Arm, seed: int) -> str:
-    return f"{each.name}-seed{seed}"
-
-
-def _changes(each: Arm) -> str:
-    return " ".join(f"{name}={value}" for name, value in each.changes.items())

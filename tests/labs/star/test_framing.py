@@ -18,7 +18,7 @@ from core.engines.server import Server
 from core.types import Problem
 from labs.star import loop, prompts, report
 from labs.star.constants import StarConstants
-from labs.star.controls import ControlConstants, Controls, arm
+from labs.star.controls import ControlConstants, Controls
 from labs.star.experiment import beginning
 from labs.star.record import Record
 from tests.fakes.server import ScriptedServer
@@ -104,14 +104,13 @@ def test_a_prompt_from_a_file_shows_the_hint() -> None:
 
 def test_an_arm_with_an_unknown_constant_is_refused() -> None:
     with pytest.raises(UserError, match="TRYS"):
-        Controls([arm("star"), arm("typo", TRYS=2)]).configs(ControlConstants())
+        Controls({"star": {}, "typo": {"TRYS": 2}}).configs(ControlConstants())
 
 
 def test_arms_are_chosen_by_name_and_the_first_always_runs() -> None:
-    controls = Controls([arm("star"), arm("no_filter", FILTER=0), arm("from_base", START="base")])
+    controls = Controls({"star": {}, "no_filter": {"FILTER": 0}, "from_base": {"START": "base"}})
     chosen = controls.configs(ControlConstants(ARMS="from_base", SEED=7))
-    assert [each.name for each, _ in chosen] == ["star", "from_base"]
-    assert [type(of) for _, of in chosen] == [StarConstants] * 2, "the arms' own constants do not identify a run"
-    assert [(of.START, of.SEED) for _, of in chosen] == [("last", 7), ("base", 7)]
+    assert [type(of) for of in chosen.values()] == [StarConstants] * 2, "the arms' own constants do not identify a run"
+    assert [(name, of.START, of.SEED) for name, of in chosen.items()] == [("star", "last", 7), ("from_base", "base", 7)]
     with pytest.raises(UserError, match="ARMS.*no_filters"):
         controls.configs(ControlConstants(ARMS="star,no_filters"))
