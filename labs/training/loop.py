@@ -18,7 +18,7 @@ from torch import Tensor
 from labs.training import to_gguf
 from labs.training.chat import Chat
 from labs.training.encode import encoded
-from labs.training.network import AdamW, Muon, Qwen3, Shape
+from labs.training.network import Muon, Qwen3, Shape
 from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
@@ -133,19 +133,20 @@ def train(
     After each step, `report` gets the step's number, the tokens so far and the loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))
+    muon, adam = Muon(matrices), torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0)
     seen, step = 0, 0
     for batch in batches:
         scale = schedule.scale(seen, batch.size)
         value = loss(model, batch.on(device), digits)
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        for optimizer, rate in optimizers:
-            optimizer.step(rate * scale)
+        muon.step(MUON_RATE * scale)
+        adam.param_groups[0]["lr"] = ADAM_RATE * scale
+        adam.step()
         model.zero_grad()
         seen += batch.size
         step += 1
-        report(step, seen, value)
+        report(step, seen, value.detach())
         if seen >= schedule.tokens:
             break
     return step

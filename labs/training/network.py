@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 
 @dataclass(frozen=True)
@@ -155,19 +154,3 @@ class Muon:
             scale = max(1.0, rows / columns) ** 0.5
             steps = orthogonalised(grads.lerp(average, self.momentum))
             torch._foreach_add_(weights, list(steps.unbind()), alpha=-rate * scale)
-
-
-class AdamW:
-    """AdamW without weight decay. It calls torch's function, because torch's class takes a second to import."""
-
-    def __init__(self, weights: list[Tensor]) -> None:
-        self.weights = weights
-        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
-        self.steps = [torch.tensor(0.0) for _ in weights]
-
-    @torch.no_grad()
-    def step(self, rate: float) -> None:
-        rates = {"lr": rate, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.0}
-        grads = [weight.grad for weight in self.weights]
-        others = {"amsgrad": False, "maximize": False}
-        adamw(self.weights, grads, self.means, self.squares, [], self.steps, **rates, **others)
