@@ -115,7 +115,7 @@ def test_the_same_is_held_out_for_every_seed_and_order_of_rows(tmp_path: Path) -
 def test_a_larger_held_out_set_holds_the_smaller_one(tmp_path: Path) -> None:
     small, large = of(tmp_path, rows(60)), of(tmp_path, rows(60), HELD_OUT=20)
     assert large.held_out.problems[:5] == small.held_out.problems and len(large.held_out.problems) == 20
-    assert {*large.train} | {*large.held_out.problems} == {*small.train} | {*small.held_out.problems}
+    assert large.sha256 != small.sha256
 
 
 def test_what_repeats_a_held_out_statement_is_not_trained_on(tmp_path: Path) -> None:
@@ -138,7 +138,6 @@ def test_limit_shortens_what_is_evaluated_and_what_a_round_takes_and_nothing_is_
 def test_a_split_is_told_by_its_problems_and_answers(tmp_path: Path) -> None:
     lines = rows(30)
     assert len({of(tmp_path, each).sha256 for each in (lines, lines[1:], [lines[0] | {"answer": 5}, *lines[1:]])}) == 3
-    assert of(tmp_path, lines).sha256 != of(tmp_path, lines, HELD_OUT=6).sha256
 
 
 def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: Path) -> None:
@@ -255,35 +254,21 @@ def test_ids_that_do_not_tell_problems_apart_are_replaced(tmp_path: Path) -> Non
     assert ids[:7] == [hash_of(row["problem"]) for row in lines[:7]] and ids[7] == "of-openr1"
 
 
-json_values = st.recursive(
+NAMES = (
+    *("instruction", "input", "output", "id", "problem", "answer", "answer_type", "uuid", "question_type"),
+    *("grading_scheme", "prompt"),
+)
+VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
-hostile = st.fixed_dictionaries(
-    {},
-    optional={
-        name: json_values
-        | st.sampled_from(["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999])
-        for name in (
-            "instruction",
-            "input",
-            "id",
-            "problem",
-            "answer",
-            "answer_type",
-            "uuid",
-            "question_type",
-            "grading_scheme",
-            "prompt",
-            "output",
-        )
-    },
-)
+CELLS = VALUES | st.sampled_from(["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999])
+HOSTILE = st.dictionaries(st.sampled_from(NAMES), CELLS) | VALUES
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(hostile | json_values, max_size=8))
+@given(st.lists(HOSTILE, max_size=8))
 def test_any_rows_are_split_or_left_out(tmp_path: Path, lines: list[Any]) -> None:
     found = of(tmp_path, [*lines, *rows(20)], HELD_OUT=3)
     problems = (*found.train, *found.held_out.problems)
