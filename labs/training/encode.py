@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tokenizers import Tokenizer
 
@@ -21,9 +22,14 @@ class Encoded:
         return len(self.prompt) + len(self.reply)
 
 
-def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
-    """Encode `rows`. Return the encoded rows of at most `longest` tokens, and the number of longer rows. No row is cut.
-    Control tokens in a reply become plain text. Raises UserError if all rows are too long, or chat.end is no token."""
+Passes = Sequence[Sequence[Encoded]]  # the rows of each pass over the data, in the order of training
+
+
+def encoded(folder: Path, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
+    """Encode `rows` for the model in `folder`. Return the encoded rows of at most `longest` tokens, and the number of
+    longer rows. No row is cut. Control tokens in a reply become plain text. Raises UserError if all rows are too long,
+    or the token that ends a turn is unknown."""
+    chat, tokenizer = Chat.of(folder), Tokenizer.from_file(str(folder / "tokenizer.json"))
     end = tokenizer.token_to_id(chat.end)
     if end is None:
         raise UserError(f"{chat.end!r:.40} ends a turn, but tokenizer.json lacks this token. Fetch the model again")

@@ -8,18 +8,21 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
 from core.engines.environment import let_openmp_sleep
-from labs.training import starts
+from labs.training import starts, to_hf
+from labs.training.memory import LONGEST
 from labs.training.outcome import RECORD, Options, Progress
-from labs.training.rows import read
+from labs.training.rows import passes, read
 
 
 def options_of(argv: Sequence[str] | None) -> Options:
@@ -51,27 +54,35 @@ def finetune(options: Options) -> None:
     start = starts.start(options.model, options.lora_rank)
     if options.adapter:
         starts.check_adapter(options.adapter, options.lora_rank)
-    with whole(options.out, "the new model", start.bytes) as folder:
-        folder.mkdir()
-        progress = Progress()
-        if start.is_gguf:
-            from labs.training import loop  # imports torch, so it follows the cheap checks
-
-            outcome = loop.finetune(options, rows, folder, progress)
-        else:
-            from labs.training import sft
-
-            outcome = sft.finetune(options, start, rows, folder, progress)
+    progress, folder = Progress(), options.model
+    with whole(options.out, "the new model", start.bytes) as out:
+        out.mkdir()
+        # Both import torch, so they follow the cheap checks.
+        trainer = import_module(f"labs.training.{'loop' if start.is_gguf else 'sft'}")
+        encode = import_module("labs.training.encode")
+        with TemporaryDirectory(dir=out) as temporary:
+            if start.is_gguf:
+                folder = Path(temporary) / "model"
+                to_hf.convert(options.model, folder)
+            texts, left_out = encode.encoded(folder, rows, min(start.longest, LONGEST))
+            chosen = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
+            orders = [[texts[i] for i in order] for order in chosen]
+            about = trainer.finetune(options, folder, orders, out, progress)
+        drawn = list(chain.from_iterable(orders))
         losses = [loss for _, loss in progress.losses]
         tenth = max(1, len(losses) // 10)
-        record = asdict(outcome) | {
+        record = about | {
+            "rows": len(texts),
+            "left_out": left_out,
+            "tokens": sum(map(len, drawn)),
+            "trained_tokens": sum(len(text.reply) for text in drawn),
             "steps": len(losses),
             "seconds": round(time.monotonic() - began, 1),
             "loss": [[tokens, round(loss, 4)] for tokens, loss in progress.losses],
             "first_loss": round(fmean(losses[:tenth]), 4),
             "last_loss": round(fmean(losses[-tenth:]), 4),
         }
-        (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        (out / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +17,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from labs.training import to_gguf
-from labs.training.chat import Chat
-from labs.training.encode import encoded
+from labs.training.encode import Passes
 from labs.training.network import Muon, Qwen3, Shape
-from labs.training.outcome import Options, Outcome, Progress, peak_memory
-from labs.training.rows import Row, passes
+from labs.training.outcome import Options, Progress, peak_memory
 from labs.training.schedule import Schedule
 from labs.training.to_hf import WEIGHTS, convert
 
@@ -152,35 +151,28 @@ def train(
     return step
 
 
-def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
-    """Train the model of a GGUF file on `rows`, and write `out`/model.gguf in float32. Raises UserError."""
+def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress: Progress) -> dict[str, Any]:
+    """Train the model in `folder` on the passes `orders`. Write `out`/model.gguf in float32, and the weights in
+    `folder` anew. Return the device, the peak memory and the versions of packages."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
-    with TemporaryDirectory(dir=out) as temporary:
-        folder = Path(temporary) / "model"
-        convert(options.model, folder)
-        model, tokenizer = started_from(folder / WEIGHTS)
-        texts, left_out = encoded(tokenizer, Chat.of(folder), rows, model.shape.context)
-        examples = [
-            Tokens([*text.prompt, *text.reply], [0.0] * len(text.prompt) + [1.0] * len(text.reply)) for text in texts
-        ]
-        orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
-        batches = list(_batches(examples, orders, options.seed))
-        tokens = sum(len(row.tokens) for batch in batches for row in batch)
-        schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
-        progress.begin(len(batches), tokens)
-        train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
-        (folder / WEIGHTS).write_bytes(save(model.state_dict()))
-        to_gguf.convert(folder, out / "model.gguf", "f32")
-    trained_tokens = sum(len(texts[i].reply) for order in orders for i in order)
+    model, _ = started_from(folder / WEIGHTS)
+    batches = list(_batches(orders, options.seed))
+    tokens = sum(len(row.tokens) for batch in batches for row in batch)
+    progress.begin(len(batches), tokens)
+    schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
+    train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
+    (folder / WEIGHTS).write_bytes(save(model.state_dict()))
+    to_gguf.convert(folder, out / "model.gguf", "f32")
     versions = {"torch": version("torch")}
-    return Outcome(len(texts), left_out, tokens, trained_tokens, f"cpu, {THREADS} thread", peak_memory(), versions)
+    return {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": versions}
 
 
-def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:
+def _batches(orders: Passes, seed: int) -> Iterator[list[Tokens]]:
     """Yield the batches of each pass, in random order within POOL rows. No batch contains a row twice."""
     rng = random.Random(seed)
     for order in orders:
-        for begin in range(0, len(order), POOL):
-            pool = cut((rows[i] for i in order[begin : begin + POOL]), BATCH)
+        rows = [Tokens([*row.prompt, *row.reply], [0.0] * len(row.prompt) + [1.0] * len(row.reply)) for row in order]
+        for begin in range(0, len(rows), POOL):
+            pool = cut(rows[begin : begin + POOL], BATCH)
             yield from rng.sample(pool, len(pool))

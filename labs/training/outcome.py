@@ -1,4 +1,4 @@
-"""Define the options of a training, its progress report and its outcome."""
+"""Define the options of a training, and report its progress and memory."""
 
 import math
 import resource
@@ -28,19 +28,6 @@ class Options:
     seed: int = 0
     adapter: Path | None = None  # continue from the matrices in this folder
     tokens: int | None = None  # the number of tokens to train on, instead of `epochs`
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a training."""
-
-    rows: int  # rows that were not too long
-    left_out: int  # rows that were too long
-    tokens: int  # in prompts and replies, counted in every pass
-    trained_tokens: int  # in replies
-    device: str
-    peak_memory: int  # bytes
-    versions: dict[str, str]
 
 
 def peak_memory() -> int:

@@ -8,7 +8,7 @@ import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,6 @@ import transformers
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 from trl import SFTConfig, SFTTrainer
@@ -28,12 +27,11 @@ from core.base.errors import UserError
 from core.engines.dialects.llamacpp import physical_cores
 from labs.training.architectures import read_object
 from labs.training.chat import Chat
-from labs.training.encode import Encoded, encoded
-from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
-from labs.training.outcome import Options, Outcome, Progress, peak_memory
-from labs.training.rows import Row, passes
+from labs.training.encode import Encoded, Passes
+from labs.training.memory import STEP_ROWS, rows_at_once
+from labs.training.outcome import Options, Progress, peak_memory
 from labs.training.schedule import Schedule
-from labs.training.starts import ADAPTER, Start
+from labs.training.starts import ADAPTER
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient
@@ -46,8 +44,9 @@ SEEDS = 2**32  # numpy accepts seeds below this
 IGNORED = -100  # the label of a token without loss
 
 
-def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
-    """Train the model `start` on `rows`. Write `out`/model and, for LoRA, `out`/adapter. Raises UserError."""
+def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress: Progress) -> dict[str, Any]:
+    """Train the model in `folder` on the passes `orders`. Write `out`/model and, for LoRA, `out`/adapter.
+    Return the device, the peak memory and the versions of packages. Raises UserError."""
     warnings.filterwarnings("ignore", category=FutureWarning)  # trl's warnings about transformers
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -58,19 +57,13 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
             torch.set_num_threads(physical_cores())
         torch.use_deterministic_algorithms(True)
     transformers.set_seed(options.seed % SEEDS)
-    chat = Chat.of(start.path)
-    tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
-    texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
-    orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
-    drawn = [texts[i] for order in orders for i in order]
+    drawn = list(chain.from_iterable(orders))
     steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
     tokens = [sum(map(len, step)) for step in steps]
     progress.begin(len(steps), sum(tokens))
-    longest = max(map(len, texts))
     try:
-        model = _model(start, options, device)
-        ordered = [text for step in steps for text in step]
-        _train(model, chat.end, tokenizer, ordered, options, device, Steps(progress, tokens))
+        model = _model(folder, options, device)
+        _train(model, folder, [text for step in steps for text in step], options, device, Steps(progress, tokens))
         gc.collect()  # the trainer has a reference cycle, which would keep the optimizer in memory
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         if options.lora_rank:
@@ -79,26 +72,25 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
             lora.save_pretrained(str(out / "adapter"))
             save_file(get_peft_model_state_dict(model), out / "adapter" / ADAPTER, metadata={"format": "pt"})
             model = model.merge_and_unload()
-        _write_model(start, model.state_dict(), tokenizer.token_to_id(chat.end), out / "model")
+        _write_model(folder, model.state_dict(), drawn[0].reply[-1], out / "model")
     except torch.OutOfMemoryError:
         raise UserError(
-            f"the GPU has too little memory for rows of up to {longest:,} tokens. Use shorter rows (lower MAX_TOKENS), "
-            "LoRA of a low rank, or end other programs on the GPU (nvidia-smi lists them)"
+            f"the GPU has too little memory for rows of up to {max(map(len, drawn)):,} tokens. Use shorter rows (lower "
+            "MAX_TOKENS), LoRA of a low rank, or end other programs on the GPU (nvidia-smi lists them)"
         ) from None
     except SafetensorError as error:  # also raised for a full disk
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
-    trained_tokens = sum(len(text.reply) for text in drawn)
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
-    return Outcome(len(texts), left_out, sum(tokens), trained_tokens, kind, peak, versions)
+    return {"device": kind, "peak_memory": peak, "versions": versions}
 
 
-def _model(start: Start, options: Options, device: str) -> Any:
+def _model(folder: Path, options: Options, device: str) -> Any:
     """Load the model to train. For LoRA, add new matrices, or load the matrices of `options.adapter`."""
     # If all weights are trained, they are float32, because bf16 would round small steps away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
-        start.path,
+        folder,
         local_files_only=True,
         use_safetensors=True,
         trust_remote_code=False,
@@ -126,10 +118,8 @@ class Steps(TrainerCallback):
             self.progress.step(state.global_step, self.seen, logs["loss"])
 
 
-def _train(
-    model: Any, end: str, tokenizer: Tokenizer, rows: Sequence[Encoded], options: Options, device: str, steps: Steps
-) -> None:
-    """Train on `rows`, in the given order. `end` is the token that ends a turn."""
+def _train(model: Any, folder: Path, rows: Sequence[Encoded], options: Options, device: str, steps: Steps) -> None:
+    """Train on `rows`, in the given order. `folder` contains the model's tokenizer."""
     at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
         {
@@ -137,9 +127,9 @@ def _train(
             "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
         }
     )
-    with TemporaryDirectory() as folder:  # the trainer needs a folder, but saves nothing
+    with TemporaryDirectory() as unused:  # the trainer needs a folder, but saves nothing
         config = SFTConfig(
-            output_dir=folder,
+            output_dir=unused,
             dataset_kwargs={"skip_prepare_dataset": True},  # the rows are already tokens, in training order
             train_sampling_strategy="sequential",
             max_length=None,
@@ -158,7 +148,8 @@ def _train(
             report_to="none",
             disable_tqdm=True,
         )
-        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, pad_token=end)
+        end = Chat.of(folder).end
+        reader = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token=end, pad_token=end)
         optimizers = _optimizer(model, options.rate, steps.tokens)
         trainer = SFTTrainer(
             model, config, train_dataset=data, processing_class=reader, callbacks=[steps], optimizers=optimizers
@@ -177,19 +168,19 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
 
 
-def _write_model(start: Start, weights: Mapping[str, Tensor], end: int, folder: Path) -> None:
+def _write_model(start: Path, weights: Mapping[str, Tensor], end: int, folder: Path) -> None:
     """Write the trained `weights` to `folder`, with the file names and tensor types of `start`. Add `end`, the id of
     the end token, to generation_config.json."""
     folder.mkdir()
     for name in COPIED:
-        if (start.path / name).is_file():
-            shutil.copy(start.path / name, folder / name)
-    path = start.path / "generation_config.json"
+        if (start / name).is_file():
+            shutil.copy(start / name, folder / name)
+    path = start / "generation_config.json"
     config = read_object(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])
     config["eos_token_id"] = list(dict.fromkeys([end, *(known if isinstance(known, list) else [known])]))
     (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-    for file in sorted(start.path.glob("*.safetensors")):
+    for file in sorted(start.glob("*.safetensors")):
         new = {}
         with safe_open(file, "pt") as stored:
             for name in stored.keys():  # noqa: SIM118 - no mapping

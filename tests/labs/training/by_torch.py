@@ -10,10 +10,8 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from labs.training.chat import Chat
 from labs.training.encode import encoded
 from labs.training.finetune import main
 from labs.training.rows import Row, read
@@ -37,7 +35,7 @@ def answer(rows: list[Row], base: Path, trained: Path) -> dict[str, Any]:
     other = AutoModelForCausalLM.from_pretrained(base)
     if (trained / "adapter").exists():
         other = PeftModel.from_pretrained(other, trained / "adapter").merge_and_unload()
-    texts, _ = encoded(Tokenizer.from_file(str(base / "tokenizer.json")), Chat.of(base), rows, 999)
+    texts, _ = encoded(base, rows, 999)
     prompts, whole = [], []
     for row in rows:
         turns = [{"role": "user", "content": row.prompt}]
