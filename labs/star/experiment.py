@@ -104,12 +104,10 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
-    for of in runs.values():
-        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about  # or raises UserError
-    results = results_dir()
-    folder = results / name
+    folder = (results := results_dir()) / name
     left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
     for label, of in runs.items():
+        shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about  # or raises UserError
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
                 f"the model {start.path} is inside the folder of {label}, which this run would replace. Set another "

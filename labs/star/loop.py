@@ -196,12 +196,13 @@ class Loop:
 
     def _is_collected(self, number: int) -> bool:
         known = self.record.stage("collected", number)
-        return (
-            bool(known)
-            and sha256(self._file(number, TRACES)) == known["traces_sha256"]
-            and sha256(self._file(number, COLLECTED)) == known.get("own_sha256")
-            and (not known["results"] or self._results(known["results"]).exists())
-        )
+        if not known or known != known | self._hashes(number):
+            return False
+        return not known["results"] or self._results(known["results"]).exists()
+
+    def _hashes(self, number: int) -> dict[str, Any]:
+        hashes = {"traces_sha256": sha256(self._file(number, TRACES))}
+        return hashes | {"own_sha256": sha256(self._file(number, COLLECTED))}
 
     def _file(self, number: int, name: str) -> Path:
         return self.record.own / f"round{number}" / name
@@ -240,11 +241,7 @@ class Loop:
             say(f"round {number}: {malformed}")
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
-        outcome |= {
-            "by_way": {way: ways[way] for way in WAYS if ways[way]},
-            "traces_sha256": sha256(self._file(number, TRACES)),
-            "own_sha256": sha256(self._file(number, COLLECTED)),
-        }
+        outcome |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}} | self._hashes(number)
         self.record.done("collected", outcome, number)
 
     def _trace(self, number: int, sample: Sample, framed: Framing) -> Trace:

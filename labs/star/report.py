@@ -47,12 +47,8 @@ COLLECTED = {
     "loss": "mean over the first tenth of the updates, and over the last tenth",
 }
 GAIN = {"minus round 0": "change since round 0, paired by problem"}
-# The order in which a narrow terminal omits columns: the last first. Others always stay.
-OMITTED = (
-    *("last", "rows", "malformed", "sampled", "vote", "unsound", "best", "truncated", "failed", "timed out", "round 0"),
-    *("0 with SHOTS", "format", "steps", "loss", "unsound of kept", "trained on", "sampled tokens", "tokens"),
-    *("training s", "s"),
-)
+# A narrow terminal omits other columns, the last first.
+FIXED = ("run", "round", "right at t=0", "minus round 0", "dropped", "in all")
 ABOUT = "accuracies in % of the held-out problems, with 95% confidence intervals"
 LEGEND = (
     BETWEEN.join([ABOUT, *map(": ".join, GAIN.items())]),
@@ -259,14 +255,15 @@ def tables(runs: Sequence[Record]) -> list[Table]:
 
 
 def _table(title: str, rows: Sequence[dict[str, str]], opens: Sequence[dict[str, str]] = (), **more: Any) -> Table:
-    """Return a table of `rows`, which map all columns to cells. Columns without a value are left out."""
-    shown = [head for head in rows[0] if any(row[head] != NONE for row in rows)]
+    """Return a table of `rows`, which map columns to cells. The first row has all columns. Columns without a value are
+    left out."""
     meanings = GAIN | EVALUATED | COLLECTED | dict.fromkeys(WAYS, COLLECTED["kept"])
-    ranks = {head: rank for rank, head in enumerate(OMITTED, 1)}
-    columns = [
-        Column(head, [row[head] for row in rows], meanings.get(head, ""), ranks.get(head, 0), "kept" * (head in WAYS))
-        for head in shown
-    ]
+    columns = []
+    for place, head in enumerate(rows[0]):
+        cells = [row.get(head, NONE) for row in rows]
+        if set(cells) != {NONE}:
+            rank, named = 0 if head in FIXED else place, "kept" if head in WAYS else ""
+            columns.append(Column(head, cells, meanings.get(head, ""), rank, named))
     return Table(title, columns, opens, **more)
 
 
@@ -335,28 +332,30 @@ def _evaluation(of: dict[str, Any], votes: int) -> dict[str, str]:
 
 def _collections(run: Record) -> list[Table]:
     rounds = done(run, "collected")
-    rows = [_collection(each["round"], each["collected"], each.get("trained")) for each in rounds]
+    rows = [_collection(each) for each in rounds]
     title = f"{run.label}: samples and training in each round"
     return [_table(title, rows, list(map(_samples, rounds)))] if rows else []
 
 
-def _collection(number: int, of: dict[str, Any], trained: dict[str, Any] | None) -> dict[str, str]:
-    """Return the cells of the samples and the training of round `number`. With REPEAT=1 it may have no samples."""
-    drawn = not of["repeats"]
-    return {
-        "round": str(number),
-        "samples": str(of["samples"]) if drawn else NONE,
-        **{way: str(of["kept"][way]) if drawn else NONE for way in WAYS},
-        "dropped": str(sum(sum(reasons.values()) for reasons in of["dropped"].values())) if drawn else NONE,
-        "malformed": str(sum(of["malformed"].values())) if drawn else NONE,
-        "unsound": str(sum(of["unsound"].values())) if drawn else NONE,
-        "tokens": _tokens(of) if drawn else NONE,
-        "s": _seconds(of) if drawn else NONE,
-        "rows": str(of["rows"]),
-        "trained on": _tokens(trained) if trained else NONE,
-        "training s": _seconds(trained) if trained else NONE,
-        "loss": f"{trained['first_loss']:.4f} to {trained['last_loss']:.4f}" if trained else NONE,
-    }
+def _collection(each: Round) -> dict[str, str]:
+    """Return the cells of a round's samples, which it lacks with REPEAT=1, and of its training if it has ended."""
+    of, trained = each["collected"], each.get("trained")
+    cells = {"round": str(each["round"])}
+    if not of["repeats"]:
+        cells |= {
+            "samples": str(of["samples"]),
+            **{way: str(count) for way, count in of["kept"].items()},
+            "dropped": str(sum(sum(reasons.values()) for reasons in of["dropped"].values())),
+            "malformed": str(sum(of["malformed"].values())),
+            "unsound": str(sum(of["unsound"].values())),
+            "tokens": _tokens(of),
+            "s": _seconds(of),
+        }
+    cells["rows"] = str(of["rows"])
+    if trained:
+        loss = f"{trained['first_loss']:.4f} to {trained['last_loss']:.4f}"
+        cells |= {"trained on": _tokens(trained), "training s": _seconds(trained), "loss": loss}
+    return cells
 
 
 def _dropped(run: Record) -> list[Table]:

@@ -6,25 +6,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
-from core.base.fields import Filled, Positive, fitted
-from core.base.files import parse_json, read_lines, storable, write_atomically
+from core.base.errors import UserError, one_line
+from core.base.files import storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
-
-WHAT = "the file of traces"
-REMEDY = "Remove the file and run the same command again. It writes the file anew"
 
 
 class Trace(Struct, frozen=True):
     """A solution to train on."""
 
-    problem: Filled  # the problem's id
-    round: Positive  # from 1
+    problem: str  # the problem's id
+    round: int  # from 1
     way: Way
-    key: Filled  # of the completion in the journal
-    instruction: Filled  # the prompt, without a hint or examples
-    output: Filled  # the text to learn
+    key: str  # of the completion in the journal
+    instruction: str  # the prompt, without a hint or examples
+    output: str  # the text to learn
     system: str = ""  # the system message of the prompt
 
 
@@ -52,10 +50,11 @@ def _line(trace: Trace) -> bytes:
 
 
 def read(path: Path) -> list[Trace]:
-    """Read the traces in `path`. Other columns are ignored. Raises UserError, with the line number, for a bad trace."""
-    lines = ((f"{WHAT} {path}, line {number}", line) for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1))
-    return [
-        fitted(parse_json(line, where, REMEDY), Trace, f"{where} is not a trace", REMEDY)
-        for where, line in lines
-        if line.strip()
-    ]
+    """Read the traces in `path`. Other columns are ignored. Raises UserError if the file is missing or damaged."""
+    try:
+        return [msgspec.json.decode(line, type=Trace) for line in path.read_bytes().splitlines()]
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UserError(
+            f"the traces {path} can't be read ({one_line(str(error), 300)}). Remove the file and run the same command "
+            "again. It writes the file anew"
+        ) from None

@@ -3,7 +3,6 @@
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,20 +40,14 @@ def test_a_file_is_whole_and_half_a_character_is_replaced(tmp_path: Path) -> Non
     assert read(path) == []
 
 
-CHANGES = ({"problem": 7}, {"round": 0}, {"way": "guessed"}, {"output": " \n"}, {"round": None, "output": "x" * 10**6})
-TORN = ('{"problem": "a"', "[" * 100_000, "null", '{"round": NaN}', "{}")
-
-
-@pytest.mark.parametrize("bad", [*CHANGES, *TORN], ids=range(len(CHANGES) + len(TORN)))
-def test_a_line_that_is_no_trace_is_refused_with_its_number(tmp_path: Path, bad: str | dict[str, Any]) -> None:
+@pytest.mark.parametrize("line", ['{"problem": "a"', "null", '{"problem": 7}'])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "round1.jsonl"
     write(path, [TRACE])
-    line = bad if isinstance(bad, str) else json.dumps(json.loads(path.read_text()) | bad)
-    path.write_text(f"{path.read_text()}\n{line}\n")
-    with pytest.raises(UserError) as raised:
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(UserError, match=r"round1\.jsonl") as raised:
         read(path)
-    message, named = str(raised.value), "" if isinstance(bad, str) else f"`$.{next(iter(bad))}`"
-    assert named in message and "round1.jsonl, line 3" in message and "\n" not in message and len(message) < 400
+    assert "\n" not in str(raised.value)
 
 
 @given(st.lists(st.lists(traces, max_size=8), max_size=5), st.integers(0, 99))
