@@ -18,8 +18,10 @@ from safetensors.numpy import load_file
 from core.base.errors import UserError
 from core.engines import start
 from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from labs.training import to_gguf, to_hf
+from labs.training.architectures import check_tensors
 from tests.conftest import ROOT, environment
 from tests.labs.training import helpers as training
 from tests.labs.training.models import (
@@ -36,6 +38,7 @@ from tests.labs.training.models import (
 
 # Not of the model: its name is the folder's, and no folder tells a licence.
 OF_THE_FILE = {"general.quantization_version", "general.name", "general.license"}
+SCALING = Keys.Rope.SCALING_TYPE.format(arch="qwen3")
 PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"  # of by_torch.py too
 
 
@@ -123,47 +126,24 @@ def test_it_comes_back_with_the_same_tensors_and_tokenizer(name: str, split: str
 # What can't be converted
 
 
-def put(fields: dict[str, Any], name: str, value: Any) -> None:
-    fields[name] = ([gguf.GGUFValueType.get_type(value)], value)
+@pytest.mark.parametrize(
+    ("key", "value"), [(Keys.Tokenizer.PRE, "llama-bpe"), (Keys.Tokenizer.MODEL, "spm"), (SCALING, "yarn")]
+)
+def test_another_tokenizer_and_scaled_positions_are_refused(key: str, value: str) -> None:
+    about, shape = contents(EMBEDDED_GGUF) | {key: value}, Gguf.read(EMBEDDED_GGUF).shape
+    with pytest.raises(UserError, match=value):
+        to_hf._config(EMBEDDED_GGUF, about, shape, "Qwen3ForCausalLM", "qwen3")
 
 
-def changed(out: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
-    """The embedded model's file, written again with its fields and tensors changed."""
-    reader = gguf.GGUFReader(EMBEDDED_GGUF)
-    fields = {name: (field.types, field.contents()) for name, field in reader.fields.items()}
-    stored = {tensor.name: tensor.data for tensor in reader.tensors}
-    change(fields, stored)
-    writer = gguf.GGUFWriter(out, fields.pop(Keys.General.ARCHITECTURE)[1])
-    for name, (types, value) in fields.items():
-        if not name.startswith("GGUF."):
-            writer.add_key_value(name, value, types[0], types[-1] if len(types) > 1 else None)
-    for name, values in stored.items():
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return out
-
-
-FILES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
-    "other model": (lambda f, t: put(f, Keys.General.ARCHITECTURE, "mamba"), "mamba"),
-    "other tokenizer": (lambda f, t: put(f, Keys.Tokenizer.PRE, "llama-bpe"), "llama-bpe"),
-    "yarn": (lambda f, t: put(f, "qwen3.rope.scaling.type", "yarn"), "yarn"),
-    "no template": (lambda f, t: f.pop(Keys.Tokenizer.CHAT_TEMPLATE), "tokenizer.chat_template"),
-    "no end of turn": (lambda f, t: f.pop(Keys.Tokenizer.EOS_ID), "tokenizer.ggml.eos_token_id"),
-    "a tensor less": (lambda f, t: t.pop("blk.2.ffn_up.weight"), "blk.2.ffn_up.weight"),
-}
-
-
-@pytest.mark.parametrize("what", FILES)
-def test_a_file_that_cannot_be_converted_is_one_line_and_leaves_nothing(what: str, tmp_path: Path) -> None:
-    change, named = FILES[what]
-    broken = changed(tmp_path / "broken.gguf", change)
-    (tmp_path / "out").mkdir()
-    with pytest.raises(UserError) as raised:
-        to_hf.convert(broken, tmp_path / "out" / "hf")
-    assert named in str(raised.value) and not list((tmp_path / "out").iterdir())
+def test_a_missing_field_or_tensor_is_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keys.Tokenizer, "CHAT_TEMPLATE", "tokenizer.lost")
+    with pytest.raises(UserError, match=r"model\.gguf.*tokenizer\.lost"):
+        to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"x\.gguf.*blk\.2.*missing"):
+        check_tensors(Path("x.gguf"), {"blk.1": (2,)}, {"blk.1": (2,), "blk.2": (3, 4)})
 
 
 @pytest.mark.parametrize("bytes_", [0, 20_000, 3_000_000])
