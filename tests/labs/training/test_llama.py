@@ -14,7 +14,6 @@ from labs.training import memory, served, starts
 from labs.training.chat import Chat
 from labs.training.rows import Row
 from labs.training.served import Weights
-from tests.conftest import run
 from tests.labs.training import helpers as training
 from tests.labs.training.models import ASSISTANT, BOS, EOS, INV_FREQ, ROWS, TEMPLATE, USER, YARN, edit, llama, llamas
 
@@ -113,20 +112,10 @@ def test_what_is_no_dense_llama_is_one_line(what: str, tmp_path: Path) -> None:
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("experiment", ["21_star", "24_lean_iteration"])
-def test_a_run_without_a_gpu_ends_before_anything_is_asked(
-    experiment: str, folder: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if "lean" in experiment:
-        request.getfixturevalue("lean")
-    status, out, err = run(experiment, MODEL=str(folder / "mha"), RESULTS_DIR=str(tmp_path / "results"))
-    assert status == 2 and not out and err.count("\n") == 1
-    assert str(folder / "mha") in err and "yarn" in err
-    assert not (tmp_path / "results").exists()
-
-
-def test_with_a_gpu_it_is_served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scaled_positions_are_served_on_a_gpu_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Weights(folder / "gqa")
+    with pytest.raises(UserError, match=f"{model.path}.*yarn"):
+        served.check(model)
     monkeypatch.setattr(gpus, "has_gpu", lambda: True)
     monkeypatch.setenv("PORT", "29871")
     served.check(model)
