@@ -40,16 +40,6 @@ def end_of(finish_reason: str | None) -> str:
     return ENDS.get((finish_reason or "").partition(":")[0].strip().lower().rpartition(".")[2].replace("-", "_"), "")
 
 
-def are_messages(value: Any) -> bool:
-    """Return whether `value` is a sequence of messages with role and content."""
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(isinstance(each, Mapping) for each in value)
-        and all(isinstance(each.get(name), str) for each in value for name in ("role", "content"))
-    )
-
-
 def opening_for(text: str, reading: str) -> str:
     """Return the opening `text` of an answer, without its box if the reading (Problem.reading) expects none."""
     return text.removesuffix(BOX) if reading.startswith((f"{TEXT} ", f"{LAST_NUMBER} ")) else text
@@ -145,9 +135,13 @@ class Sampling:
         return self.answer_tokens or ELICITED_TOKENS
 
     @property
-    def with_one_wait_less(self) -> "Sampling":
-        """The parameters with one wait less. Without waits, `wait_word` is the default, so journal keys omit it."""
-        return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
+    def earlier(self) -> "Sampling | None":
+        """The parameters of the completion that this one continues: without ELICIT, or with one wait less. None if it
+        continues none. Without waits, `wait_word` is the default, so journal keys omit it."""
+        if self.elicit:
+            return replace(self, elicit="")
+        less = replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
+        return less if self.waits else None
 
 
 @dataclass(frozen=True)

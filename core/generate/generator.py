@@ -14,14 +14,13 @@ from typing import Any
 
 from core.base import terminal
 from core.base.errors import UserError, one_line
-from core.engines.server import CANNOT, MARK, Server, ending
-from core.generate import elicit
+from core.engines.server import MARK, Server, ending
+from core.generate import continued
 from core.generate.budget import Budget, Hold, Spent, most_read
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
 from core.generate.retry import Asker, Over
-from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, Completion, Message, Sampling
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
@@ -52,6 +51,10 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     if cut_while_thinking and not reasoning:
         return content.strip(), ""
     return thinking.strip(), content.strip()
+
+
+class Unable(Failure):
+    """A request that is not sent, because the completion or the server can't be continued. Its text is the reason."""
 
 
 class Generator:
@@ -115,8 +118,7 @@ class Generator:
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
-            field = " (continues = false)" if why == CANNOT else ""
-            raise UserError(f"this request sends the beginning of the answer, but {why}{field}. Choose another server")
+            raise UserError(f"a request needs an answer that has begun, but {why} (continues = false)")
         try:
             async with self._slots.slot(priority):
                 try:
@@ -135,22 +137,40 @@ class Generator:
 
     async def _complete(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """Return the completion from the journal or the server.
+
         A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
-        with more waits continues the completions of this run. So does an elicited answer."""
+        with more waits continues the completions of this run. So does an elicited answer. If nothing continues the
+        earlier completion, it is returned, with the reason if it lacks a wait or an answer."""
         key = self.key(messages, seed, sampling)
         if found := self.journal.get(key):
             return found
-        if sampling.elicit:
-            before = await self._complete(messages, seed, replace(sampling, elicit=""), hold)  # the key of ELICIT=0
-            completion, is_final = await self._elicit(key, before, messages, sampling, hold)
-        elif sampling.waits:
-            before = await self._complete(messages, seed, sampling.with_one_wait_less, hold)
-            completion, is_final = await self._wait(key, before, messages, sampling, hold)
-        else:
-            completion, is_final = await self._ask(key, messages, seed, sampling, hold)
+        earlier = sampling.earlier
+        before = await self._complete(messages, seed, earlier, hold) if earlier else None
+        began, is_final = time.monotonic(), True
+        try:
+            if before is None:
+                completion = await self._ask(key, messages, seed, sampling, hold)
+            elif sampling.elicit:
+                completion = await self._elicit(before, messages, sampling, hold)
+            else:
+                completion = await self._wait(before, messages, sampling, hold)
+        except Failure as failure:
+            completion, is_final = self._failed(before or Completion(key, seed), sampling, failure), failure.is_final
+        if before and (completion is before or not is_final):
+            return completion
+        seconds = round(time.monotonic() - began + (before.seconds if before else 0.0), 3)
+        completion = replace(completion, key=key, reused=False, seconds=seconds, origin=self.server.origin)
         if is_final:
             self.journal.put(completion, messages, paid=-hold.settled())
         return completion
+
+    def _failed(self, before: Completion, sampling: Sampling, failure: Failure) -> Completion:
+        """Add a failure to the completion `before`, which it leaves unchanged or (without a reply) empty."""
+        if sampling.elicit:
+            return replace(before, not_forced=_reason(failure))
+        if sampling.waits:
+            return replace(before, not_waited=_reason(failure))
+        return replace(before, error=self._refusal(failure) if isinstance(failure, Refused) else failure.words)
 
     def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
         """Return the highest cost in dollars of a request for `written` tokens. `more` adds tokens to its prompt."""
@@ -158,36 +178,20 @@ class Generator:
         return hold.most(read, written)
 
     def _forced_most(self, hold: Hold, messages: Sequence[Message], sampling: Sampling) -> float:
-        """Return the highest possible cost in dollars of the request that forces an answer."""
+        """Return the highest possible cost in dollars of the request that forces an answer, or 0 if none can follow."""
+        if sampling.opening or not sampling.answer_tokens or self.server.cannot_continue:
+            return 0.0
         return self._most(hold, messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
-    ) -> tuple[Completion, bool]:
-        """Return the completion, and whether to journal it. Only final failures are journaled (Failure.is_final)."""
-        began = time.monotonic()
-        error, is_final = None, True
-        cannot = self.server.cannot_continue
-        try:
-            may_be_forced = sampling.answer_tokens and not (sampling.opening or cannot)
-            reply = await self.asker(
-                self._body(messages, seed, sampling),
-                content_key(list(messages)),
-                hold,
-                self._most(hold, messages, sampling.max_tokens, sampling.opening),
-                self._forced_most(hold, messages, sampling) if may_be_forced else 0.0,
-            )
-            completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
-            is_cut = completion.truncated and not completion.answer and not sampling.opening
-            if is_cut and sampling.answer_tokens and cannot:
-                completion = replace(completion, not_forced=cannot)
-            elif is_cut and sampling.answer_tokens and completion.thinking:
-                completion = await self._force(completion, messages, sampling, hold)
-        except Failure as failure:
-            completion, is_final = Completion(key, seed), failure.is_final
-            error = self._refusal(failure) if isinstance(failure, Refused) else failure.words
-        seconds = round(time.monotonic() - began, 3)
-        return replace(completion, seconds=seconds, error=error, origin=self.server.origin), is_final
+    ) -> Completion:
+        most = self._most(hold, messages, sampling.max_tokens, sampling.opening)
+        later = self._forced_most(hold, messages, sampling)
+        body = self._body(messages, seed, sampling)
+        reply = await self.asker(body, content_key(list(messages)), hold, most, later)
+        completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
+        return await self._forced(completion, messages, sampling, hold)
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -271,34 +275,29 @@ class Generator:
         thinking, closing, _ = trial.answer.partition("</think>")
         return bool(closing) and "<think>" not in thinking
 
-    async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
-        """Close the thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393).
-        A failure leaves `cut` unforced, with the doubt "truncated"."""
+    async def _forced(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
+        """If thinking hit the token cap, close it and request the answer (budget forcing, s1, arXiv 2501.19393). A
+        failure leaves `cut` unforced, with the doubt "truncated". Return other completions as they are."""
+        if sampling.opening or not sampling.answer_tokens or cut.answer or not cut.truncated:
+            return cut
+        if why := self.server.cannot_continue:
+            return replace(cut, not_forced=why)
         try:
-            return await self._answered(cut, messages, sampling, hold)
+            return await self._answered(cut, messages, sampling, hold) if cut.thinking else cut
         except Failure as failure:
             return replace(cut, not_forced=_reason(failure))
 
     async def _elicit(
-        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
-    ) -> tuple[Completion, bool]:
-        """Continue `before` if it ended without an answer (elicit.py). Return the new completion, or `before` if it has
-        one, and whether to journal it."""
-        if sampling.opening or not elicit.lacks_answer(before, sampling.elicit):
-            return before, False
+        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
+    ) -> Completion:
+        """Continue `before` if it ended without an answer. Return `before` if it has one. Raises Failure."""
+        if sampling.opening or not continued.lacks_answer(before, sampling.elicit):
+            return before
         if why := self.server.cannot_continue:
-            return replace(before, not_forced=why), False
-        began = time.monotonic()
-        opening, tokens = elicit.opened(before.answer, sampling.elicit), sampling.elicited_tokens
-        asked = replace(sampling, answer_opening=opening, answer_tokens=tokens)
-        try:
-            after, is_final = await self._answered(before, messages, asked, hold), True
-        except Failure as failure:
-            after, is_final = replace(before, not_forced=_reason(failure)), failure.is_final
-        if not is_final:
-            return after, False
-        seconds = round(before.seconds + time.monotonic() - began, 3)
-        return replace(after, key=key, reused=False, seconds=seconds, origin=self.server.origin), True
+            raise Unable(why)
+        opening = continued.elicited(before.answer, sampling.elicit)
+        asked = replace(sampling, answer_opening=opening, answer_tokens=sampling.elicited_tokens)
+        return await self._answered(before, messages, asked, hold)
 
     async def _answered(
         self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
@@ -322,56 +321,43 @@ class Generator:
         reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
         return replace(
-            _summed(before, reply),
+            continued.summed(before, reply),
             forced=None if rest is None else opening + rest,
             not_forced=NEW_TURN if rest is None else None,
         )
 
     async def _wait(
-        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
-    ) -> tuple[Completion, bool]:
-        """Continue the thinking of `before` with a "Wait". Return the new completion, and whether to journal it. Return
-        `before` unchanged if it is at its token cap or may not wait (waits.py). A failed wait sets `not_waited`."""
+        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
+    ) -> Completion:
+        """Continue the thinking of `before` with a "Wait". Return `before` if it is at its token cap or may not wait.
+        Raises Failure."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
-        if sampling.opening or left < 1 or not may_wait(before):
-            return before, False
-
-        def noted(completion: Completion, why: str, is_final: bool = True) -> tuple[Completion, bool]:
-            kept = replace(completion, key=key, reused=False) if is_final else completion
-            return replace(kept, not_waited=why), is_final
-
-        began = time.monotonic()
+        if sampling.opening or left < 1 or not continued.may_wait(before):
+            return before
         if not before.thinking:
-            return noted(before, NO_THINKING)
+            raise Unable(continued.NO_THINKING)
         server = self.server
         if why := server.cannot_continue or ("" if server.card.continues or server.dialect.continues else UNKNOWN):
-            return noted(before, why, is_final=why != UNKNOWN)
-        thinking = opened(before.thinking, sampling.wait_word)
+            raise Unable(why)
+        thinking = continued.waiting(before.thinking, sampling.wait_word)
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
         # In a thread, because it may request the server's template.
         body |= await asyncio.to_thread(server.dialect.left_open, server, messages, thinking)
-        forced = self._forced_most(hold, messages, sampling) if sampling.answer_tokens else 0.0
-        try:
-            reply = await self.asker(body, "", hold, self._most(hold, messages, left, thinking), forced)
-        except Failure as failure:
-            return noted(before, _reason(failure), failure.is_final)
-        summed = replace(_summed(before, reply), origin=self.server.origin)
-        if is_left_out(reply, before):
-            return noted(summed, LEFT_OUT)
-        after, answer = split_thinking(*whole(reply, thinking), cut_while_thinking=True)
+        most, later = self._most(hold, messages, left, thinking), self._forced_most(hold, messages, sampling)
+        reply = await self.asker(body, "", hold, most, later)
+        both = continued.summed(before, reply)
+        if continued.is_left_out(reply, before):
+            return replace(both, not_waited=continued.LEFT_OUT)
+        after, answer = split_thinking(*continued.whole(reply, thinking), cut_while_thinking=True)
         completion = replace(
-            summed,
-            key=key,
-            reused=False,
+            both,
             thinking=after,
             answer=answer,
             finish_reason=reply.finish_reason,
             before_waits=[*before.before_waits, before.answer],
             tokens_before_waits=[*before.tokens_before_waits, before.completion_tokens],
         )
-        if completion.truncated and not answer and sampling.answer_tokens:
-            completion = await self._force(completion, messages, sampling, hold)
-        return replace(completion, seconds=round(before.seconds + time.monotonic() - began, 3)), True
+        return await self._forced(completion, messages, sampling, hold)
 
     def _refusal(self, error: Refused) -> str:
         """Return the error to record for a refused request. Raises UserError if all requests seem to be refused."""
@@ -390,17 +376,6 @@ class Generator:
 
 
 def _reason(failure: Failure) -> str:
+    if isinstance(failure, Unable):
+        return str(failure)
     return one_line(f"{type(failure).__name__.lower()} {failure}".strip(), REASON)
-
-
-def _summed(completion: Completion, reply: Reply) -> Completion:
-    """Add the tokens of a `reply` that continues `completion`. If a prompt's count is unknown, all sums are 0."""
-    is_counted = bool(completion.prompt_tokens and reply.prompt_tokens)
-    return replace(
-        completion,
-        prompt_tokens=is_counted * (completion.prompt_tokens + reply.prompt_tokens),
-        cached_tokens=is_counted * (completion.cached_tokens + reply.cached_tokens),
-        completion_tokens=is_counted * (completion.completion_tokens + reply.completion_tokens),
-        logprob=None,  # the model did not write the text between the completion and the reply
-        model=reply.model or completion.model,
-    )

@@ -9,7 +9,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.server import CANNOT, Server
-from core.generate.elicit import lacks_answer
+from core.generate.continued import lacks_answer
 from core.generate.generator import NEW_TURN
 from core.grading.text import read
 from core.scaffolds import prompts

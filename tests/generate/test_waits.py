@@ -14,10 +14,10 @@ from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
 from core.engines.server import CANNOT, Server
+from core.generate.continued import LEFT_OUT, NO_THINKING, waiting, whole
 from core.generate.generator import UNKNOWN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
-from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
 from core.session.checks import check_context
@@ -113,7 +113,7 @@ def as_sglang(template: str, body: dict[str, Any]) -> str:
 def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template: str) -> None:
     tail = tail_of(rendered(template))
     server = Server(kind, "u", "m", "w", template=lambda _: tail)
-    thinking = opened("<think>\nso far\n", "Wait")
+    thinking = waiting("<think>\nso far\n", "Wait")
     body = left_open(server, thinking)
     got = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
     opening = "" if server.thinking else "<think>\n"
@@ -125,7 +125,7 @@ words = st.text("ab {}\\\n,.")
 
 @given(words.filter(str.strip), words, words, st.sampled_from(["llama.cpp", "parser", "no parser"]))
 def test_no_word_is_lost_however_a_server_separates_thinking(before: str, more: str, answered: str, how: str) -> None:
-    given_ = opened(before, "Wait")
+    given_ = waiting(before, "Wait")
     content, reasoning = {
         "llama.cpp": (answered, given_ + more),  # all of it again, where it does not stream
         "parser": (answered, more),
@@ -223,4 +223,4 @@ def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Pa
 
 def test_the_word_says_nothing_to_a_key_without_waits() -> None:
     assert Sampling.of(SampleConstants(WAIT_WORD="Hmm")) == Sampling.of(SampleConstants())
-    assert Sampling.of(SampleConstants(WAITS=1, WAIT_WORD="Hmm")).with_one_wait_less == Sampling.of(SampleConstants())
+    assert Sampling.of(SampleConstants(WAITS=1, WAIT_WORD="Hmm")).earlier == Sampling.of(SampleConstants())
