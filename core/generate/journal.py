@@ -6,9 +6,10 @@ So a stopped run continues, and a run with T=10 reuses the first 5 steps of a ru
 its folder, so RSA reuses the baseline's samples as step 0. If several journals contain a key, the run's own journal
 has priority, then the last file by name.
 
-A line is written when its completion arrives, and then survives kill -9. It is on the disk about SYNC_SECONDS later. If
-a line is incomplete or has a wrong checksum, its request is sent again. The checksum ends the line and covers all bytes
-before it, so checking a line needs no parsing. Only the records' keys and offsets are kept in memory.
+A line is written when its completion arrives, and then survives kill -9. Every SYNC_SECONDS the lines are forced to the
+disk. If a line is incomplete, has a wrong checksum or is no completion of this version, its request is sent again. The
+checksum ends the line and covers all bytes before it, so checking a line needs no parsing. Only the records' keys and
+offsets are kept in memory.
 
 If prices are known, lines may have a field "paid", in dollars (core/generate/budget.py). Before a request, a line
 without a record reserves its highest possible cost. A later line gives back the rest as a negative amount."""
@@ -18,22 +19,19 @@ import hashlib
 import json
 import os
 import re
-import threading
+import time
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
-
-from msgspec import Meta, Struct, convert, defstruct
+from typing import Any
 
 from core.base.errors import UserError
-from core.base.fields import Amount
 from core.base.files import trouble
-from core.types import Completion, Message, are_messages
+from core.types import Completion, Message
 
-SYNC_SECONDS = 1.0
-READ_BYTES = 8192  # size of one read when a record is looked up. Most records are shorter
+SYNC_SECONDS = 2.0
 
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
@@ -59,20 +57,20 @@ class Record:
 class _File:
     """A journal that is open for reading."""
 
-    def __init__(self, path: Path, fd: int | None = None) -> None:
-        try:
-            self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # stays open, to read single records later
-        except OSError as error:
-            raise UserError(f"the journal {path} can't be read ({error.strerror}). Make the file readable") from None
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self.places: dict[int, int] = {}  # key -> offset of its record
         self.end = 0  # the offset after the last complete line
         self.damaged: list[int] = []  # numbers of unreadable lines, counted from the beginning of a scan
         self.paid = 0.0  # dollars
-        self.scan()
+        try:
+            self.scan()
+        except OSError as error:
+            raise UserError(f"the journal {path} can't be read ({error.strerror}). Make the file readable") from None
 
     def scan(self) -> None:
         """Read the lines after `end`. Store the offsets of their records, and add up their payments."""
-        with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
+        with open(self._path, "rb", buffering=1 << 20) as file:
             file.seek(self.end)
             for count, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
@@ -86,11 +84,11 @@ class _File:
                 self.end += len(line)
 
     def line(self, offset: int) -> bytes:
-        """Return the line at `offset`. The line is empty if the file has become shorter since the scan."""
-        line = os.pread(self.fd, READ_BYTES, offset)
-        while b"\n" not in line and (more := os.pread(self.fd, len(line), offset + len(line))):
-            line += more
-        return line[: line.find(b"\n") + 1]
+        """Return the line at `offset`. It is empty if the file has become shorter or is missing since the scan."""
+        with suppress(OSError), open(self._path, "rb") as file:
+            file.seek(offset)
+            return file.readline()
+        return b""
 
 
 class Records:
@@ -98,7 +96,6 @@ class Records:
 
     def __init__(self) -> None:
         self._files: list[_File] = []  # if several contain a key, the last file has priority
-        self.doubted: dict[str, str] = {}  # key -> error, for records that have a valid checksum but are no completions
 
     def __len__(self) -> int:
         return sum(len(file.places) for file in self._files)
@@ -109,23 +106,17 @@ class Records:
         return None if found is None else found.completion
 
     def record(self, key: str) -> Record | None:
-        """Return the record with this `key`, or None if it is missing, damaged or no completion (see `doubted`)."""
+        """Return the record with this `key`, or None if it is missing, damaged or no completion."""
         number = int(key, 16)
-        for file in reversed(self._files):
-            if (offset := file.places.get(number)) is not None:
-                line = file.line(offset)
-                if _key(line) != number:  # the line has changed since the scan
-                    return None
-                try:
-                    return _record(key, line)
-                except ValueError as error:
-                    self.doubted[key] = str(error)
-                    return None
-        return None
-
-    def _close(self) -> None:
-        for file in self._files:
-            os.close(file.fd)
+        file = next((file for file in reversed(self._files) if number in file.places), None)
+        line = file.line(file.places[number]) if file else b""
+        if _key(line) != number:  # there is no record, or it has changed since the scan
+            return None
+        try:
+            fields = json.loads(line)
+            return Record(Completion(key=key, reused=True, **fields["completion"]), fields["messages"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
 
 
 class Archive(Records):
@@ -142,7 +133,7 @@ class Archive(Records):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        self._files = []
 
     def refresh(self) -> None:
         """Read the lines and files that are new since the last call. Raises UserError if a journal can't be read."""
@@ -163,9 +154,7 @@ class Journal(Records):
         super().__init__()
         self.path, self._mode = path, 0o600 if is_private else 0o644
         self.damaged: list[int] = []  # numbers of unreadable lines, whose requests are sent again
-        self._refused: OSError | None = None  # the last error of fsync
-        self._dirty = threading.Event()
-        self._stop = threading.Event()
+        self._synced = time.monotonic()
 
     def __enter__(self) -> "Journal":
         try:
@@ -184,27 +173,23 @@ class Journal(Records):
                 "run (in Python: another name)"
             ) from None
         others = sorted(self.path.parent.glob("*.jsonl"))
-        self._files = [_File(other) for other in others if other != self.path and other.is_file()]
-        self._own = _File(self.path, self._fd)
-        self._files.append(self._own)
+        self._own = _File(self.path)
+        self._files = [*(_File(other) for other in others if other != self.path and other.is_file()), self._own]
         self.damaged, self._first = self._own.damaged, self._own.end
         os.ftruncate(self._fd, self._own.end)  # drop an incomplete last line, because a record must start a new line
-        self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
-        self._syncer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._dirty.set()
-        self._syncer.join()
-        self._close()
+        with suppress(OSError):
+            os.fsync(self._fd)
+        os.close(self._fd)
 
     def put(self, completion: Completion, messages: Sequence[Message], paid: float = 0.0) -> None:
         """Append a completion's record. `paid` is a payment in dollars for its request. A negative payment gives money
         back. Raises UserError if writing fails. Then the journal contains only the earlier records."""
         place = self._own.end
-        fields = {name: value for name, value in vars(completion).items() if name in _FIELDS}
-        self._append({"key": completion.key, "completion": fields, "messages": list(messages)}, paid)
+        kept = {name: value for name, value in vars(completion).items() if name not in ("key", "reused")}
+        self._append({"key": completion.key, "completion": kept, "messages": list(messages)}, paid)
         self._own.places[int(completion.key, 16)] = place
 
     def pay(self, amount: float) -> None:
@@ -221,46 +206,21 @@ class Journal(Records):
         head = json.dumps(record | ({"paid": paid} if paid else {}), ensure_ascii=True, separators=(",", ":"))[:-1]
         line = head.encode() + _END % zlib.crc32(head.encode())
         try:
-            if self._refused:
-                raise self._refused
             view = memoryview(line)
             while view:
                 view = view[os.write(self._fd, view) :]
+            if time.monotonic() - self._synced > SYNC_SECONDS:
+                os.fsync(self._fd)
+                self._synced = time.monotonic()
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
             raise trouble(self.path, error, f"the {len(self)} records in the journals are saved") from None
         self._own.end += len(line)
         self._own.paid += paid
-        self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
         """Return whether the record of `key` is older than this session, or in another journal."""
         return self._own.places.get(int(key, 16), -1) < self._first
-
-    def _sync(self) -> None:
-        is_last = False
-        while not is_last:
-            self._dirty.wait()
-            self._dirty.clear()
-            is_last = self._stop.is_set()
-            try:
-                os.fsync(self._fd)
-            except OSError as error:
-                self._refused = error
-            self._stop.wait(SYNC_SECONDS)
-
-
-def _record(key: str, line: bytes) -> Record:
-    """Parse the line of a `key`. Raises ValueError if it contains no completion, or no messages of its request."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"no JSON: {error}") from None
-    completion, messages = fields["completion"], fields.get("messages")
-    if not are_messages(messages):
-        raise ValueError(f"messages: {messages!r:.40}")
-    convert(completion, _KEPT)
-    return Record(Completion(key=key, reused=True, **completion), messages)
 
 
 def _key(line: bytes) -> int | None:
@@ -271,16 +231,3 @@ def _key(line: bytes) -> int | None:
 
 def _is_whole(line: bytes) -> bool:
     return line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
-
-
-def _model() -> type[Struct]:
-    """Build the msgspec model of a completion's fields, with the valid range of each number."""
-    count = Annotated[int, Meta(ge=0)]
-    finite = Annotated[float, Meta(ge=-1e15, le=1e15)] | None
-    ranged: Any = {int: count, list[int]: list[count], float: Amount, float | None: finite}
-    fields: Any = [(name, ranged.get(hint, hint), None) for name, hint in _FIELDS.items() if name != "seed"]
-    return defstruct("Kept", [("seed", count), *fields], forbid_unknown_fields=True)
-
-
-_FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}
-_KEPT = _model()

@@ -263,19 +263,12 @@ def taken_by(grader: Grader | None) -> str:
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """Open the journal in the file `path`. Prints a note about damaged lines. After the block, prints a note about
-    records that are not completions."""
+    """Open the journal in the file `path`. Prints a note about damaged lines."""
     with Journal(path, is_private) as journal:
-        if lines := journal.damaged:
-            note = f"note: {journal.path} has {len(lines)} damaged lines (the first is line {lines[0]}). "
-            terminal.say(f"{note}Lost replies are requested again if needed", sys.stderr)
-        try:
-            yield journal
-        finally:
-            for key, why in [*journal.doubted.items()][:1]:
-                note = f"{len(journal.doubted)} records in {path.parent} are not completions (the first: {key}, "
-                note += f"{one_line(why, 200)}). These completions are requested again"
-                terminal.say(f"note: {note}", sys.stderr)
+        if journal.damaged:
+            lines = f"{len(journal.damaged)} damaged lines (the first is line {journal.damaged[0]})"
+            terminal.say(f"note: {journal.path} has {lines}. Lost replies are requested again if needed", sys.stderr)
+        yield journal
 
 
 def _opening(
