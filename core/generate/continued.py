@@ -1,11 +1,11 @@
-"""Continue a completion: make its thinking go on, or elicit the answer that it lacks.
+"""Continue a completion: continue its thinking, or elicit the answer that it lacks.
 
 A "Wait" continues thinking (s1, arXiv 2501.19393) if its token cap is not used up. The authors suppress the token that
 ends thinking. A chat server shows the end of thinking only together with an answer. So this answer is stored as the
 answer before the wait, and a second request has the thinking without its closing tag.
 
-ELICIT=1 continues a reply without an answer by "Therefore, the answer is" and an open box, as the second prompt of
-zero-shot chain of thought does (Kojima et al. 2022, arXiv 2205.11916). If the run reads words, the box is left out."""
+ELICIT=1 continues a reply without an answer by "Therefore, the answer is" and an open box. This is the second prompt
+of zero-shot chain of thought (Kojima et al. 2022, arXiv 2205.11916). If the run reads words, the box is left out."""
 
 from dataclasses import replace
 

@@ -276,8 +276,8 @@ class Generator:
         return bool(closing) and "<think>" not in thinking
 
     async def _forced(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
-        """If thinking hit the token cap, close it and request the answer (budget forcing, s1, arXiv 2501.19393). A
-        failure leaves `cut` unforced, with the doubt "truncated". Return other completions as they are."""
+        """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393). A
+        failure leaves `cut` unforced, with the doubt "truncated". Return other completions unchanged."""
         if sampling.opening or not sampling.answer_tokens or cut.answer or not cut.truncated:
             return cut
         if why := self.server.cannot_continue:

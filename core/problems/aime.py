@@ -32,7 +32,6 @@ AIME_2024 = Published(
     rows=30,
     licence=None,  # the card names no licence (its source, AI-MO/aimo-validation-aime, is Apache 2.0)
     files=TRAIN,
-    # From the hub's page and public code that uses this revision (2026-11). The hub itself was not checked.
     revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
 )
 AIME_2025 = Keyed(

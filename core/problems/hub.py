@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -40,36 +40,20 @@ class Spec:
         return cls(match[1], match[2] or "", match[3] or "")
 
 
-@dataclass(frozen=True)
-class Found:
-    """The paths of fetched files, and the commit and the licence of their data set."""
-
-    paths: tuple[Path, ...]
-    commit: str
-    licence: str | None = None
+def listed(repo: str, revision: str, splits: Iterable[str]) -> tuple[str, list[str], str | None]:
+    """Return the commit of a data set, the files of `splits` ("" means the only split), and the licence. Raises
+    UserError for an unclear split, and the errors of the hub client, which `reported` turns into UserError."""
+    commit, names, licence = _listed(repo, revision or MAIN)
+    return commit, [name for split in splits for name in files_of(names, split, repo)], licence
 
 
-def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
-    """Fetch files of one revision. Raises the errors of the hub client, which `reported` turns into UserError."""
+def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path], str]:
+    """Fetch files of one revision, and return their paths and the commit. Raises the errors of the hub client."""
     from huggingface_hub import hf_hub_download
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # the client logs every attempt
-    paths = tuple(Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN)) for file in files)
-    commit = next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
-    return Found(paths, commit)
-
-
-def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
-    """Fetch the files of `splits` ("" means the only split). Raises UserError for unclear splits, and client errors."""
-    _, names, licence = _listed(repo, revision or MAIN)
-    found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
-    return replace(found, licence=licence)
-
-
-def listed_files(asked: Spec) -> tuple[str, Sequence[str]]:
-    """Return the commit and the file names of a split. Raises UserError for an unclear split, and client errors."""
-    commit, names, _ = _listed(asked.repo, asked.revision or MAIN)
-    return commit, files_of(names, asked.split, asked.repo)
+    paths = [Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN)) for file in files]
+    return paths, next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
 
 
 @contextmanager

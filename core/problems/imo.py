@@ -26,12 +26,6 @@ class ProofBench(Published):
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         return tuple(replace(problem, split="".join(problem.id.split("-")[1:2])) for problem in problems)
 
-    def fault(self, problems: tuple[Problem, ...]) -> str:
-        parts = {problem.split for problem in problems}
-        if not parts <= {"Basic", "Advanced"}:
-            return "has ids that do not look like PB-Basic-001 or PB-Advanced-001"
-        return super().fault(problems)
-
 
 PROOFBENCH = ProofBench(
     name="imo_proofbench",
@@ -39,7 +33,6 @@ PROOFBENCH = ProofBench(
     rows=60,
     licence="CC BY 4.0",
     files=TRAIN,
-    # The revision and the file name are from public code (2026-11). The hub itself was not checked.
     revision="4b02dfebc3a956682398ce5847d56d0e820a758d",
     columns="Problem ID, Problem, Solution and Grading guidelines",
     # From proofbench_v2.csv (google-deepmind/superhuman, sha256 aa8b813d…). It was not compared with the hub's copy.

@@ -15,7 +15,9 @@ class Published:
 
     `files` maps the split of a file's problems ("" for no split) to the file's path. If `files` is empty, the files of
     `splits` are read (hub.split_of). `licence` is None if the card names no licence. `versions` maps ProblemSet.sha256
-    to the name of a known version. For other hashes, results call the version "unknown"."""
+    to the name of a known version. For other hashes, results call the version "unknown".
+
+    Revisions and file names are from public code that uses them (2026-11). The hub itself was not checked."""
 
     name: str
     repo: str
@@ -57,7 +59,6 @@ HMMT_2025 = Published(
     rows=30,
     licence="CC BY-NC-SA 4.0",
     files=TRAIN,
-    # From public code that uses this revision (OpenCompass and others, 2026-11). The hub itself was not checked.
     revision="6fdc4277120810ff75aa22d2d5489b91f7a262a1",
 )
 # MATH-500 (Lightman et al. 2023, arXiv 2305.20050): answers are LaTeX.
@@ -67,7 +68,6 @@ MATH500 = Published(
     rows=500,
     licence=None,  # the card was not checked (its source, openai/prm800k, is MIT)
     files={"": "test.jsonl"},
-    # The revision and the file name are from public code that uses them (2026-11). The hub itself was not checked.
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
     columns="problem, answer and unique_id",
 )
@@ -78,7 +78,6 @@ OPENR1 = Published(
     rows=0,  # not checked (the page says 93.7k and 131k)
     licence="Apache 2.0",
     splits=("train", "extended/train"),  # the subsets default (in data/) and extended
-    # From the hub's page and public code that uses this revision (2026-11). The hub itself was not checked.
     revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
     columns="problem, answer, question_type and uuid",
 )
@@ -90,6 +89,5 @@ PROOFBENCH = Published(
     licence="MIT",  # the licence of wenjiema02/ProofBench, the source (this copy's card was not checked)
     files={split: f"data/{split}-00000-of-00001.parquet" for split in ("24_25", "other")},
     columns="problem_id, problem, solution, grading_scheme and split",
-    # The revision and the file names are from public code (2026-11). The hub itself was not checked.
     revision="c9ef8ca58c1711c4e3f1415755fc1a5286610c61",
 )

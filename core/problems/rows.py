@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -35,49 +34,35 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
     """Yield the rows of a file as `read_rows` does. Files of JSON lines and parquet are read part by part."""
     kind = path.suffix.lower()
     if kind not in READERS:
-        if len(path.parts) == 2 and not path.exists():
-            raise UserError(f"there is no problem set {str(path)!r:.200}. For a data set on the hub, give hub:{path}")
         raise UserError(
-            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. A .json file has a "
-            'list of objects with "problem" and "answer". A .jsonl file has one such object on each line. A .csv or '
-            ".parquet file has these columns"
+            f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. For a data set on the "
+            "hub, give hub:owner/name"
         )
     if kind == PARQUET:
         yield from _parquet(path, wanted)
         return
     for where, row in READERS[kind](path):
-        yield where, row if wanted is None else _only(wanted, row)
+        if wanted and isinstance(row, dict):
+            row = {name: cell for name, cell in row.items() if wanted(name)}
+        yield where, row
 
 
-def _only(wanted: Wanted, row: Any) -> Any:
-    return {name: cell for name, cell in row.items() if wanted(name)} if isinstance(row, dict) else row
-
-
-def _jsonl(path: Path, lines: Iterable[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the rows in `lines`, by default the lines of the file."""
-    for number, line in enumerate(read_lines(path, WHAT, REMEDY) if lines is None else lines, 1):
+def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
         if line.strip():
             where = f"{path}, line {number}"
             yield where, parse_json(line, f"{WHAT} {where}", FIX)
 
 
 def _json(path: Path) -> Iterable[tuple[str, Any]]:
+    """Read a list of rows. A file that begins with an object has JSON lines, whatever its name."""
     text = read_text(path, WHAT, REMEDY)
-    if _are_lines(text):
-        return _jsonl(path, text.split("\n"))
+    if text.lstrip().startswith("{"):
+        return _jsonl(path)
     whole = parse_json(text, f"{WHAT} {path}", FIX)
     if not isinstance(whole, list):
         raise UserError(f"{WHAT} {path} must be a list of problems, not {kind_of(whole)}")
     return [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
-
-
-def _are_lines(text: str) -> bool:
-    """Return whether a text is JSON lines: its first two lines are JSON objects. The file's name does not matter."""
-    try:
-        first, second = (json.loads(line) for line in [line for line in text.splitlines() if line.strip()][:2])
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(first, dict) and isinstance(second, dict)
 
 
 def _csv(path: Path) -> Rows:
@@ -85,36 +70,25 @@ def _csv(path: Path) -> Rows:
     text = read_text(path, WHAT, REMEDY)
     if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
         text = f'{text[:place]}"{text[place:]}'
-    lines = _records(path, text)
-    _, header = next(lines, ("", []))
-    names = [name.strip() for name in header]
-    if repeated := [name for name, times in Counter(names).items() if times > 1]:
-        raise UserError(f"{WHAT} {path} has several columns named {min(repeated)!r:.80}. Rename all but one")
-    rows: Rows = []
-    for where, cells in lines:
-        if len(cells) != len(names):
-            raise UserError(f"{where} has {len(cells)} cells, but the header has {len(names)}. {FIX}")
-        rows.append((where, {name: cell or None for name, cell in zip(names, cells, strict=True)}))
+    reader, rows, first = csv.DictReader(io.StringIO(text), strict=True), list[tuple[str, Any]](), 1
+    try:
+        reader.fieldnames = names = [name.strip() for name in reader.fieldnames or ()]
+        if repeated := [name for name, times in Counter(names).items() if times > 1]:
+            raise UserError(f"{WHAT} {path} has several columns named {repeated[0]!r:.80}. Rename all but one")
+        first = reader.line_num + 1
+        for row in reader:
+            where, first = f"{path}, line {first}", reader.line_num + 1
+            if None in row or None in row.values():
+                raise UserError(f"{where} has more or fewer cells than the header. {FIX}")
+            rows.append((where, {name: cell or None for name, cell in row.items()}))
+    except csv.Error as error:
+        raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
     return rows
 
 
-def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each record of a CSV text with the place of its first line. Empty lines are skipped."""
-    reader, first = csv.reader(io.StringIO(text), strict=True), 1
-    try:
-        for cells in reader:
-            if cells:
-                yield f"{path}, line {first}", cells
-            first = reader.line_num + 1
-    except csv.Error as error:
-        raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
-
-
 def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, Any]]:
-    try:
-        import pyarrow.parquet  # imported here, because it takes half a second
-    except ImportError:
-        raise UserError(f"{WHAT} {path} can't be read without pyarrow. Run: pip install pyarrow") from None
+    import pyarrow.parquet  # imported here, because it takes half a second
+
     number = 0
     with opened(path, WHAT, REMEDY) as content:
         try:

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from core.base import files
@@ -167,22 +168,22 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
         f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
-    pin = _pins().get(known.name)
-    if copy := _copy(known):
-        if pin is None:
-            replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
-            return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
-        _check_pin(copy, pin, f"Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to use your own file")
+    pin, copy = _pins().get(known.name), _copy(known)
+    if copy and not pin:
+        replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
+        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
+    if copy and pin:
         source = f"hub {known.repo} at {pin['revision']}"
-        return Read(read_rows(copy, wanted), str(copy), source, way_out, pin["revision"])
-    with hub.reported(known.name, way_out):
-        if known.files:
-            found = hub.fetched(known.repo, pin["revision"] if pin else known.revision, known.files.values())
-        else:
-            found = hub.fetched_splits(known.repo, known.revision, known.splits)
-    if pin:
-        _check_pin(found.paths[0], pin, f"If this is intended, remove {COPIES / PINS}")
-    return _of_hub(found, known.repo, way_out, wanted, list(known.files))
+        read = Read(read_rows(copy, wanted), str(copy), source, way_out, pin["revision"])
+    else:
+        revision = pin["revision"] if pin else known.revision
+        read = _from_hub(known.repo, revision, known.splits, way_out, wanted, known.files)
+    if pin and files.sha256(Path(read.place)) != pin["sha256"]:
+        raise UserError(
+            f"{read.place} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. "
+            f"Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to use another file"
+        )
+    return read
 
 
 def keep(name: str) -> str:
@@ -207,52 +208,48 @@ def _copy(known: Published) -> Path | None:
 
 def _pins() -> dict[str, dict[str, str]]:
     """Return the pins of fetched copies by the set's name. Raises UserError if PINS can't be read."""
-    if not (path := COPIES / PINS).exists():
-        return {}
-    remedy = "Remove it, and run 'bash setup.sh' again"
-    found = files.read_json(path, "the list of fetched sets", remedy)
-    fields = ("repo", "revision", "sha256")
-    if not isinstance(found, dict) or not all(
-        isinstance(pin, dict) and all(isinstance(pin.get(field), str) for field in fields) for pin in found.values()
-    ):
-        raise UserError(f"{path} is not a list of fetched sets. {remedy}")
-    return found
-
-
-def _check_pin(path: Path, pin: dict[str, str], remedy: str) -> None:
-    """Raise UserError if a file differs from the pinned file."""
-    if files.sha256(path) != pin["sha256"]:
-        raise UserError(
-            f"{path} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. {remedy}"
-        )
+    path, remedy = COPIES / PINS, "Remove it, and run 'bash setup.sh' again"
+    pins: dict[str, dict[str, str]] = files.read_json(path, "the list of fetched sets", remedy) if path.exists() else {}
+    return pins
 
 
 def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
     """Read the rows of any data set on the hub. Raises UserError if it can't be fetched or read."""
     way_out = f"{ONLINE}. Or download one of its files and set {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
-    with hub.reported(asked.repo, way_out):
-        found = hub.fetched_splits(asked.repo, asked.revision, [asked.split])
-    return _of_hub(found, asked.repo, way_out, wanted)
+    return _from_hub(asked.repo, asked.revision, [asked.split], way_out, wanted)
 
 
 def stream_hub(asked: hub.Spec) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a split on the hub, with their places. A file is fetched when its first row is needed. Raises
     UserError if the data set, the split or a file can't be found, fetched or read."""
     with hub.reported(asked.repo, ONLINE):
-        commit, files = hub.listed_files(asked)
-    for name in files:
+        commit, names, _ = hub.listed(asked.repo, asked.revision, [asked.split])
+    for name in names:
         with hub.reported(asked.repo, ONLINE):
-            path = hub.fetched(asked.repo, commit, [name]).paths[0]
+            [path], _ = hub.fetched(asked.repo, commit, [name])
         yield from stream_rows(path)
 
 
-def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:
-    """Read fetched files. `splits` has the split of each file, which is added as a column if it is not ""."""
-    rows = []
-    for path, split in zip(found.paths, splits or [""] * len(found.paths), strict=True):
+def _from_hub(
+    repo: str,
+    revision: str,
+    splits: Iterable[str],
+    way_out: str,
+    wanted: Wanted | None,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> Read:
+    """Read the files `known`, by their split, or the files of `splits`. A column names the split if it is known."""
+    with hub.reported(repo, way_out):
+        licence, found = None, [*known.items()]
+        if not known:
+            _, names, licence = hub.listed(repo, revision, splits)
+            found = [("", name) for name in names]
+        paths, commit = hub.fetched(repo, revision, [name for _, name in found])
+    rows: Rows = []
+    for path, (split, _) in zip(paths, found, strict=True):
         of = {"split": split} if split else {}
         rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
-    return Read(rows, str(found.paths[0]), f"hub {repo} at {found.commit}", way_out, found.commit, found.licence)
+    return Read(rows, str(paths[0]), f"hub {repo} at {commit}", way_out, commit, licence)
 
 
 if __name__ == "__main__":

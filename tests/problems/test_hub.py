@@ -153,12 +153,11 @@ def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
     assert train["answers"] == whole["answers"][300:] and test["answers"] == whole["answers"][:300]
 
 
-def test_a_copy_of_word_problems_without_numbers_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_word_problems_of_another_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "COPIES", tmp_path)
-    for content in (svamp(range(999), str), svamp(range(1000), lambda i: f"{i} pens" if i == 7 else i)):
-        (tmp_path / "svamp.json").write_text(json.dumps(content))
-        with pytest.raises(UserError, match=r"svamp.json (has 999|.*'chal-7')"):
-            sets.load("svamp")
+    (tmp_path / "svamp.json").write_text(json.dumps(svamp(range(999), str)))
+    with pytest.raises(UserError, match=r"svamp.json has 999"):
+        sets.load("svamp")
     (tmp_path / "svamp.json").write_text(json.dumps(svamp(range(1000), float)))
     with pytest.raises(UserError, match="svamp has no part 'test'"):
         sets.load("svamp:test")
@@ -265,10 +264,9 @@ def test_aime_is_fetched_once_and_pinned_and_another_file_is_refused(
     moved.held[repo][NEW][file] = another
     assert NEW in keep(moved.root, "three")["error"] and not copy.exists()
     moved.close()
-    for pins in ("[]", "{", '{"aime_2025": {"repo": 1}}'):
-        (copies / "FETCHED.json").write_text(pins)
-        with pytest.raises(UserError, match=r"FETCHED\.json"):
-            sets.load("aime_2025")
+    (copies / "FETCHED.json").write_text("{")
+    with pytest.raises(UserError, match=r"FETCHED\.json"):
+        sets.load("aime_2025")
 
 
 @pytest.mark.parametrize(
