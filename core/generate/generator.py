@@ -14,7 +14,7 @@ from typing import Any
 
 from core.base import terminal
 from core.base.errors import UserError, one_line
-from core.engines.server import MARK, Server, ending
+from core.engines.server import Server, ending
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Spent, most_read
 from core.generate.journal import Journal, content_key
@@ -24,7 +24,6 @@ from core.generate.retry import Asker, Over
 from core.types import CHARACTERS, Completion, Message, Sampling
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
-TRY_TOKENS = 4096  # the highest token cap of the trial that shows whether the chat template opens thinking
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
 REASON = 100  # the journal keeps so many characters of the reason why an answer was not forced, or a wait failed
 NEW_TURN = "the server began a new message instead of continuing the opened answer"
@@ -79,8 +78,6 @@ class Generator:
         self._budget = budget if server.card.price else None
         self._slots = Slots(limit)
         self.asker = Asker(server, limit, timeout, stall, say)
-        self._opens: bool | None = None  # whether the chat template opens thinking (None: not checked yet)
-        self._finding_out = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
         await self.asker.__aenter__()
@@ -244,36 +241,14 @@ class Generator:
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
         """Return whether a truncated reply is thinking without tags, because the chat template opened the tag.
-        The server's card, its chat template or a trial request decides this once, whatever the order of replies."""
+        The server's card decides this, or else its chat template."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
-        if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):
+        if not is_plain or sampling.opening:
             return False
-        async with self._finding_out:
-            if self._opens is None:
-                self._opens = await asyncio.to_thread(lambda: self.server.thinking)
-            if self._opens is None:
-                self._opens = await self._is_seen_thinking()
-        return self._opens
-
-    async def _is_seen_thinking(self) -> bool:
-        """Return whether the reply to an easy question closes thinking without opening it, or False after a failure.
-        The journal stores the raw reply, so that a resumed run decides in the same way."""
-        messages: list[Message] = [{"role": "user", "content": MARK}]
-        sampling = Sampling(max_tokens=min(TRY_TOKENS, (self.server.context or 2 * TRY_TOKENS) // 2))
-        key = content_key([self.key(messages, 0, sampling), "as it came"])
-        trial = self.journal.get(key)
-        if trial is None:
-            body = self._body(messages, 0, sampling)
-            # Do not wait for budget here, because requests that hold some may wait for this result.
-            with Hold(self._budget, self.server.card.price, may_wait=False) as hold:
-                try:
-                    reply = await self.asker(body, "", hold, self._most(hold, messages, sampling.max_tokens))
-                except Failure:
-                    return False
-                trial = Completion(key, 0, reply.reasoning, reply.content, origin=self.server.origin)
-                self.journal.put(trial, messages, paid=-hold.settled())
-        thinking, closing, _ = trial.answer.partition("</think>")
-        return bool(closing) and "<think>" not in thinking
+        if form := self.server.card.thinking:
+            return form == "tags"
+        # In a thread, because it may request the server's template.
+        return await asyncio.to_thread(lambda: self.server.thinking) is True
 
     async def _forced(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
         """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393). A

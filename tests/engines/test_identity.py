@@ -13,6 +13,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines import chat_template, environment, identity, start
 from core.engines.attach import probe
+from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -24,7 +25,7 @@ from core.results import warnings
 from core.types import Completion, Sampling
 from tests.conftest import run
 from tests.fakes.engines import Said, StandIn, llama, sglang, vllm
-from tests.fakes.http import answer, reset
+from tests.fakes.http import reset
 from tests.helpers.runs import load
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
@@ -363,66 +364,14 @@ def cut(prompt: str, cap: int, seed: int) -> Said:
     return "Adding up gives \\boxed{42}. Let me also", "", "length"
 
 
-def instruct(prompt: str, cap: int, seed: int) -> Said:
-    """Reply without thinking, and to simple questions briefly."""
-    return cut(prompt, cap, seed) if prompt == MESSAGES[0]["content"] else ("42", "", "stop")
-
-
-def without_parser(prompt: str, cap: int, seed: int) -> Said:
-    """Close the tag that the template opened in the prompt, unless cut off."""
-    is_cut = prompt == MESSAGES[0]["content"] and seed % 2
-    return cut(prompt, cap, seed) if is_cut else ("6*7, so 42\n</think>\n\nIt is \\boxed{42}.", "", "stop")
-
-
-def tagged(prompt: str, cap: int, seed: int) -> Said:
-    """Write both tags around thinking, but not with seed 1."""
-    return cut(prompt, cap, seed) if seed == 1 else ("<think>\nhm\n</think>\n\n\\boxed{42}", "", "stop")
-
-
-def parsed(prompt: str, cap: int, seed: int) -> Said:
-    """Return thinking in a field of its own, cut off or not; with seed 1 there is none."""
-    if cap < 50:
-        return "", "6*7, so", "length"
-    return cut(prompt, cap, seed) if seed == 1 else ("\\boxed{42}", "6*7, so 42", "stop")
-
-
 OTHER = {"/v1/models": {"data": [{"id": "QED-Nano-Thinking-qwen3-r1", "owned_by": "me"}]}}
-SEEN = {
-    "instruct": (instruct, False),
-    "instruct, always cut": (cut, False),
-    "no parser, an open template": (without_parser, True),
-    "tags of its own": (tagged, False),
-    "a parser": (parsed, False),
-}
 
 
-@pytest.mark.parametrize(("say", "thinks"), SEEN.values(), ids=SEEN)
-def test_an_unknown_server_is_tried_and_no_name_decides(serve: Any, tmp_path: Path, say: Any, thinks: bool) -> None:
-    for order in ((1,), (1, 2, 4), (4, 2, 1)):  # alone, first and last
-        here = serve(OTHER, say)
-        found = {c.seed: c for c in complete(here.probed(), tmp_path / str(order), order)}
-        assert found[1].truncated and (not found[1].answer, bool(found[1].thinking)) == (thinks, thinks)
-        asked = len(here.asked)
-        again = complete(here.probed(), tmp_path / str(order), (*order, 7))
-        assert again[: len(order)] == [found[seed] for seed in order]
-        assert len(here.asked) == asked + 1, "the journal contains the trial, which is not repeated"
-
-
-@pytest.mark.parametrize(
-    "fault", [answer(500, b"no"), answer(400, {"error": {"message": "no"}}), answer(200, b"<html>")]
-)
-def test_a_trial_that_fails_ends_nothing(serve: Any, tmp_path: Path, fault: Any) -> None:
-    here = serve(OTHER, cut)
-
-    def say(prompt: str, cap: int, seed: int) -> Said:
-        here.faults = [fault] * 20
-        return cut(prompt, cap, seed)
-
-    here.say = say
-    (completion,) = complete(here.probed(), tmp_path, (1,))
-    assert completion.error is None and completion.answer and not completion.thinking
-    here.faults, here.say = [], without_parser
-    assert complete(here.probed(), tmp_path, (1, 3))[1].thinking, "the journal keeps no failure as an answer"
+@pytest.mark.parametrize(("form", "thinks"), [("", False), ("tags", True), ("none", False)])
+def test_the_card_of_an_unknown_server_decides_and_no_name(serve: Any, tmp_path: Path, form: str, thinks: bool) -> None:
+    server = replace(serve(OTHER, cut).probed(), card=Card("mine", thinking=form))
+    (completion,) = complete(server, tmp_path, (1,))
+    assert completion.truncated and (not completion.answer, bool(completion.thinking)) == (thinks, thinks)
 
 
 def tokens(template: str) -> dict[str, Any]:

@@ -306,13 +306,11 @@ class HostileServer(HttpFake):
             status, message = self._refusal
             answer(status, dumped({"error": {"message": message, "type": ESCAPES, "code": ESCAPES}}))(request)
             return
-        number = re.search(r"case (\d+) of hostile output", body.decode())
-        if not number:  # the trial of an unknown server, which would be sent again for two minutes
-            return answer(400, b"no such case")(request)
-        case = self.cases[int(number[1])]
+        (number,) = re.findall(r"case (\d+) of hostile output", body.decode())
+        case = self.cases[int(number)]
         head = {"id": "x", "object": "chat.completion", "created": 0, "model": self._model}
         tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
-        if json.loads(body).get("stream") and int(number[1]) % 2:  # every other answer is streamed
+        if json.loads(body).get("stream") and int(number) % 2:  # every other answer is streamed
             answer(200, streamed(head, case, tail), "text/event-stream")(request)
             return
         choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
