@@ -3,9 +3,10 @@
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from core.base.errors import one_line
@@ -126,40 +127,57 @@ class Refused(Failure):
         return bool(_FILTERED.search(self._all))
 
 
-@dataclass
-class _Message:
-    """The part of a streamed message that has arrived."""
+class _Draft:
+    """A reply, as far as it has arrived."""
 
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    finish_reason: Any = None
-    tokens: list[Any] = field(default_factory=list)  # each with its log-probability
-    usage: Any = None
-    model: Any = None
+    def __init__(self) -> None:
+        self.model = self.usage = None
+        self.finish: Any = None
+        self.pieces: defaultdict[str, list[str]] = defaultdict(list)
+        self.tokens: list[Any] = []  # each with its log-probability
 
-    def add(self, chunk: dict[str, Any]) -> None:
-        self.model = self.model or chunk.get("model")
-        self.usage = chunk.get("usage") or self.usage
-        choices = chunk.get("choices") or [{}]
-        choice = choices[0] if isinstance(choices, list) else None
-        delta = choice.get("delta") or {} if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(delta, dict):
-            raise Malformed(f"a chunk without a choice: {chunk!r:.80}")
-        for name, text in _texts(delta):
-            self.texts.setdefault(name, []).append(text)
-        self.finish_reason = choice.get("finish_reason") or self.finish_reason
-        self.tokens += _listed(choice.get("logprobs"))
+    def add(self, found: dict[str, Any], is_chunk: bool) -> None:
+        """Add a whole chat completion or a chunk of a stream. Raises Malformed."""
+        self.model = self.model or found.get("model")
+        self.usage = found.get("usage") or self.usage
+        try:
+            choice = (found.get("choices") or [{}])[0]
+            message = choice.get("delta") or {} if is_chunk else choice["message"]
+            self.finish = choice.get("finish_reason") or self.finish
+            self.tokens += _listed(choice.get("logprobs"))
+            for name, text in _texts(message):
+                self.pieces[name].append(text)
+        except (AttributeError, KeyError, TypeError):
+            raise Malformed(f"no message in {found!r:.120}") from None
 
-    def whole(self) -> dict[str, Any]:
-        """Return the JSON object that the server would send for this message without streaming."""
-        message = {name: "".join(parts) for name, parts in self.texts.items()}
-        choice = {"message": message, "finish_reason": self.finish_reason, "logprobs": {"content": self.tokens}}
-        return {"model": self.model, "choices": [choice], "usage": self.usage}
+    def reply(self) -> Reply:
+        """Return the whole reply. Raises Malformed if it is incomplete."""
+        finish = _text(self.finish)
+        if not finish or end_of(finish) == BROKEN:  # the beginning of a reply must not count as a whole reply
+            raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
+        texts = {name: storable("".join(pieces)) for name, pieces in self.pieces.items()}
+        content, refusal = texts.get("content", ""), texts.get("refusal", "")
+        reasoning = texts.get("reasoning_content") or texts.get("reasoning", "")
+        if refusal:
+            content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
+        prompt, cached, completion = _usage(self.usage)
+        return Reply(
+            model=one_line(self.model, LONGEST_WORDS) if isinstance(self.model, str) else "",
+            content=content,
+            reasoning=reasoning,
+            finish_reason=CUT if end_of(finish) == CUT else finish,
+            prompt_tokens=prompt,
+            cached_tokens=cached,
+            completion_tokens=completion,
+            logprobs=_logprobs(self.tokens),
+            logprob=_logprob(self.tokens, completion, finish, content or reasoning),
+        )
 
 
 async def read(parts: AsyncIterator[bytes]) -> Reply:
     """Read a chat completion from a stream of server-sent events or a JSON object, whatever the content type.
     Raises Refused for an error. Raises Malformed if the stream was cut off or there is no chat completion."""
-    message, others = _Message(), list[bytes]()
+    draft, others = _Draft(), list[bytes]()
     is_stream = is_done = False
     async for line in _lines(parts):
         if not line.startswith(b"data:"):
@@ -169,12 +187,19 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
         if data == b"[DONE]":
             is_done = True
         elif data:
-            message.add(_object(data))
+            draft.add(_object(data), is_chunk=True)
     if not is_stream:
         return reply_from(_object(b"\n".join(others)))
-    if not is_done and not (message.finish_reason and message.usage):
+    if not is_done and not (draft.finish and draft.usage):
         raise Malformed("the stream ended before the reply was complete")
-    return reply_from(message.whole())
+    return draft.reply()
+
+
+def reply_from(found: dict[str, Any]) -> Reply:
+    """Return the reply in the JSON object of a chat completion. Raises Malformed if it has no complete reply."""
+    draft = _Draft()
+    draft.add(found, is_chunk=False)
+    return draft.reply()
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -204,40 +229,6 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def reply_from(found: dict[str, Any]) -> Reply:
-    """Return the reply in the JSON object of a chat completion. Raises Malformed if it has no complete reply."""
-    choices = found.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise Malformed(f"no message in {found!r:.120}")
-    finish = _text(choice.get("finish_reason"))
-    if not finish or end_of(finish) == BROKEN:  # the beginning of a reply must not count as a whole reply
-        raise Malformed(f"the reply is incomplete (finish_reason {finish or None})")
-    if end_of(finish) == CUT:
-        finish = CUT
-    texts: dict[str, str] = {}
-    for name, text in _texts(message):
-        texts[name] = texts.get(name, "") + text
-    content, refusal = storable(texts.get("content", "")), storable(texts.get("refusal", ""))
-    reasoning = storable(texts.get("reasoning_content") or texts.get("reasoning", ""))
-    if refusal:
-        content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
-    prompt, cached, completion = _usage(found.get("usage"))
-    tokens = _listed(choice.get("logprobs"))
-    return Reply(
-        model=one_line(model, LONGEST_WORDS) if isinstance(model := found.get("model"), str) else "",
-        content=content,
-        reasoning=reasoning,
-        finish_reason=finish,
-        prompt_tokens=prompt,
-        cached_tokens=cached,
-        completion_tokens=completion,
-        logprobs=_logprobs(tokens),
-        logprob=_logprob(tokens, completion, finish, content or reasoning),
-    )
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:

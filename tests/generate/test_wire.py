@@ -1,11 +1,12 @@
-"""The wire, over sockets: all forms of streams and errors."""
+"""All forms of streams and errors, and the wire over sockets."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,9 +17,9 @@ from core.generate import reply, wire
 from core.generate.reply import Oversized, Refused, Reply, is_cut
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
-from tests.fakes.http import HttpFake, Request, answer
+from tests.fakes.http import Answer, Request, answer
+from tests.fakes.moody import Moody
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
 CHAT: dict[str, Any] = {
     "model": "m",
     "choices": [{"message": {"content": "forty-two"}, "finish_reason": "stop"}],
@@ -31,28 +32,7 @@ CHUNKS: list[dict[str, Any]] = [
 ]
 
 
-class Chat(HttpFake):
-    """A server that answers a chat request with `choose(body)`."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.choose: Callable[[dict[str, Any]], Answer] = lambda body: answer(200, CHAT)
-        super().__init__()
-        self.server = Server("other", self.url, "m", "x")
-
-    def post(self, request: Request, body: bytes) -> None:
-        self.bodies.append(json.loads(body))
-        self.choose(self.bodies[-1])(request)
-
-
-@pytest.fixture
-def chat() -> Iterator[Chat]:
-    got = Chat()
-    yield got
-    got.close()
-
-
-def exchanged(server: Server, n: int = 1) -> list[Reply | BaseException]:
+def exchanged(server: Server, n: int) -> list[Reply | BaseException]:
     """Return the replies to `n` simultaneous requests, then to one more."""
 
     async def all_of_them() -> list[Reply | BaseException]:
@@ -65,39 +45,26 @@ def exchanged(server: Server, n: int = 1) -> list[Reply | BaseException]:
     return asyncio.run(all_of_them())
 
 
-def one(server: Server) -> Reply:
-    reply = exchanged(server)[0]
-    assert isinstance(reply, Reply), reply
-    return reply
-
-
 # Streams
 
 
-def test_replicas_share_what_is_on_its_way_and_send_nobody_on(chat: Chat) -> None:
-    other = Chat()
+def test_replicas_share_what_is_on_its_way_and_send_nobody_on(moody: Moody) -> None:
+    with closing(Moody()) as other:
 
-    def wait(body: dict[str, Any]) -> Answer:
-        while len(chat.bodies) + len(other.bodies) < 8:  # until all are on their way
-            time.sleep(0.01)
-        return answer(200, CHAT)
+        def wait(n: int, prompt: str) -> Answer:
+            while len(moody.bodies) + len(other.bodies) < 8:  # until all are on their way
+                time.sleep(0.01)
+            return answer(200, CHAT)
 
-    chat.choose = other.choose = wait
-    server = replace(chat.server, replicas=(f"{other.url}",))
-    try:
-        found = exchanged(server, 8)[:8]
-        assert all(isinstance(each, Reply) for each in found)
-        assert len(chat.bodies) in (4, 5) and len(other.bodies) in (4, 5)
+        moody.choose = other.choose = wait
+        server = Server("other", moody.url, "m", "x", replicas=(other.url,))
+        assert all(isinstance(each, Reply) for each in exchanged(server, 8)[:8])
+        assert len(moody.bodies) in (4, 5) and len(other.bodies) in (4, 5)
         for place in ("http://127.0.0.1:9/v1", other.url.replace("http:", "https:")):
-            other.choose = sending_on(f"{place}/chat/completions")
+            sends_on = answer(307, b"", Location=f"{place}/chat/completions")
+            other.choose = lambda n, prompt, sends_on=sends_on: sends_on  # type: ignore[misc]
             elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
             assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere), place
-    finally:
-        other.close()
-
-
-def sending_on(place: str) -> Callable[[Any], Answer]:
-    return lambda body: answer(307, b"", Location=place)
 
 
 def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:
@@ -105,21 +72,14 @@ def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> byte
     return b"".join(line + 2 * end for line in lines)
 
 
-def in_pieces(body: bytes, cuts: Sequence[int]) -> Answer:
-    """Return a chunked answer whose chunks end at `cuts`."""
+def read(body: bytes, cuts: Iterable[int] = ()) -> Reply:
+    """Read a response in pieces that end at `cuts`."""
 
-    def send(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.send_header("content-type", "text/event-stream")
-        handler.send_header("transfer-encoding", "chunked")
-        handler.end_headers()
-        for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
-            if part := body[start:end]:
-                handler.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
-                handler.wfile.flush()
-        handler.wfile.write(b"0\r\n\r\n")
+    async def pieces() -> AsyncIterator[bytes]:
+        for start, end in pairwise([0, *cuts, len(body)]):
+            yield body[start:end]
 
-    return send
+    return asyncio.run(reply.read(pieces()))
 
 
 STREAMS = {
@@ -133,21 +93,20 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_a_stream_is_read_wherever_its_lines_and_chunks_end(chat: Chat, kind: str) -> None:
+def test_a_stream_is_read_wherever_its_lines_and_chunks_end(kind: str) -> None:
     body = STREAMS[kind]
     line_ends = [at + 1 for at, byte in enumerate(body) if byte in b"\r\n"]
     for cuts in ([], range(1, len(body)), line_ends, range(7, len(body), 7)):
-        chat.choose = lambda _, cuts=cuts: in_pieces(body, list(cuts))  # type: ignore[misc]
-        reply = one(chat.server)
-        assert (reply.content, reply.finish_reason, reply.completion_tokens) == ("forty-two", "stop", 7), cuts
+        got = read(body, cuts)
+        assert (got.content, got.finish_reason, got.completion_tokens) == ("forty-two", "stop", 7), cuts
 
 
 @pytest.mark.parametrize("kind", ["LF", "CRLF"])
-def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> None:
+def test_a_stream_that_is_cut_off_passes_for_no_reply(kind: str) -> None:
     body = STREAMS[kind]
-    for end in range(0, body.index(b"usage"), 9):
-        chat.choose = lambda _, end=end: answer(200, body[:end], "text/event-stream")  # type: ignore[misc]
-        assert isinstance(exchanged(chat.server)[0], reply.Malformed), body[:end]
+    for end in range(body.index(b"usage")):
+        with pytest.raises(reply.Malformed):
+            read(body[:end])
 
 
 def changed(**fields: Any) -> list[dict[str, Any]]:
@@ -164,30 +123,23 @@ NONSENSE: dict[str, list[Any]] = {
 }
 
 
-async def in_one(body: bytes) -> AsyncIterator[bytes]:
-    yield body
-
-
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
         with pytest.raises((reply.Malformed, Refused)):
-            asyncio.run(reply.read(in_one(body)))
+            read(body)
 
 
 # What a reply holds
 
 
-def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any = None) -> Reply:
+def both(message: dict[str, Any], finish: str = "stop") -> Reply:
     """Return the reply with `message`, which is the same whole and streamed."""
     mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
-    found = {"model": "m", "choices": [mine], "usage": usage or CHAT["usage"]}
-    replies = []
-    for body, kind in ((json.dumps(found).encode(), "application/json"), (events([found]), "text/event-stream")):
-        chat.choose = lambda _, body=body, kind=kind: answer(200, body, kind)  # type: ignore[misc]
-        replies.append(one(chat.server))
-    assert replies[0] == replies[1]
-    return replies[0]
+    found = {"model": "m", "choices": [mine], "usage": CHAT["usage"]}
+    whole, streamed = read(json.dumps(found).encode()), read(events([found]))
+    assert whole == streamed
+    return whole
 
 
 @pytest.mark.parametrize(
@@ -201,8 +153,8 @@ def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any =
         ("end_turn", "end_turn", ""),
     ],
 )
-def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: str, end: str) -> None:
-    reply = both(chat, {"content": "so far"}, finish)
+def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str) -> None:
+    reply = both({"content": "so far"}, finish)
     got = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
     assert reply.finish_reason == kept and (got.truncated, got.filtered) == (end == CUT, end == FILTERED)
 
@@ -217,8 +169,8 @@ def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: s
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
     ],
 )
-def test_parts_and_refusals_are_read(chat: Chat, message: Any, content: str, reasoning: str, finish: str) -> None:
-    reply = both(chat, message)
+def test_parts_and_refusals_are_read(message: Any, content: str, reasoning: str, finish: str) -> None:
+    reply = both(message)
     assert (reply.content, reply.reasoning, reply.finish_reason) == (content, reasoning, finish)
 
 
@@ -232,7 +184,7 @@ def test_a_prompt_that_the_server_cut_is_noticed() -> None:
 
 @pytest.mark.parametrize("is_stream", [True, False])
 @pytest.mark.parametrize("is_blank", [True, False])
-def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_stream: bool, is_blank: bool) -> None:
+def test_a_reply_far_beyond_its_cap_is_ended(moody: Moody, monkeypatch: Any, is_stream: bool, is_blank: bool) -> None:
     monkeypatch.setattr(wire, "ROOM", 2000)
     monkeypatch.setattr(wire, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
@@ -250,11 +202,11 @@ def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_st
             request.wfile.write(piece)
             sent += len(piece)
 
-    chat.choose = lambda _: send
+    moody.choose = lambda n, prompt: send
     body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
 
     async def ask() -> None:
-        async with Wire(chat.server, 1) as got:
+        async with Wire(Server("other", moody.url, "m", "x"), 1) as got:
             with pytest.raises(Oversized):
                 await got.exchange(body, 30, 60)
 
@@ -276,19 +228,17 @@ WORDS: dict[str, tuple[Any, str]] = {
     "detail, list": ({"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]}, "body.1: no; more"),
     "two places": ({"error": "Bad Request", "message": "the words", "statusCode": 400}, "the words"),
     "list": ([{"error": {"message": "the words", "status": "INVALID"}}], "the words"),
-    "no JSON": (b"the words\n", "the words"),
+    "no JSON": ("the words", "the words"),
     "unknown form": ({"oops": 1}, '{"oops": 1}'),
-    "nothing": (b"", "Error code: 400"),
+    "nothing": ("", "Error code: 400"),
     "deep": (json.loads('{"detail":' * 200 + '"deep"' + "}" * 200), "detail"),
 }
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> None:
+def test_an_error_is_told_in_its_servers_own_words(kind: str) -> None:
     error, words = WORDS[kind]
-    chat.choose = lambda _: answer(400, error if isinstance(error, bytes) else json.dumps(error).encode())
-    refusal = exchanged(chat.server)[0]
-    assert isinstance(refusal, Refused) and refusal.status == 400
+    refusal = Refused(400, error if isinstance(error, str) else json.dumps(error), {})
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
 
 
