@@ -1,4 +1,4 @@
-"""ELICIT: a reply that ended without an answer is continued once, by the embedded engine and by scripted servers."""
+"""ELICIT: a reply that ended without an answer is continued once, by scripted servers."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,20 +6,17 @@ from typing import Any
 
 import pytest
 
-from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.server import CANNOT, Server
 from core.generate.continued import lacks_answer
-from core.generate.generator import NEW_TURN
 from core.grading.text import read
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
-from core.session.checks import check_context
 from core.types import BOX, ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Problem, Sampling
 from tests.conftest import run
 from tests.fakes.http import Proxy, answer
 from tests.fakes.moody import Moody, chat
-from tests.helpers.asking import SUM, ask
+from tests.helpers.asking import ask
 from tests.helpers.runs import load
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -122,12 +119,6 @@ def test_a_refusal_is_noted_and_a_passing_failure_is_asked_again(engine: Server,
     assert ask(server, tmp_path, [(5, ELICITED)]) == [got] and not proxy.script
 
 
-def test_a_new_turn_elicits_nothing(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [replied(THOUGHT), replied("The answer is 7.", 50)]
-    (got,) = ask(through(engine, proxy, "other"), tmp_path, [(5, ELICITED)])
-    assert got.not_forced == NEW_TURN and got.forced is None and got.text == PROSE and got.completion_tokens == 24
-
-
 def test_waits_come_first(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(THOUGHT), replied({"content": PROSE, "reasoning_content": "!"}, 50), replied("7}", 60)]
     server = through(engine, proxy, template=lambda _: engine.tail)
@@ -135,14 +126,10 @@ def test_waits_come_first(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     assert got.before_waits == [PROSE] and got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}" and not proxy.script
 
 
-def test_a_card_refuses_it_before_the_first_request(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    card = Card("mine", continues=False)
-    with pytest.raises(UserError, match=r"ELICIT=1.* mine .*continues = false"):
-        check_context(replace(engine, card=card), SampleConstants(ELICIT=1))
-    check_context(replace(engine, card=card), SampleConstants())
+def test_a_card_that_forbids_it_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(THOUGHT)]
-    (got,) = ask(through(engine, proxy, card=card), tmp_path, [(5, ELICITED)])
-    assert got.not_forced == CANNOT and got.text == PROSE, "also without that check"
+    (got,) = ask(through(engine, proxy, card=Card("mine", continues=False)), tmp_path, [(5, ELICITED)])
+    assert got.not_forced == CANNOT and got.text == PROSE
 
 
 def test_a_run_continues_the_replies_of_a_run_without_it(moody: Moody, results: Path) -> None:
@@ -157,14 +144,3 @@ def test_a_run_continues_the_replies_of_a_run_without_it(moody: Moody, results: 
     assert (step["elicited"], step["forced"], step["unread"], step["completion_tokens"]) == (6, 0, 0, 6 * 14)
     assert (member["answer"], member["unforced"]["answer"], member["finish_reason"]) == ("35000", None, "stop")
     assert run(*small, "ELICIT=1", BASE_URL=moody.url)[0] == 0 and len(moody.bodies) == 12
-
-
-def test_the_embedded_engine_continues_its_own_reply(engine: Server, tmp_path: Path) -> None:
-    """A stop text before its box makes it end without an answer."""
-    stopped = Sampling(max_tokens=300, stop="\\boxed", answer_tokens=8)
-    plain, got = ask(engine, tmp_path, [(5, stopped), (5, replace(stopped, elicit=SUM.answer_type))])
-    assert plain.finish_reason == "stop" and plain.forced is None and "boxed" not in plain.answer
-    assert got.forced is not None and got.forced.startswith(f"{plain.answer}\n\n{ELICITED_ANSWER}".lstrip())
-    assert got.forced.partition(ELICITED_ANSWER)[2][:1].isdigit(), got.forced
-    assert plain.completion_tokens < got.completion_tokens <= plain.completion_tokens + 8
-    assert got.prompt_tokens > 2 * plain.prompt_tokens

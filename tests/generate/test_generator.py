@@ -72,17 +72,6 @@ def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Pro
     assert sent.items() <= proxy.bodies[0].items()
 
 
-def test_replies_with_broken_fields_are_read_as_far_as_they_go(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    half = chat({"role": "assistant", "content": "half \ud800 a pair", "reasoning": "thoughts"})
-    bare = chat({"role": "assistant", "content": None}) | {"usage": {"total_tokens": 5}}
-    proxy.script = [answer(200, half), answer(200, bare)]
-    through = replace(engine, base_url=proxy.url)
-    first, second = ask(through, tmp_path, [(1, SHORT), (2, SHORT)], limit=1)
-    assert first.answer == "half \ufffd a pair" and first.thinking == "thoughts" and first.error is None
-    assert (second.text, second.prompt_tokens, second.completion_tokens) == ("", 0, 0)
-    assert ask(through, tmp_path, [(1, SHORT), (2, SHORT)]) == [first, second]
-
-
 def test_a_context_overflow_is_recorded_and_final(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     through = replace(engine, base_url=proxy.url)
     long = prompts.solve(replace(SUM, statement="1 + " * 3000))

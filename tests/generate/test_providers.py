@@ -254,8 +254,13 @@ def test_what_opens_an_answer_is_refused_before_anything_is_sent(provider: Any, 
     place = provider()
     server = place.attached(Card("mine", base_url=place.base, model="m", continues=False))
     config = RSA_VERIFIED.constants(VERIFY_MODE="p_true")
-    with pytest.raises(UserError, match="VERIFY_MODE=p_true .* card mine .*continues = false"):
-        check_context(server, config)
+    for asked, name in (
+        (config, "VERIFY_MODE=p_true"),
+        (Constants(WAITS=1), "WAITS=1"),
+        (Constants(ELICIT=1), "ELICIT"),
+    ):
+        with pytest.raises(UserError, match=f"{name}.* card mine .*continues = false"):
+            check_context(server, asked)
     silent = replace(server, card=replace(server.card, continues=True, never=("logprobs",)))
     with pytest.raises(UserError, match="logprobs"):
         check_context(silent, config)

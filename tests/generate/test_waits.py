@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
 from core.engines.server import CANNOT, Server
@@ -20,7 +19,6 @@ from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
-from core.session.checks import check_context
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
 from tests.fakes.moody import chat
@@ -205,13 +203,9 @@ def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy,
     assert got.not_waited == NO_THINKING and got.before_waits == [] and len(proxy.bodies) == 1
 
 
-def test_a_card_refuses_waits_before_the_first_request(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    card = Card("mine", continues=False)
-    with pytest.raises(UserError, match=r"WAITS=1.* mine .*continues = false"):
-        check_context(replace(engine, card=card), SampleConstants(WAITS=1))
-    check_context(replace(engine, card=card), SampleConstants())
+def test_a_card_that_forbids_waits_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "also without that check"
+    assert one(engine, proxy, tmp_path, card=Card("mine", continues=False)).not_waited == CANNOT
 
 
 def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str
     [
         ({"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]}, "forty-two", "", "stop"),
         ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]}, "42", "so", "stop"),
+        ({"content": "half \ud800 a pair"}, "half \ufffd a pair", "", "stop"),
+        ({"content": None}, "", "", "stop"),
         ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
