@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar
 
 from core.base.errors import UserError, one_line
 from core.base.files import ROOT
@@ -70,8 +70,7 @@ def constant(
     default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
     """Declare a constant with its help text `about`. A resumed run may change `free` constants (see `identity`)."""
-    rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
-    return field(default=default, metadata=rule)
+    return field(default=default, metadata={"rule": Rule(about, type(default), low, high, choices, free)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,10 +219,10 @@ class Carrying(Constants):
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
     """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the groups' constants."""
-    types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
+    by_name = {each.name: each.metadata["rule"] for each in fields(kind)}
     own = (each for each in kind.__mro__ if Part not in each.__bases__)
     ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
-    return {name: Rule(type=types[name], **by_name[name].metadata) for name in ordered if name in by_name}
+    return {name: by_name[name] for name in ordered if name in by_name}
 
 
 # Constants of a run's problems, answers, seeds and cost. They are not constants of a request to serve_rsa.sh.
