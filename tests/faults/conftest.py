@@ -1,6 +1,6 @@
 """Faults between real parts. Long tests have the mark `faults`.
 
-FAULTS_SEED draws the random moments. Counts of the tests are printed at the end.
+FAULTS_SEED draws the random moments, and is printed at the end.
 """
 
 import json
@@ -22,7 +22,6 @@ from tests.faults.recorder import Recorder
 from tests.helpers.runs import load, timeless
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
-FIGURES: list[str] = []  # lines for the end of the report
 
 NAME = "02_rsa_basic"
 IN_FLIGHT = 4
@@ -36,8 +35,6 @@ PIPES: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"FAULTS_SEED={SEED}")
-    for line in FIGURES:
-        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

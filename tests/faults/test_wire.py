@@ -141,42 +141,26 @@ def cases(*tables: dict[str, Fault]) -> pytest.MarkDecorator:
 Calm = dict[int, Completion]
 
 
-@cases(PASSING)
-def test_a_passing_fault_costs_a_second_request_and_leaves_no_trace(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
+@pytest.mark.parametrize(
+    ("fault", "stream", "requests"),
+    [
+        pytest.param(fault, stream, requests, id=f"{name}, {'streamed' if stream else 'plain'}")
+        for faults, requests in ((PASSING, 3), (TORN, 3), (HARMLESS, 1), (TOLERATED, None))
+        for name, fault in faults.items()
+        for stream in (False, True)
+        if stream or faults is not TORN
+    ],
+)
+def test_a_fault_leaves_no_trace(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault, stream: bool, requests: int | None
 ) -> None:
-    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
-    assert len(proxy.bodies) == 3
-
-
-@cases(TORN)
-def test_a_torn_stream_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, fault: Fault) -> None:
-    survives(before(proxy, engine, True), proxy, tmp_path, calm[5], fault)
-    assert len(proxy.bodies) == 3
-
-
-@cases(HARMLESS)
-def test_what_a_server_may_do_costs_no_second_request(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
-) -> None:
-    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
-    assert len(proxy.bodies) == 1
-
-
-@cases(TOLERATED)
-def test_what_no_server_should_do_is_survived(
-    engine: Server, proxy: Proxy, tmp_path: Path, calm: Calm, stream: bool, fault: Fault
-) -> None:
-    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
-
-
-def survives(server: Server, proxy: Proxy, folder: Path, calm: Completion, fault: Fault) -> None:
-    """Check that the completion and its record are undisturbed after the fault came twice."""
+    """The fault comes twice. The completion and its record are the undisturbed ones."""
     proxy.script = [fault, fault]
-    (got,) = ask(server, folder)
-    assert figures(got) == figures(calm)
-    (record,) = kept(folder)
-    assert figures(Completion(key=got.key, **record)) == figures(calm)
+    (got,) = ask(before(proxy, engine, stream), tmp_path)
+    assert figures(got) == figures(calm[5])
+    (record,) = kept(tmp_path)
+    assert figures(Completion(key=got.key, **record)) == figures(calm[5])
+    assert len(proxy.bodies) == (requests or len(proxy.bodies))
 
 
 @cases(PASSING, TORN)
