@@ -48,11 +48,11 @@ class Budget:
         """The dollars spent. Requests in flight count at their highest possible cost."""
         return self._journal.paid
 
-    async def take(self, amount: float, may_wait: bool) -> None:
+    async def take(self, amount: float) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other requests give money back.
-        Raises Spent if not `may_wait`, if no other request can give money back, or if one has raised Spent."""
+        Raises Spent if no other request can give money back, or if one has raised Spent."""
         while self._limit and self.spent + amount > self._limit + ROUNDING:
-            if self._is_over or not may_wait or self.open - self.waiting <= 1:  # nothing to wait for
+            if self._is_over or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True
                 self.wake()
                 raise Spent(
@@ -82,10 +82,10 @@ class Budget:
 
 class Hold:
     """The payments of one completion, as a context manager. `left` dollars are paid in advance and not used yet.
-    Requests are free without a `budget` or `prices`. If not `may_wait`, a lack of budget raises Spent at once."""
+    Requests are free without a `budget` or `prices`."""
 
-    def __init__(self, budget: Budget | None, prices: Prices | None, may_wait: bool = True) -> None:
-        self._budget, self._prices, self._may_wait = budget, prices, may_wait
+    def __init__(self, budget: Budget | None, prices: Prices | None) -> None:
+        self._budget, self._prices = budget, prices
         self.left = 0.0
 
     def __enter__(self) -> "Hold":
@@ -114,7 +114,7 @@ class Hold:
         if self._budget is None or self._prices is None:
             return await send()
         if (lacking := most + later - self.left) > ROUNDING:
-            await self._budget.take(lacking, self._may_wait)
+            await self._budget.take(lacking)
             self.left += lacking
         try:
             reply = await send()

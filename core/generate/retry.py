@@ -54,7 +54,6 @@ class Asker:
         self._usable_at: float | None = None  # the time of the last usable reply
         self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
         self._asked = time.monotonic()  # the time of the last try of any request
-        self._names: set[str] = set()  # names of the model in the server's replies
         self._doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
         self._has_warned = False
@@ -98,7 +97,7 @@ class Asker:
                 try:
                     await self._check()
                     reply = await hold.pay(partial(self._sent, body, patience), most, later)
-                    await self._answered(reply, body)
+                    self._answered(reply, body)
                     return reply
                 except Failure as failure:
                     self._heard(failure)
@@ -132,13 +131,8 @@ class Asker:
         self._rates.answered()
         return reply
 
-    async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
-        """Note a usable reply. Check the server if its reply names a new model. Warn once if it cuts prompts."""
-        if reply.model not in self._names:
-            if self._names:
-                self._doubted = True
-                await self._check()
-            self._names.add(reply.model)
+    def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
+        """Note a usable reply. Warn once if the server cuts prompts."""
         self._away, self._usable_at = None, time.monotonic()
         self._failed.clear()
         if not self._has_warned and is_cut(reply, body["messages"]):
@@ -206,7 +200,7 @@ class Asker:
             )
 
     async def _check(self) -> None:
-        """Check that the server has not changed, after a lost connection, a pause or a new name of the model.
+        """Check that the server has not changed, after a lost connection or a pause.
         Raises UserError for another engine, other weights or an unusable server, and Lost if nothing answers."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()

@@ -68,23 +68,6 @@ def test_a_server_that_is_away_for_too_long_ends_the_run(moody: Moody, tmp_path:
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 4, "what is finished is kept"
 
 
-@pytest.mark.parametrize("is_ours", [True, False])
-def test_another_model_in_a_reply_counts_only_if_ours_is_served(moody: Moody, tmp_path: Path, is_ours: bool) -> None:
-
-    def choose(n: int, prompt: str) -> Answer:
-        if n == 3 and not is_ours:
-            moody.models = {"data": [{"id": "another", "object": "model"}]}
-        return answer(200, chat("x") | {"model": "m" if n < 3 else "another"})
-
-    moody.choose = choose
-    if is_ours:
-        assert ask_each(moody.url, tmp_path, list("abcde"), 1)[0][-1].model == "another"
-    else:
-        with pytest.raises(UserError, match="another"):
-            ask_each(moody.url, tmp_path, list("abcde"), 1)
-    assert (tmp_path / "a.jsonl").read_text().count("\n") == (5 if is_ours else 3)
-
-
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("limit", [1, 4])
 def test_prompts_that_a_server_chokes_on_end_no_run(moody: Moody, tmp_path: Path, limit: int) -> None:
