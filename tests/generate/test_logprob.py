@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from core.engines.server import Server
-from core.generate.generator import Generator
 from core.generate.reply import Reply, read, reply_from
 from core.scaffolds import prompts
-from core.types import Completion, Sampling
+from core.types import Sampling
 from tests.fakes.http import Proxy
 from tests.fakes.moody import chat
 from tests.helpers.asking import MESSAGES, SHORT, ask
@@ -95,19 +94,6 @@ def test_a_continued_completion_has_no_sum(engine: Server, tmp_path: Path) -> No
     forced, waited = ask(engine, tmp_path, [(5, cut), (5, replace(SUMMED, waits=1))])
     assert forced.forced is not None and forced.logprob is None
     assert waited.before_waits and waited.logprob is None
-
-
-def test_a_character_of_several_tokens_leaves_no_sum(engine: Server, tmp_path: Path, monkeypatch: Any) -> None:
-    """llama.cpp lists only its last token."""
-    body = Generator._body
-
-    def constrained(grammar: str) -> Completion:
-        monkeypatch.setattr(Generator, "_body", lambda *args: body(*args) | {"grammar": f'root ::= "{grammar}"'})
-        return ask(engine, tmp_path / str(len(grammar)), [(5, replace(SUMMED, opening="So", stop=""))])[0]
-
-    ascii, symbols = constrained(" a -> b"), constrained(" a → b → c")
-    assert ascii.text == "So a -> b" and ascii.logprob is not None
-    assert symbols.text == "So a → b → c" and symbols.logprob is None
 
 
 def listed(*tokens: tuple[str, float]) -> dict[str, Any]:

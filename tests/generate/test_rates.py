@@ -87,51 +87,38 @@ def test_a_wave_of_refusals_pauses_all_and_leaves_half_of_them_in_flight() -> No
 
 class Provider429:
     """A provider in this process. `wants(now)` returns the headers of a refusal, or None to accept; a reply takes
-    `seconds`. `refused` counts the refusals, `pauses` has the pause of each."""
+    `seconds`. `refused` counts the refusals."""
 
     def __init__(self, wants: Callable[[float], dict[str, str] | None], seconds: float) -> None:
         self.wants, self.seconds = wants, seconds
-        self.in_flight = self.most = self.refused = 0
-        self.pauses: list[float] = []
+        self.refused = 0
 
     async def __call__(self) -> Reply:
-        self.in_flight += 1
-        self.most = max(self.most, self.in_flight)
         headers = self.wants(asyncio.get_running_loop().time())
-        try:
-            await asyncio.sleep(0.05 if headers is not None else self.seconds)
-        finally:
-            self.in_flight -= 1
+        await asyncio.sleep(0.05 if headers is not None else self.seconds)
         if headers is None:
             return Reply("m", "42", "", "stop", 5, 0, 1, {})
         self.refused += 1
         raise Refused(429, {"error": {"message": "slow down."}}, headers)
 
 
-def seconds_of(
-    provider: Provider429, monkeypatch: Any, folder: Path, count: int, limit: int = 64, timeout: float = 90
-) -> float:
+def seconds_of(provider: Provider429, monkeypatch: Any, folder: Path, count: int) -> float:
     """Ask the provider for `count` completions, and return the seconds that all of them took."""
 
     async def exchange(self: Wire, body: dict[str, Any], patience: float, limit: float) -> Reply:
         async with asyncio.timeout(limit):
             return await provider()
 
-    def noted(round: int, wait: float | None, pause: Any = retry._pause_for) -> float:
-        provider.pauses.append(pause(round, wait))
-        return provider.pauses[-1]
-
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
     monkeypatch.setattr(Wire, "exchange", exchange)
     monkeypatch.setattr(generator, "time", clock)
     monkeypatch.setattr(retry, "time", clock)
-    monkeypatch.setattr(retry, "_pause_for", noted)
     random.seed(1)
 
     async def all_of_them() -> float:
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", "http://127.0.0.1:9/v1", "m", "x")
-            async with Generator(server, journal, limit, timeout, stall=timeout) as ask:
+            async with Generator(server, journal, 64, 900, stall=900) as ask:
                 monkeypatch.setattr(ask.asker, "_check", lambda: asyncio.sleep(0))
                 asked = (ask([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count))
                 assert all(one.error is None for one in await asyncio.gather(*asked))
@@ -174,15 +161,8 @@ def test_a_rate_limit_starves_no_run(
     tmp_path: Path, monkeypatch: Any, limit: Any, seconds: float, count: int, ideal: float
 ) -> None:
     provider = Provider429(limit(), seconds)
-    took = seconds_of(provider, monkeypatch, tmp_path, count, timeout=900.0)
+    took = seconds_of(provider, monkeypatch, tmp_path, count)
     assert took <= 1.6 * ideal and provider.refused <= 64 + 3 * count
-
-
-def test_pauses_grow_while_nothing_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    provider = Provider429(lambda now: {"retry-after": "2"} if 10 <= now < 400 else None, 4)
-    seconds_of(provider, monkeypatch, tmp_path, 256)
-    assert max(provider.pauses) > 60 and provider.refused <= 64 + 128, "and fewer ask each time"
-    assert provider.most == 64 and provider.pauses.count(provider.pauses[0]) > 30, "a wave of refusals is one"
 
 
 # Over the wire

@@ -196,9 +196,6 @@ def test_a_parquet_file_that_is_damaged_or_lacks_a_column_is_refused(tmp_path: P
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"set.parquet"):
             sets.load(str(path))
-    for changed in ({"problem": [1]}, {"problem": None}, {"answer": None}, {"problem_idx": [1]}, {"problem_idx": " "}):
-        with pytest.raises(UserError, match=r"set.parquet, row 1"):
-            sets.load(str(parquet(path, [{"problem_idx": 1, "problem": "x", "answer": 1} | changed])))
     with pytest.raises(UserError, match=r"set.parquet"):
         sets.load(str(parquet(path, [])))
 
