@@ -29,8 +29,8 @@ def most_read(messages: Sequence[Message], context: int | None, more: int = 0) -
     return min(tokens, context) if context else tokens
 
 
-class Spent(RunFailed):
-    """An error that ends the run: the budget does not suffice for another request."""
+class Over(RunFailed):
+    """An error that stops all requests. Budget, quota or credit is used up, or a rate limit has lasted for too long."""
 
 
 class Budget:
@@ -50,12 +50,12 @@ class Budget:
 
     async def take(self, amount: float) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other requests give money back.
-        Raises Spent if no other request can give money back, or if one has raised Spent."""
+        Raises Over if no other request can give money back, or if one has raised Over."""
         while self._limit and self.spent + amount > self._limit + ROUNDING:
             if self._is_over or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True
                 self.wake()
-                raise Spent(
+                raise Over(
                     f"MAX_DOLLARS={self._limit:g} does not suffice for another request. {shown(self.spent)} is spent, "
                     f"and the next request may cost {shown(amount)} more. Run the same command with a higher "
                     "MAX_DOLLARS: finished work is kept"
@@ -110,7 +110,7 @@ class Hold:
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0) -> Reply:
         """Call `send` and return its reply. The request may cost up to `most` dollars. `later` dollars are reserved for
-        a second request. Raises Spent as Budget.take does, and the errors of `send`."""
+        a second request. Raises Over as Budget.take does, and the errors of `send`."""
         if self._budget is None or self._prices is None:
             return await send()
         if (lacking := most + later - self.left) > ROUNDING:

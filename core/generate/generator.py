@@ -16,11 +16,11 @@ from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.engines.server import Server, ending
 from core.generate import continued
-from core.generate.budget import Budget, Hold, Spent, most_read
+from core.generate.budget import Budget, Hold, Over, most_read
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
-from core.generate.retry import Asker, Over
+from core.generate.retry import Asker
 from core.types import CHARACTERS, Completion, Message, Sampling
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
@@ -121,12 +121,12 @@ class Generator:
                 try:
                     with Hold(self._budget, self.server.card.price) as hold:
                         completion = await self._complete(messages, seed, sampling, hold)
-                except (Over, Spent):
+                except Over:
                     if not self._slots.is_closed and (others := self._slots.held - 1):
                         self._say(f"note: the run ends after {others} more completions. Press Ctrl-C to end it now")
                     self._slots.close()
                     raise
-        except (Over, Spent):
+        except Over:
             await self._slots.empty()  # the requests in flight are paid already, so keep their replies
             raise
         self.on_completion(completion, not completion.reused)

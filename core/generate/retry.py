@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
 from core.engines.server import Server
-from core.generate.budget import Hold
+from core.generate.budget import Hold, Over
 from core.generate.rates import Rates
 from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
 
@@ -34,10 +34,6 @@ IDLE_SECONDS = 60.0  # if no request began for longer, the next one first checks
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
 REASON = 60  # the progress bar shows at most so many characters of a failure
 KEPT = "finished work is kept"
-
-
-class Over(RunFailed):
-    """An error that stops all requests. Quota or credit is used up, or a rate limit has lasted for too long."""
 
 
 class Asker:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from core.base.prices import Prices
 from core.engines.cards import Card
 from core.engines.server import Server
-from core.generate.budget import ROUNDING, Budget, Hold, Spent, most_read
+from core.generate.budget import ROUNDING, Budget, Hold, Over, most_read
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalled, reply_from
@@ -77,7 +77,7 @@ def test_nothing_passes_the_limit(
         nonlocal charged, sends
         sizes = [(read, written), (read + written, 5)] if is_more else [(read, written)]
         async with places:
-            with suppress(Failure, Spent), Hold(budget, PRICES) as hold:
+            with suppress(Failure, Over), Hold(budget, PRICES) as hold:
                 for part, size in enumerate(sizes):
                     later = hold.most(*sizes[1]) if is_more and not part else 0.0
 
@@ -135,14 +135,14 @@ def test_requests_wait_for_others_to_cost_less_and_as_many_as_fit_are_sent(tmp_p
     with Journal(tmp_path / "a.jsonl") as journal:  # each 0.0011 dollars at most, and 0.00011 in truth
         got = paid(journal, 0.0022, (100, 100), *[reply(10, 0, 10)] * 30)
     assert [isinstance(one, Reply) for one in got].count(True) == 11, "the rest would not fit at its worst"
-    assert all(isinstance(one, Spent) for one in got if not isinstance(one, Reply))
+    assert all(isinstance(one, Over) for one in got if not isinstance(one, Reply))
 
 
 def test_a_limit_that_fits_exactly_is_used_to_the_end(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.jsonl") as journal:
         got = paid(journal, 0.0033, (100, 100), *[reply(100, 0, 100)] * 3)
         assert all(isinstance(one, Reply) for one in got) and journal.paid == pytest.approx(0.0033)
-        assert isinstance(paid(journal, 0.0033, (1, 0), reply(1, 0, 0))[0], Spent)
+        assert isinstance(paid(journal, 0.0033, (1, 0), reply(1, 0, 0))[0], Over)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_elicited_answers_are_paid_for_too(till: Till, tmp_path: Path) -> None:
     assert [one.text.partition("{")[2] for one in done] == ["42}."] * 4 and len(till.bodies) == 8
     assert spent == pytest.approx(8 * (28 * 1.0 + 50 * 10.0) / 1e6)
     done, spent = ask(till, tmp_path / "less", 0.004, 20, elicit="math")
-    assert spent <= 0.004 and any(isinstance(one, Spent) for one in done)
+    assert spent <= 0.004 and any(isinstance(one, Over) for one in done)
 
 
 # Runs as a user starts them

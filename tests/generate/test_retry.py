@@ -8,7 +8,7 @@ import pytest
 
 from core.base.errors import RunFailed, UserError
 from core.generate import retry
-from core.generate.retry import Over
+from core.generate.budget import Over
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
