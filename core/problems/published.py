@@ -1,10 +1,16 @@
-"""Define published problem sets on the Hugging Face hub. aime.py, imo.py and school.py define sets with checks."""
+"""Define the published problem sets. Their files are on the Hugging Face hub."""
 
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from core.base.files import DATA
 from core.types import Problem
 
+KEY = DATA / "aime_2025_key.json"  # the known ids and answers of AIME 2025, and the revision to fetch
+# Our ids by MathArena's problem_idx: 1 to 15 belong to paper I, 16 to 30 to paper II.
+IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
 UNKNOWN = "unknown"  # the version of a set whose hash is not known
 TRAIN = {"": "data/train-00000-of-00001.parquet"}  # many data sets have only this file
 
@@ -50,6 +56,54 @@ class Published:
         return f"{where}/resolve/{self.revision}/{self.files['']}" if "" in self.files else where
 
 
+class Keyed(Published):
+    """A problem set whose ids and reference answers must be the ids and answers in KEY."""
+
+    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        return tuple(replace(problem, id=IDS.get(problem.id, problem.id)) for problem in problems)
+
+    def fault(self, problems: tuple[Problem, ...]) -> str:
+        key = json.loads(KEY.read_text(encoding="utf-8"))["answers"]
+        answers = {problem.id: problem.answer for problem in problems}
+        wanted = {id_: str(answer) for id_, answer in key.items()}
+        wrong = sorted(id_ for id_ in answers.keys() | wanted.keys() if answers.get(id_) != wanted.get(id_))
+        return f"differs from data/{KEY.name} in the answers of {', '.join(wrong[:3])}" if wrong else ""
+
+
+class ProofBench(Published):
+    """A problem set whose ids name the part of a problem, such as PB-Basic-001 and PB-Advanced-001."""
+
+    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        return tuple(replace(problem, split="".join(problem.id.split("-")[1:2])) for problem in problems)
+
+
+class WordProblems(Published):
+    """A problem set whose ids may end with a number ("chal-12"), which orders the problems."""
+
+    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        ordered = sorted(problems, key=lambda problem: int((re.findall(r"[0-9]{1,9}\Z", problem.id) or [0])[0]))
+        return tuple(replace(problem, split=str(problem.columns.get("split") or "")) for problem in ordered)
+
+
+# AIME 2024 and AIME 2025 (papers I and II): answers are whole numbers from 0 to 999.
+AIME_2024 = Published(
+    name="aime_2024",
+    repo="HuggingFaceH4/aime_2024",
+    rows=30,
+    licence=None,  # the card names no licence (its source, AI-MO/aimo-validation-aime, is Apache 2.0)
+    files=TRAIN,
+    revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+)
+AIME_2025 = Keyed(
+    name="aime_2025",
+    repo="MathArena/aime_2025",
+    rows=30,
+    licence="CC BY-NC-SA 4.0",
+    files=TRAIN,
+    revision=json.loads(KEY.read_text(encoding="utf-8"))["revision"],
+    # The hash of the copy that the tests read. It was not compared with the hub's copy.
+    versions={"0ee9b2d74e151dce85dce03f4dd02ca14b66631d573cac5a4cb2bdac1c2da840": "as tested"},
+)
 # HMMT, February 2025: answers are numbers or expressions.
 # MathArena's data set. The RSA paper's code reads data/hmmt25/test.parquet instead. This file is on GitHub, but in no
 # known data set of the hub. PROBLEMS=path/to/test.parquet can read it, because it has verl's columns.
@@ -71,15 +125,53 @@ MATH500 = Published(
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
     columns="problem, answer and unique_id",
 )
-# OpenR1-Math-220k (Open R1, 2025), with problems for STaR's training. Some problems have no answer.
-OPENR1 = Published(
-    name="openr1",
-    repo="open-r1/OpenR1-Math-220k",
-    rows=0,  # not checked (the page says 93.7k and 131k)
-    licence="Apache 2.0",
-    splits=("train", "extended/train"),  # the subsets default (in data/) and extended
-    revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
-    columns="problem, answer, question_type and uuid",
+# GSM8K (test split) and SVAMP: word problems from grade school, whose answers are numbers. columns.py reads their
+# references: "#### 1,234" is 1234, 35.0 is 35, and SVAMP's Body precedes its Question.
+GSM8K = WordProblems(
+    name="gsm8k",
+    repo="openai/gsm8k",
+    rows=1319,
+    licence="MIT",
+    files={"": "main/test-00000-of-00001.parquet"},
+    revision="740312add88f781978c0658806c59bc2815b9866",
+    versions={"35687a202d792cde3af46b7b06f73a5c95609ce66de720236d3fee6b41924c72": "as published"},  # of test.jsonl
+    columns="question and answer",
+)
+SVAMP = WordProblems(
+    name="svamp",
+    repo="ChilleD/SVAMP",
+    rows=1000,
+    licence="MIT",
+    # The project's own SVAMP.json has the same 1,000 problems in one file, without splits.
+    files={"train": "train.json", "test": "test.json"},
+    revision="5e0bf1e5e7c0e9c4bc39180d224f41f3f801b7ef",
+    versions={"a38cb41ee1ecc830cb28a4fe4501790d7d7c67db2f0d66fe342669c8b0cadad6": "as published"},  # of SVAMP.json
+    columns="ID, Body, Question and Answer",
+)
+# IMO-Bench (Luong et al. 2025, arXiv 2511.01846): 400 problems with short answers, and 60 with proofs.
+# QED-Nano's authors have a copy, whose commit and file name are unknown. Version 2 (February 2026) corrected answers.
+# Results name the version by these hashes of answerbench_v2.csv (google-deepmind/superhuman, 275877a9…).
+ANSWERBENCH = Published(
+    name="imo_answerbench",
+    repo="lm-provers/IMOBench-FinalAnswer",
+    rows=400,
+    licence="CC BY 4.0",
+    versions={
+        "3b6b61a6a804b23b997e567feb7112bc6f7d2b897071e62cd4d2370b55188cb3": "v2",
+        # A quote is missing in the file (rows.py), so that lenient readers take "Algebra" for an answer.
+        "0396e46f2cc484ffbac0a151672adc86cdacfa287d119bc36a0ff27e1fb7d4bd": "v2, imo-bench-algebra-036 broken",
+    },
+)
+IMO_PROOFBENCH = ProofBench(
+    name="imo_proofbench",
+    repo="lm-provers/IMOProofBench",
+    rows=60,
+    licence="CC BY 4.0",
+    files=TRAIN,
+    revision="4b02dfebc3a956682398ce5847d56d0e820a758d",
+    columns="Problem ID, Problem, Solution and Grading guidelines",
+    # From proofbench_v2.csv (google-deepmind/superhuman, sha256 aa8b813d…). It was not compared with the hub's copy.
+    versions={"08d7521a4c3946a8dd5d956165cdd4cccb56952a661cb05647aaedc3a9a141b4": "v2"},
 )
 # ProofBench (Ma et al. 2025): olympiad problems with grading schemes for proofs.
 PROOFBENCH = Published(
@@ -91,3 +183,15 @@ PROOFBENCH = Published(
     columns="problem_id, problem, solution, grading_scheme and split",
     revision="c9ef8ca58c1711c4e3f1415755fc1a5286610c61",
 )
+# OpenR1-Math-220k (Open R1, 2025), with problems for STaR's training. Some problems have no answer.
+OPENR1 = Published(
+    name="openr1",
+    repo="open-r1/OpenR1-Math-220k",
+    rows=0,  # not checked (the page says 93.7k and 131k)
+    licence="Apache 2.0",
+    splits=("train", "extended/train"),  # the subsets default (in data/) and extended
+    revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
+    columns="problem, answer, question_type and uuid",
+)
+ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
+PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}

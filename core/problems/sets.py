@@ -15,14 +15,10 @@ from typing import Any
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
-from core.problems import hub
-from core.problems.aime import AIME_2024, AIME_2025
+from core.problems import hub, published
 from core.problems.check import check, read_file
-from core.problems.imo import ANSWERBENCH
-from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
-from core.problems.published import HMMT_2025, MATH500, PROOFBENCH, Published
+from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
-from core.problems.school import GSM8K, SVAMP
 from core.types import ANSWERS, Problem
 
 BUNDLED = {  # from scripts/embedded/make_sums.py (for the embedded model) and scripts/make_words.py
@@ -37,8 +33,7 @@ BUNDLED = {  # from scripts/embedded/make_sums.py (for the embedded model) and s
     "words_train": "word problems of one, two and three steps, for STaR's training",
 }
 BUNDLED_VERSION = "2"  # raise it if a bundled set changes (tests check the hashes)
-ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
-PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}
+PUBLISHED = published.PUBLISHED  # the sets on the hub, by name
 COPIES = HOME / "data" / "sets"  # local copies, named after the set: data/sets/aime_2025.json
 PINS = "FETCHED.json"  # in COPIES: the repo, commit (revision) and sha256 of each copy that `keep` fetched
 ONLINE = "If you are offline, connect to the internet, or use the cache (HF_HUB_OFFLINE=1) or a mirror (HF_ENDPOINT)"

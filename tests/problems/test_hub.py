@@ -10,11 +10,8 @@ import pytest
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
-from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hub import Spec, files_of, split_of
-from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
-from core.problems.published import HMMT_2025, PROOFBENCH
-from core.problems.school import SVAMP
+from core.problems.published import AIME_2024, AIME_2025, HMMT_2025, IMO_PROOFBENCH, PROOFBENCH, SVAMP
 from tests.helpers.problems import Hub, parquet, printed_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits

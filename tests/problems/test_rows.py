@@ -16,10 +16,8 @@ from core.base.errors import UserError
 from core.grading.answers import grade_answers, is_correct
 from core.problems import sets
 from core.problems.columns import NAMES, understood
-from core.problems.imo import ANSWERBENCH
-from core.problems.published import Published
+from core.problems.published import ANSWERBENCH, GSM8K, SVAMP, Published
 from core.problems.rows import read_rows
-from core.problems.school import GSM8K, SVAMP
 from core.types import Completion, Member
 from tests.helpers.problems import csv_text, parquet, written
 
