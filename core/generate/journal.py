@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from core.base.errors import UserError
 from core.base.files import trouble
@@ -91,14 +91,33 @@ class _File:
         return b""
 
 
-class Records:
-    """The records of one or more journals, by key."""
+class Archive:
+    """All journals of a folder, read-only. Use it as a context manager. Runs may write to the journals meanwhile.
+    If several journals contain a key, the journal named `first` has priority, then the last file by name."""
 
-    def __init__(self) -> None:
-        self._files: list[_File] = []  # if several contain a key, the last file has priority
+    def __init__(self, folder: Path, first: str = "") -> None:
+        self.folder, self._first = folder, first
+        self._files: dict[Path, _File] = {}  # the file with the highest priority is last
+
+    def __enter__(self) -> Self:
+        self.refresh()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.clear()
+
+    def refresh(self) -> None:
+        """Read the lines and files that are new since the last call. Raises UserError if a journal can't be read."""
+        for path in filter(Path.is_file, self.folder.glob("*.jsonl")):
+            if path in self._files:
+                self._files[path].scan()
+            else:
+                self._files[path] = _File(path)
+        by_priority = sorted(self._files, key=lambda path: (path.stem == self._first, path))
+        self._files = {path: self._files[path] for path in by_priority}
 
     def __len__(self) -> int:
-        return sum(len(file.places) for file in self._files)
+        return sum(len(file.places) for file in self._files.values())
 
     def get(self, key: str) -> Completion | None:
         """Return the completion with this `key`, or None if there is no valid record."""
@@ -108,7 +127,7 @@ class Records:
     def record(self, key: str) -> Record | None:
         """Return the record with this `key`, or None if it is missing, damaged or no completion."""
         number = int(key, 16)
-        file = next((file for file in reversed(self._files) if number in file.places), None)
+        file = next((file for file in reversed(self._files.values()) if number in file.places), None)
         line = file.line(file.places[number]) if file else b""
         if _key(line) != number:  # there is no record, or it has changed since the scan
             return None
@@ -119,44 +138,16 @@ class Records:
             return None
 
 
-class Archive(Records):
-    """All journals of a folder, read-only. Use it as a context manager. Runs may write to the journals meanwhile.
-    If several journals contain a key, the journal named `first` has priority."""
-
-    def __init__(self, folder: Path, first: str = "") -> None:
-        super().__init__()
-        self.folder, self._first = folder, first
-        self._known: dict[Path, _File] = {}
-
-    def __enter__(self) -> "Archive":
-        self.refresh()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files = []
-
-    def refresh(self) -> None:
-        """Read the lines and files that are new since the last call. Raises UserError if a journal can't be read."""
-        for path in filter(Path.is_file, self.folder.glob("*.jsonl")):
-            if path in self._known:
-                self._known[path].scan()
-            else:
-                self._known[path] = _File(path)
-        paths = sorted(self._known, key=lambda path: (path.stem == self._first, path))
-        self._files = [self._known[path] for path in paths]
-
-
-class Journal(Records):
+class Journal(Archive):
     """The journal in the file `path`, which also looks up records in the folder's other journals. Use it as a context
     manager. Only one process at a time may write to it. If `is_private`, only its owner may read a new file."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
-        super().__init__()
+        super().__init__(path.parent, path.stem)
         self.path, self._mode = path, 0o600 if is_private else 0o644
-        self.damaged: list[int] = []  # numbers of unreadable lines, whose requests are sent again
         self._synced = time.monotonic()
 
-    def __enter__(self) -> "Journal":
+    def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
@@ -172,10 +163,10 @@ class Journal(Records):
                 f"another run is writing {self.path}. Wait for that run, stop it, or set another RESULTS_DIR for this "
                 "run (in Python: another name)"
             ) from None
-        others = sorted(self.path.parent.glob("*.jsonl"))
-        self._own = _File(self.path)
-        self._files = [*(_File(other) for other in others if other != self.path and other.is_file()), self._own]
-        self.damaged, self._first = self._own.damaged, self._own.end
+        super().__enter__()
+        self._own = self._files[self.path]
+        self.damaged = self._own.damaged  # numbers of unreadable lines, whose requests are sent again
+        self._first_new = self._own.end
         os.ftruncate(self._fd, self._own.end)  # drop an incomplete last line, because a record must start a new line
         return self
 
@@ -220,7 +211,7 @@ class Journal(Records):
 
     def is_earlier(self, key: str) -> bool:
         """Return whether the record of `key` is older than this session, or in another journal."""
-        return self._own.places.get(int(key, 16), -1) < self._first
+        return self._own.places.get(int(key, 16), -1) < self._first_new
 
 
 def _key(line: bytes) -> int | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.files import trouble
-from core.generate.journal import Records
+from core.generate.journal import Archive
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
@@ -33,7 +33,7 @@ class Texts:
     missing: int  # number of members whose completion is in no journal
 
 
-def of_problem(problem: ProblemResult, journals: Records) -> Texts:
+def of_problem(problem: ProblemResult, journals: Archive) -> Texts:
     """Collect the texts of `problem` from `journals`."""
     tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
     if problem.graded_by:
@@ -68,7 +68,7 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     return Texts(tiers, missing)
 
 
-def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
+def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[str, Any]:
     if (found := journals.record(key)) is None:
         return {"text": "(not in the journal)"}
     text = f"{found.completion.thinking}\n\n{found.completion.text}".strip()
