@@ -22,6 +22,7 @@ import re
 import time
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,7 @@ class Journal(Archive):
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__(path.parent, path.stem)
         self.path, self._mode = path, 0o600 if is_private else 0o644
-        self._synced = time.monotonic()
+        self._disk = ThreadPoolExecutor(1, "journal")  # fsync may take seconds, for example on a network volume
 
     def __enter__(self) -> Self:
         try:
@@ -168,9 +169,11 @@ class Journal(Archive):
         self.damaged = self._own.damaged  # numbers of unreadable lines, whose requests are sent again
         self._first_new = self._own.end
         os.ftruncate(self._fd, self._own.end)  # drop an incomplete last line, because a record must start a new line
+        self._sync, self._synced = self._disk.submit(os.fsync, self._fd), time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._disk.shutdown()
         with suppress(OSError):
             os.fsync(self._fd)
         os.close(self._fd)
@@ -200,9 +203,9 @@ class Journal(Archive):
             view = memoryview(line)
             while view:
                 view = view[os.write(self._fd, view) :]
-            if time.monotonic() - self._synced > SYNC_SECONDS:
-                os.fsync(self._fd)
-                self._synced = time.monotonic()
+            if self._sync.done() and time.monotonic() - self._synced > SYNC_SECONDS:
+                self._sync.result()  # raises the disk's error
+                self._sync, self._synced = self._disk.submit(os.fsync, self._fd), time.monotonic()
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
             raise trouble(self.path, error, f"the {len(self)} records in the journals are saved") from None

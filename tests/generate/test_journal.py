@@ -4,6 +4,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -147,6 +148,18 @@ def test_two_runs_on_one_journal_are_refused(tmp_path: Path) -> None:
     with Journal(tmp_path / "a.jsonl"), pytest.raises(UserError, match="a.jsonl"), Journal(tmp_path / "a.jsonl"):
         pass
     fill(tmp_path / "a.jsonl", 1)  # free again once the first has ended
+
+
+def test_an_error_while_lines_are_forced_to_the_disk_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.generate.journal.SYNC_SECONDS", 0)
+    with Journal(tmp_path / "a.jsonl") as journal:
+        monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(UserError, match=str(journal.path)):
+            while True:
+                journal.put(Completion(content_key(len(journal)), 0), [])
+    assert 0 < sum(1 for _ in open(journal.path)) == len(journal)
 
 
 def test_a_folder_that_cannot_be_made_is_a_users_error(tmp_path: Path) -> None:
