@@ -43,7 +43,6 @@ from core.engines import gpus
 from core.engines.dialects.sglang import CONSERVATIVENESS
 from core.engines.shape import QED_NANO
 from core.generate.queue import Slots
-from core.plan import estimate
 from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample
 from core.plan.roofline import MIDDLE, Machine
 from core.scaffolds.rsa import RsaConstants, rsa
@@ -400,7 +399,7 @@ TABLES: dict[str, dict[str, Schedule]] = {
 
 def gpu() -> Machine:
     """Return the modelled server: an RTX 4090 with QED-Nano, as start_server.sh starts it."""
-    return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
+    return Machine.of(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
 def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:

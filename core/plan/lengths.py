@@ -1,7 +1,7 @@
 """Measure the lengths of completions and prompts in an earlier run of the model, or assume them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.results import read
-from core.results.model import CallCost, Head, MemberResult, ProblemResult
+from core.results.model import Head, MemberResult, ProblemResult
 
 # Assumptions until a run measures the lengths, because no lengths of QED-Nano on AIME are published. Reasoning models
 # have roughly log-normal lengths. With this median, a solution has 7.6k tokens on average under a cap of 16,384. The
@@ -80,30 +80,29 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
             by_step.setdefault(step.step, []).extend(counted)
     config = head.config
     cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
-    steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
+    steps = [of for _, of in sorted(by_step.items()) if len(of) >= FEWEST]
+    calls = [[call for m in step for call in m.calls if call.is_counted] for step in steps]
+    written = [sum(call.completion_tokens or 0 for call in step) for step in calls]
     members = [m for step in steps for m in step]
-    if not _tokens(members) or not concurrency or ("T" not in config and any(m.parents for m in members)):
+    if not sum(written) or not concurrency or ("T" not in config and any(m.parents for m in members)):
         return None  # only RSA's prompts are known
     # The prompts of forced answers and waits contain their own thinking.
     whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
     carried = [((m.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
-    if config.get("CARRY") != "answer":
-        carried = []
-    checks = [call.completion_tokens or 0 for m in members for call in _side_calls(m)]
-    if config.get("VERIFY_MODE") != "verdict":
-        checks = []
+    checks = [call.completion_tokens or 0 for m in members for call in m.side_calls if call.is_counted]
+    lacking = []
+    if config.get("VERIFY_MODE") != "verdict" or len(checks) < FEWEST:
+        lacking.append("verifications")
+    if config.get("CARRY") != "answer" or len(carried) < FEWEST:
+        lacking.append("candidates")
     cut = sum(m.finish_reason == "length" for m in members) / len(members)
-    seconds = [sum(call.seconds for m in step for call in (m, *_side_calls(m))) for step in steps]
-    speeds = [s / concurrency / _tokens(step) for s, step in zip(seconds, steps, strict=True) if _tokens(step)]
-    source = (
-        f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them truncated at "
-        f"{cap:,})"
-    )
-    if lacking := [of for of, found in (("verifications", checks), ("candidates", carried)) if len(found) < FEWEST]:
-        source += f". Assumed: {', '.join(lacking)}"
+    seconds = [sum(call.seconds for call in step) / concurrency for step in calls]
+    speeds = [s / tokens for s, tokens in zip(seconds, written, strict=True) if tokens]
+    source = f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, "
+    source += ". Assumed: ".join([f"{cut:.0%} of them truncated at {cap:,})", *filter(None, [", ".join(lacking)])])
     return Lengths(
-        tuple(_sample(step) for step in steps),
+        tuple(np.array([max(1.0, m.completion_tokens or 0) for m in step]) for step in steps),
         ASSUMED.verifications if "verifications" in lacking else np.maximum(1.0, checks),
         prompt,
         ASSUMED.answer if "candidates" in lacking else max(0.0, float(np.mean(carried))),
@@ -111,15 +110,3 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )
-
-
-def _side_calls(member: MemberResult) -> list[CallCost]:
-    return [call for call in member.side_calls if call.is_counted]
-
-
-def _sample(members: Sequence[MemberResult]) -> Sample:
-    return np.array([max(1, m.completion_tokens or 0) for m in members], dtype=np.float64)
-
-
-def _tokens(members: Sequence[MemberResult]) -> int:
-    return sum(call.completion_tokens or 0 for m in members for call in (m, *_side_calls(m)))

@@ -3,36 +3,44 @@
 The number of completions follows from the experiment's constants. Tokens follow from assumed or measured lengths. Hours
 on a GPU follow from the roofline model (roofline.py), and hours with llama.cpp from its measured speed."""
 
-import argparse
+from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from core import constants
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
-from core.base.terminal import wrapped
+from core.base.terminal import labelled, wrapped
 from core.constants import Constants
 from core.engines import environment, gpus
 from core.engines.cards import Card
-from core.engines.gpus import Gpu
-from core.plan import sweep
-from core.plan.elsewhere import at_a_provider, on_this_machine
-from core.plan.estimate import machine, make, problems_of, text
+from core.engines.dialects import llamacpp
+from core.engines.need import Need
+from core.plan import estimate
 from core.plan.lengths import ASSUMED, Lengths, measured
+from core.plan.loads import OTHERS, loads
+from core.plan.roofline import BEST, WORST
+from core.plan.rows import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.subject import OnGpu, Subject, subject
-from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
+from core.plan.work import SaysItsWork, Work
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing
 from core.scaffolds.grid import Grid, TooMany, expand
-from core.types import EITHER, Scaffold
+from core.types import EITHER, Bounded, Scaffold
 
-NO_GPU = argparse.Namespace(gpu=None, gpu_file=None)  # no option names a GPU
-ESTIMATE = "an estimate (nothing was run)"
+NO_GPU = Namespace(gpu=None, gpu_file=None)  # no option names a GPU
+ROOFLINE = (
+    f"the time is computed from data sheets. It assumes {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the "
+    f"bandwidth, {BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s, and {BEST.fill:.0%} to {WORST.fill:.0%} "
+    "of the KV cache. Completions in the journal are not subtracted"
+)
 
 
 def _count(config: Constants, card: Card) -> tuple[int, str]:
@@ -43,39 +51,126 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
     return min(have, config.LIMIT or have), name
 
 
-def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
-    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError if the GPU is unknown
-    or its file is invalid, or if the GPU lacks arithmetic for KV=fp8."""
-    if args.gpu:
-        gpu, why = gpus.named(args.gpu), "chosen by --gpu"
-    elif args.gpu_file:
-        gpu, why = gpus.from_file(Path(args.gpu_file)), "from --gpu-file"
-    elif here := gpus.detect():
-        gpu, why = here, "in this machine"
-    else:
-        gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
-    kv = environment.kv_cache() or ("fp8" if gpu.fp8 else "bf16")
-    if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
-    return gpu, why, kv
-
-
-def refusal(error: TooMany, name: str, args: argparse.Namespace = NO_GPU) -> UserError:
-    """Return the error for a sweep of the experiment `name` that is too large, with its hours if these are known."""
-    config = error.last.config
-    try:
-        of = subject()
-        gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
-        pair = (gpu, kv) if gpu else None
-        return sweep.refusal(error, _count(config, of.card)[0], _lengths(config, of, name), of, pair)
-    except UserError:  # for example, the embedded model has no plan
-        return error
-
-
 def _lengths(config: Any, of: Subject, name: str) -> Lengths:
     """Return the lengths in the results of OUT or of the experiment `name`, or else assumed ones."""
     earlier = measured(results_dir(), of.model, getattr(config, "OUT", ""), name)
     return earlier or replace(ASSUMED, prompt=ASSUMED.prompt + framing.of(config, of.card).tokens)
+
+
+def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
+    """Return the error for a sweep of the experiment `name` that is too large, with its hours on a GPU. The sum assumes
+    that all runs take as long as the last one."""
+    last = error.last
+    with suppress(UserError):  # for example, the embedded model has no plan
+        of = subject(args)
+        if isinstance(of.place, OnGpu):
+            lengths, count = _lengths(last.config, of, name), _count(last.config, of.card)[0]
+            seconds = estimate.make(last.config, count, lengths, of.place, last.scaffold).seconds
+            one, whole = hours(seconds), hours([error.count * each for each in seconds])
+            each = f"{last.name} ({one} with {of.shown}{of.on})"
+            return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")
+    return error
+
+
+def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: Bounded, price: float | None) -> str:
+    """Format the plan of a run."""
+    rows, config = _engine(config, of, planned)
+    expected = loads(config, count, lengths, planned)
+    total, runs = sum(load.count for load in expected), config.RUNS
+    source = lengths.source
+    if lengths.cap < config.MAX_TOKENS:
+        source += ". Without this cap, the truncated solutions will be longer"
+    mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
+    shared = [
+        ("lengths", f"{source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),
+        ("completions", f"{runs * total:,} ({total // count} for each of {problems_of(count, runs)})"),
+        *token_rows(expected, runs),
+    ]
+    notes = []
+    if extra := runs * sum(load.count for load in expected if load.kind == OTHERS):
+        notes.append(
+            f"up to {extra:,} completions follow the first solutions. The plan counts each as a solution that reads "
+            "one candidate. The scaffold may stop earlier, and its reviews and selections may be shorter"
+        )
+    if isinstance(of.place, OnGpu):
+        plan = estimate.make(config, count, lengths, of.place, planned)
+        rows = [*estimate.model_rows(of.place, of.shown), *shared]
+        rows += estimate.time_rows(plan, lengths, price, of.place, planned)
+        notes = [ROOFLINE, *notes, *estimate.notes(plan, of.place)]
+    else:
+        rows += [*shared, *without_gpu(of, expected, lengths, price, runs, config.MAX_DOLLARS)]
+    return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
+
+
+def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float | None) -> str:
+    """Format the plan of a sweep: add up the runs that send requests. Other runs only read the first steps of these."""
+    asking = [(*_engine(cell.config, of, cell.scaffold), cell.scaffold) for cell in runs.asking]
+    each = [loads(config, count, lengths, scaffold) for _, config, scaffold in asking]
+    expected = [replace(load, count=asking[n][1].RUNS * load.count) for n, of_run in enumerate(each) for load in of_run]
+    why = ", ".join(dict.fromkeys(runs.left_out.values()))
+    shared = f", {len(runs.cells) - len(asking)} of them from the first steps of others"
+    rows = [
+        ("runs", f"{len(runs.cells)}{shared if len(asking) < len(runs.cells) else ''}"),
+        *([("left out", f"{len(runs.left_out)} combinations: {why:.300}")] if why else []),
+        ("lengths", lengths.source),
+        ("completions", f"{sum(e.count for e in expected):,}. Samples that runs share are counted for each run"),
+        *token_rows(expected),
+    ]
+    if isinstance(place := of.place, OnGpu):
+        seconds = (estimate.make(config, count, lengths, place, scaffold).seconds for _, config, scaffold in asking)
+        whole = [sum(ends) for ends in zip(*seconds, strict=True)]
+        return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
+    return labelled([*rows, *without_gpu(of, expected, lengths, price, limit=runs.common.MAX_DOLLARS)])
+
+
+def _engine(config: Constants, of: Subject, planned: Bounded) -> tuple[Rows, Constants]:
+    """Return rows about llama.cpp on this machine, if it runs the model, and the constants that the server allows.
+    Raises UserError if the GGUF file is unreadable, or its model does not fit this machine."""
+    if of.place is None and of.card.continues is False:  # such a server can't force answers
+        return [], replace(config, ANSWER_TOKENS=0)
+    if not isinstance(of.place, Path):
+        return [], config
+    from core.engines.gguf_header import Gguf  # slow to import
+
+    model = Gguf.read(of.place)
+    shots = framing.of(config, environment.card()).tokens
+    need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), bool(environment.exact()))
+    engine = (
+        f"llama.cpp with {of.place.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): at most "
+        f"{size.slots} requests at a time, contexts of {size.context:,} tokens, {size.threads} threads"
+        + ("" if environment.engine() else ". Set ENGINE=llamacpp for the run")
+    )
+    rows = [("engine", engine)]
+    if need.context > size.context:
+        text = f"too short: a request may need {need.context:,} tokens, and then fails. Lower MAX_TOKENS, or K in RSA"
+        rows.append(("context", text))
+    return rows, replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # llama.cpp truncates there
+
+
+def _work(work: Work, config: Constants, lengths: Lengths, of: Subject, price: float | None) -> str:
+    """Format the plan of a task that is not a scaffold."""
+    requests = [each for each in work.requests if each.count]
+    expected = [each.load(lengths) for each in requests]
+    sources = [f"solutions: {lengths.source}"] * any(not each.median for each in requests)
+    if assumed := ", ".join(f"{each.median:,.0f} for {each.kind}" for each in requests if each.median):
+        sources.append(f"{'A' if sources else 'a'}ssumed medians in tokens: {assumed}")
+    total, kinds = sum(each.count for each in requests), ", ".join(f"{each.count:,} {each.kind}" for each in requests)
+    rows = [("lengths", ". ".join(sources)), ("completions", f"{total:,} at most: {kinds}"), *token_rows(expected)]
+    trained = f"{tokens(work.trained)} at most"
+    if isinstance(place := of.place, OnGpu):
+        # Assume that requests are independent, because the order in searches and rounds is unknown.
+        low, high = place.machine(config).seconds(expected, max(load.count for load in expected))
+        operations = 6 * place.shape.parameters * work.trained  # per parameter and token
+        least, most = (operations / (place.gpu.flops * reach.compute) for reach in (BEST, WORST))
+        rows = [*estimate.model_rows(place, of.shown, whole=False), *rows]
+        rows.append(("time", f"{hours((low, high))} for generating"))
+        trained += f", {hours((least, most))} at 6 operations per parameter and token"
+        cost = money((low + least, high + most), price)
+    else:
+        rows, cost, trained = [*rows, *without_gpu(of, expected, lengths, price)], [], f"{trained}. The time is unknown"
+    training = [("training", trained)] if work.trained else []
+    return labelled([*rows, *training, *work.rows, *cost])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -105,51 +200,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         is_sweep = any(cell.values for cell in runs.cells)
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
-            of = subject()
-        if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
-            raise UserError(
-                f"{of.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
-                "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
-            )
-        lengths = _lengths(config, of, name)
+            of = subject(args)
+        lengths, notes = _lengths(config, of, name), list[str]()
         if isinstance(planned, SaysItsWork):
-            return _plan_work(name, planned.work(config, of.card), config, of, lengths, args)
-        count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
-
-        on, of_card = "", of.card.constants_in(config) if namespace else ""
-        notes = [f"note: constants {of_card}"] if of_card else []
-        if is_sweep:
-            gpu, _, kv = _gpu(args) if isinstance(of.place, OnGpu) else (None, "", "")
-            on, pair = (f" on one {gpu.name}", (gpu, kv)) if gpu else ("", None)
-            plan = sweep.text(runs, count, lengths, of, pair, args.price)
-        elif of.place is None:
-            plan = at_a_provider(of.card, of.model, config, count, lengths, planned)
-        elif isinstance(of.place, Path):
-            on = " on this machine"
-            plan = on_this_machine(of.place, config, count, lengths, planned, args.price)
+            work = planned.work(config, of.card)
+            about, plan = work.of, _work(work, config, lengths, of, args.price)
         else:
-            gpu, why, kv = _gpu(args)
-            on = f" on one {gpu.name}"
-            estimate = make(config, count, lengths, of.place.shape, gpu, kv, planned)
-            plan = text(estimate, lengths, args.price, why, of.place, of.shown)
-            if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                notes += ["note: this machine has no GPU. A run would use the embedded model, which has no plan"]
-        head = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
-        print(wrapped(f"{name} with {of.shown}{on}, {head}: {ESTIMATE}"))
+            count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
+            about = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
+            if of_card := of.card.constants_in(config) if namespace else "":
+                notes.append(f"note: constants {of_card}")
+            if is_sweep:
+                plan = _sweep(runs, count, lengths, of, args.price)
+            else:
+                plan = run(config, count, lengths, of, planned, args.price)
+                if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
+                    notes.append("note: this machine has no GPU. A run would use the embedded model, which has no plan")
+        print(wrapped(f"{name} with {of.shown}{of.on}, {about}: an estimate (nothing was run)"))
         print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")
-
-
-def _plan_work(
-    name: str, work: Work, config: Constants, of: Subject, lengths: Lengths, args: argparse.Namespace
-) -> None:
-    on = ""
-    if isinstance(of.place, OnGpu):
-        gpu, why, kv = _gpu(args)
-        on = f" on one {gpu.name}"
-        plan = on_gpu(work, lengths, machine(of.place.shape, gpu, kv, config), args.price, why, of.shown)
-    else:
-        plan = elsewhere(work, lengths, of.card, args.price)
-    print(wrapped(f"{name} with {of.shown}{on}, {work.of}: {ESTIMATE}") + f"\n\n{plan}")
 
 
 if __name__ == "__main__":

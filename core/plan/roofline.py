@@ -26,8 +26,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.base.errors import UserError
+from core.constants import Asking
 from core.engines.gpus import Gpu
-from core.engines.shape import Shape
+from core.engines.need import running
+from core.engines.shape import Shape, kv_tokens
 
 Kind = tuple[str | int, ...]  # (t,) for step t's solutions, ("verify", t) for their verifications, (name,) for others
 
@@ -50,7 +53,7 @@ MIDDLE = Reach(0.725, 0.55, 0.825)
 class Load:
     """The requests of one kind: `count` completions with `prompt` tokens each. `lengths` samples their new tokens. The
     share `cut` gets a forced or elicited answer: a second request reads the prompt and the output, and writes `forced`
-    tokens. These are the longest completions."""
+    tokens. These are the longest completions. `most` bounds one's prompt tokens (0: unknown) and new tokens."""
 
     kind: Kind
     count: int
@@ -58,6 +61,7 @@ class Load:
     lengths: NDArray[np.float64]
     cut: float = 0.0
     forced: float = 0.0
+    most: tuple[float, float] = (0, 0)
 
     @property
     def prompts(self) -> float:
@@ -110,6 +114,17 @@ class Machine:
     kv: str
     kv_tokens: int
     limit: int
+
+    @classmethod
+    def of(cls, shape: Shape, gpu: Gpu, kv: str, config: Asking) -> "Machine":
+        """Return the server for a model of this `shape` on `gpu`. Raises UserError if the model does not fit."""
+        tokens = kv_tokens(shape, gpu.memory, kv)
+        if tokens == 0:
+            raise UserError(
+                f"the model does not fit. It needs memory for its weights ({shape.weight_bytes / 1e9:.1f} GB) and a KV "
+                f"cache, but {gpu.name} has {gpu.memory / 1e9:.1f} GB. Choose a larger GPU"
+            )
+        return cls(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
     def fits(self, context: float, reach: Reach) -> float:
         """Return the number of requests with `context` tokens each that fit the KV cache, at least 1."""

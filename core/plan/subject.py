@@ -1,25 +1,36 @@
-"""Find the model to plan and the machine that runs it. MODEL, ENGINE and BASE_URL choose both."""
+"""Find the model to plan and the machine that runs it. MODEL, ENGINE, BASE_URL and --gpu choose both."""
 
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import cards, client, dialect, environment, weights
+from core.constants import Asking
+from core.engines import cards, client, dialect, environment, gpus, weights
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
+from core.engines.gpus import Gpu
 from core.engines.shape import QED_NANO, Shape
 from core.engines.start import gpu_engine
+from core.plan.roofline import Machine
 
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model on a GPU. `why` is the source of its `shape`. `longest` is its largest context in tokens, if known."""
+    """A model on a GPU with a KV cache of type `kv`. `why` is the source of its `shape`, and `why_gpu` the reason for
+    the GPU. `longest` is the model's largest context in tokens, if known."""
 
     engine: dialect.OnGpu
+    gpu: Gpu
+    why_gpu: str
+    kv: str
     shape: Shape
     why: str
     longest: int | None = None
+
+    def machine(self, config: Asking) -> Machine:
+        return Machine.of(self.shape, self.gpu, self.kv, config)
 
 
 @dataclass(frozen=True)
@@ -33,35 +44,75 @@ class Subject:
     place: OnGpu | Path | None
     is_chosen: bool = True
 
+    @property
+    def on(self) -> str:
+        """The machine as text, with a space before it, or "" for another server."""
+        if isinstance(self.place, OnGpu):
+            return f" on one {self.place.gpu.name}"
+        return " on this machine" if self.place else ""
 
-def subject() -> Subject:
+
+def subject(args: Namespace) -> Subject:
     """Return the model that the settings select, or QED-Nano. A run without settings may use a server on PORT or the
     embedded model instead. Raises UserError if the model is unknown, unreachable or can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
+    named = environment.model()
     if engine == llamacpp.EMBEDDED and not url:
         raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")
+    is_gguf = engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf")))
+    found = None
     if card.name and (url or not card.engine):
-        return Subject(card.model, f"{card.model} (card {card.name})", card, None)
-    if url:
-        found = probe(url, "BASE_URL is set", environment.served_model(), environment.key())
-        if found is None:
+        found = Subject(card.model, f"{card.model} (card {card.name})", card, None)
+    elif url:
+        if not (server := probe(url, "BASE_URL is set", environment.served_model(), environment.key())):
             raise UserError(f"no server answers at BASE_URL={url} ({client.why_not(url)}). Start one or unset BASE_URL")
-        return Subject(found.model, f"{found.model} at {found.base_url}", found.card, None)
-    named = environment.model()
-    if engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
+        found = Subject(server.model, f"{server.model} at {server.base_url}", server.card, None)
+    elif is_gguf:
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
-        return Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.ENGINE), path)
-    server = gpu_engine()
+        found = Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.ENGINE), path)
+    if found and (args.gpu or args.gpu_file):
+        raise UserError(
+            f"{found.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
+            "--gpu-file, or unset MODEL, ENGINE and BASE_URL to plan QED-Nano"
+        )
+    return found or _on_gpu(named, card, args)
+
+
+def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
+    """Return the model `named` (default: QED-Nano) on the GPU that `args` choose, or else on this machine's GPU."""
+    server, longest, why = gpu_engine(), None, "from its config.json"
     if named in ("", weights.REPO):
-        shape, why = QED_NANO, "built-in values of its config.json, because the weights are not downloaded"
+        name, shown = weights.REPO, "QED-Nano"
         if weights.fetched() and (path := weights.folder() / "config.json").exists():
-            shape, why = Shape.from_config(path), "from its config.json"
-        return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
-    if environment.hub_model(named):
+            shape = Shape.from_config(path)
+        else:
+            shape, why = QED_NANO, "built-in values of its config.json, because the weights are not downloaded"
+    elif environment.hub_model(named):
+        name = shown = named
         shape, longest = weights.shape_on_hub(named)
-        return Subject(named, named, card, OnGpu(server, shape, "from its config.json", longest))
-    if not Path(named).is_dir():
+    elif Path(named).is_dir():
+        model = weights.Model.at(named)
+        name = shown = model.name
+        shape, longest = model.shape, model.longest
+    else:
         raise UserError(f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}")
-    model = weights.Model.at(named)
-    return Subject(model.name, model.name, card, OnGpu(server, model.shape, "from its config.json", model.longest))
+    place = OnGpu(server, *_gpu(args), shape, why, longest)
+    return Subject(name, shown, card, place, is_chosen=bool(named))
+
+
+def _gpu(args: Namespace) -> tuple[Gpu, str, str]:
+    """Return the GPU, the reason for choosing it, and the type of its KV cache. Raises UserError if the GPU is unknown
+    or its file is invalid, or if the GPU lacks arithmetic for KV=fp8."""
+    if args.gpu:
+        gpu, why = gpus.named(args.gpu), "chosen by --gpu"
+    elif args.gpu_file:
+        gpu, why = gpus.from_file(Path(args.gpu_file)), "from --gpu-file"
+    elif here := gpus.detect():
+        gpu, why = here, "in this machine"
+    else:
+        gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
+    kv = environment.kv_cache() or ("fp8" if gpu.fp8 else "bf16")
+    if kv == "fp8" and not gpu.fp8:
+        raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
+    return gpu, why, kv

@@ -18,15 +18,18 @@ from core import constants
 from core.base.errors import UserError
 from core.constants import Constants
 from core.engines import gpus
+from core.engines.cards import Card
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.gpus import Gpu
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.plan import estimate
 from core.plan import plan as cli
 from core.plan.lengths import ASSUMED, FEWEST, measured
-from core.plan.loads import at_most, loads
-from core.plan.subject import OnGpu
+from core.plan.loads import loads
+from core.plan.rows import hours, sums
+from core.plan.subject import OnGpu, Subject
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import BASELINE, RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
@@ -54,8 +57,12 @@ def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
     return config
 
 
+def place(gpu: Gpu = gpus.DEFAULT, kv: str = "bf16") -> OnGpu:
+    return OnGpu(SGLANG, gpu, "here", kv, QED_NANO, "figures")
+
+
 def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> estimate.Plan:
-    return estimate.make(rsa(*overrides), count, ASSUMED, QED_NANO, gpus.named(gpu), kv, RSA)
+    return estimate.make(rsa(*overrides), count, ASSUMED, place(gpus.named(gpu), kv), RSA)
 
 
 @pytest.fixture
@@ -138,8 +145,9 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
     return 4 * sum(1 - normal((math.log(x) - math.log(median)) / sigma) ** n for x in points)
 
 
-def shown(plan: estimate.Plan) -> str:
-    return estimate.text(plan, ASSUMED, 0.4, "here", OnGpu(SGLANG, QED_NANO, "figures"), "QED-Nano")
+def shown(plan: estimate.Plan, scaffold: Bounded = RSA) -> str:
+    on = place(plan.machine.gpu, plan.machine.kv)
+    return cli.run(plan.config, plan.count, ASSUMED, Subject("m", "QED-Nano", Card(), on), scaffold, 0.4)
 
 
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
@@ -310,13 +318,12 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
-    plan = estimate.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv, scaffold)
+    plan = estimate.make(config, count, ASSUMED, place(kv=kv), scaffold)
     assert sum(load.count for load in plan.loads) == count * scaffold.max_completions(config)
-    prompt, completion = at_most(config, plan.loads, count, ASSUMED.prompt)
-    assert sum(load.prompts for load in plan.loads) <= prompt * (1 + 1e-9) + 1
-    assert sum(load.tokens for load in plan.loads) <= completion * (1 + 1e-9) + 1
+    read, written, most_read, most_written = sums(plan.loads)
+    assert read <= most_read * (1 + 1e-9) + 1 and written <= most_written * (1 + 1e-9) + 1
     assert 0 < plan.seconds[0] < plan.seconds[1]
-    text = shown(plan)
+    text = shown(plan, scaffold)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
 
 
@@ -325,7 +332,7 @@ def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
     for one, other in zip(plain, elicited, strict=True):
         assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
         assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
-    most = [at_most(rsa("ANSWER_TOKENS=0", f"ELICIT={n}"), plain, 2, ASSUMED.prompt) for n in (0, 1)]
+    most = [sums(each)[2:] for each in (plain, elicited)]
     assert most[1][0] > 2 * most[0][0] and most[1][1] > most[0][1]
 
 
@@ -418,7 +425,7 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         path.write_text(json.dumps(content))
         try:
             gpu = gpus.from_file(path)
-            plan = estimate.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16", RSA)
+            plan = estimate.make(rsa(), 30, ASSUMED, place(gpu), RSA)
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 500
         else:
@@ -492,7 +499,7 @@ def test_a_sweep_is_planned_as_the_runs_that_send_requests(
     assert f"{30 * (2 + 8 + 8) * 3:,}." in out and "6, 3 of them from the first steps" in out
     assert "K=4 is larger than N=2" in out
     each = [planned("H100", "fp8", f"N={n}", f"K={k}", "T=2").seconds for n, k in ((2, 2), (8, 2), (8, 4))]
-    assert estimate.hours([sum(ends) for ends in zip(*each, strict=True)]) in out
+    assert hours([sum(ends) for ends in zip(*each, strict=True)]) in out
     many = ",".join(map(str, range(8, 1025)))
     with pytest.raises(SystemExit, match="2"):
         printed("02_rsa_basic", f"N={many}", "K=1,2,3,4,5", "T=1,2", *words)
