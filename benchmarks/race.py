@@ -17,7 +17,7 @@ from core.base.errors import command
 from core.base.racing import Array, race
 from core.base.stats import mean_by_problem
 from core.report.budgets import bought
-from core.report.matched import Matched
+from core.report.matched import compared_in
 from core.results import read
 
 ALPHA, BLOCK = 0.05, 8
@@ -69,7 +69,7 @@ def simulate(runs: int, seed: int) -> None:
 
 def replay(folder: Path, orders: int, seed: int) -> None:
     """Print replays of the comparison in `folder`. The best entries are the entries with the table's highest mean."""
-    matched = Matched.kept(folder)
+    matched = compared_in(folder)
     print(f"{matched.about}. {orders} orders of the problems, ALPHA={ALPHA}. Tokens are % of the table's tokens\n")
     print("| budget | best of the table | best left, % | a best first, % | left | tokens, block of 1 | of 4 | of 8 |")
     print("|--:|---|--:|--:|--:|--:|--:|--:|")
@@ -78,7 +78,11 @@ def replay(folder: Path, orders: int, seed: int) -> None:
     for budget in matched.budgets:
         buys = [[[bought(each, budget, matched.meter) for each in run] for run in runs] for runs in steps]
         scores = np.array([[[b.score or 0.0 for b in run] for run in runs] for runs in buys]).mean(axis=1).T
-        costs = np.array([[[b.tokens + b.cut for b in run] for run in runs] for runs in buys]).sum(axis=1).T
+        costs = (
+            np.array([[[b.figures["tokens"] + b.figures["cut"] for b in run] for run in runs] for runs in buys])
+            .sum(axis=1)
+            .T
+        )
         means, rng = scores.mean(axis=0), np.random.default_rng(seed)
         best = set(np.flatnonzero(means >= means.max() - 1e-9).tolist())
         rows = []

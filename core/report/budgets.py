@@ -10,29 +10,25 @@ import numpy as np
 
 from core.base.errors import UserError
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.report.table import NONE, Metric, Table, filled, legend
+from core.report.table import NONE, Metric, Table, filled
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
 from core.results.model import MemberResult, StepResult
 from core.results.spending import TOKENS, Meter
 
 UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
+HOLM = "corrected for all p-values of the table. The figures after it are means over problems and seeds"
 
 
 @dataclass
 class Bought:
-    """The part of a problem's results that a budget buys."""
+    """The part of a problem's results that a budget buys. Its figures are numbers of tokens, `calls`, the seconds of
+    the longest chain of consecutive requests (`path`), and costs in each unit of the meter, nan if unknown."""
 
     score: float | None = None  # the vote's score, or the mean points / 7 of proofs, None without a grade
-    tokens: int = 0
-    prompt: int = 0
-    cached: int = 0
-    calls: int = 0
-    path: float = 0.0  # seconds of the longest chain of consecutive requests
-    cut: int = 0  # tokens of the step that did not fit into the budget
-    spent: dict[str, float] = field(default_factory=dict)  # costs in the units besides tokens, nan if unknown
-    step: int | None = field(default=None, compare=False)  # the step that gives the answer, or None
-    mean: float | None = field(default=None, compare=False)  # the mean accuracy of the step's members
+    mean: float | None = None  # the mean accuracy of the step's members
+    step: int | None = None  # the step that gives the answer, or None
+    figures: dict[str, float] = field(default_factory=dict)  # "cut" has the step that did not fit into the budget
 
 
 def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
@@ -41,29 +37,26 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
     A step starts after all calls of the previous step, but steps of plain samples run in parallel. A member's side
     calls start after the member's completion. The first step with an unknown cost ends the part.
     """
-    found, is_plain = Bought(spent=dict.fromkeys(meter.units[1:], 0.0)), True
-    paid = 0.0
+    figures = dict.fromkeys(("tokens", "cut", "prompt", "cached", "calls", "path", *meter.units), 0.0)
+    found, is_plain, paid = Bought(figures=figures), True, 0.0
     for step in steps:
-        members = step.members
-        calls = step.new_calls
+        members, calls = step.members, step.new_calls
         tokens = sum(call.completion_tokens or 0 for call in calls)
-        costs = {each: [meter.cost(call.counted, each) for call in calls] for each in meter.units}
-        cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
-        if paid + cost > budget:
-            found.cut = tokens
+        costs = {unit: [meter.cost(call.counted, unit) for call in calls] for unit in meter.units}
+        spent = {unit: sum(math.nan if cost is None else cost for cost in of) for unit, of in costs.items()}
+        paid += spent[meter.unit]
+        if budget < math.inf and not paid <= budget:  # or the cost is unknown
+            figures["cut"] = tokens
             break
-        paid += cost
-        found.tokens += tokens
-        for each in found.spent:
-            found.spent[each] += math.nan if None in costs[each] else sum(of or 0 for of in costs[each])
-        found.prompt += sum(call.prompt_tokens or 0 for call in calls)
-        found.cached += sum(call.cached_tokens or 0 for call in calls)
-        found.calls += len(calls)
+        spent |= {"tokens": tokens, "calls": len(calls)}
+        spent |= {name: sum(getattr(call, f"{name}_tokens") or 0 for call in calls) for name in ("prompt", "cached")}
+        for name, count in spent.items():
+            figures[name] += count
         if tokens or len(members) == 1 or found.step is None:  # other steps only prepare the next step
             found.score, found.step, found.mean = step.majority_correct, step.step, step.mean_accuracy
         is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
         seconds = max(m.seconds + _waits(m) for m in members)
-        found.path = max(found.path, seconds) if is_plain else found.path + seconds
+        figures["path"] = max(figures["path"], seconds) if is_plain else figures["path"] + seconds
     return found
 
 
@@ -110,14 +103,9 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], meter: Me
                 [_mean([nothing if b.step is None else getattr(b, what) for b in of]) for of in each]
                 for what in ("score", "mean")
             )
-            means = {
-                what: float(np.mean([getattr(b, what) for b in all_of]))
-                for what in ("tokens", "cut", "prompt", "cached", "calls", "path")
-            } | {what: float(np.mean([b.spent[what] for b in all_of])) for what in meter.units[1:]}
+            vote, mean = (mean_by_problem([v for v in of if not math.isnan(v)]) for of in (scores, of_members))
+            means = {what: float(np.mean([b.figures[what] for b in all_of])) for what in all_of[0].figures}
             unanswered = float(np.mean([b.step is None for b in all_of]))
-            vote, mean = (
-                mean_by_problem([score for score in of if not math.isnan(score)]) for of in (scores, of_members)
-            )
             found.append(Row(name, budget, vote, unanswered, means, scores, mean))
     return found
 
@@ -156,30 +144,22 @@ def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKE
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 
 
-def _accuracy(row: Row) -> str:
-    if not row.answered:
-        return NONE
-    return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
-
-
-HOLM = "corrected for all p-values of the table. The figures after it are means over problems and seeds"
-
-
 def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
     """Declare the columns of the table. `what` heads the column of accuracy or mean points."""
+
+    def accuracy(row: Row) -> str:
+        return NONE if not row.answered else interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
 
     def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
         return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}", rank=rank)
 
-    def in_unit(unit: str, meaning: str = "") -> Metric:
-        return Metric(
-            unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda row: unit in row.means, rank=4
-        )
+    def cost(unit: str, meaning: str = "") -> Metric:
+        return Metric(unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda _: unit in meter.units, 4)
 
     return [
         Metric("scaffold", "", lambda row: row.name),
         Metric("budget", "", lambda row: meter.shown(row.budget)),
-        Metric(what, "", _accuracy),
+        Metric(what, "", accuracy),
         Metric(f"minus {reference}", "", lambda of: shift(d.difference, d.low, d.high) if (d := of.against) else NONE),
         Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE, rank=2),
         Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, rank=1),
@@ -190,19 +170,16 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
         figure("path s", 3, "seconds of the longest chain of consecutive requests", "path", ".1f"),
         figure("prompt", 4),
         figure("cached", 4),
-        in_unit("read", "completion tokens plus uncached prompt tokens"),
-        in_unit("read_cold", "completion tokens plus all prompt tokens"),
-        in_unit("flops", "computed from the model's shape"),
-        in_unit("dollars"),
+        cost("read", "completion tokens plus uncached prompt tokens"),
+        cost("read_cold", "completion tokens plus all prompt tokens"),
+        cost("flops", "computed from the model's shape"),
+        cost("dollars"),
     ]
-
-
-LEGEND = f"brackets contain 95% intervals over problems. {legend(columns_of('', TOKENS, ''))}"
 
 
 def table(found: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
     """Tabulate the rows by increasing budget."""
-    return Table("", filled(columns_of(reference, meter, what), sorted(found, key=lambda row: row.budget), found[0]))
+    return Table("", filled(columns_of(reference, meter, what), sorted(found, key=lambda row: row.budget)))
 
 
 def shown(row: Row) -> dict[str, Any]:

@@ -1,25 +1,32 @@
-"""Read a comparison at equal compute, and write its table and figure. They are written again after grading."""
+"""Read comparisons at equal compute and sweeps, and write their tables and figures. Grading writes them again."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
 from core.base.errors import UserError
 from core.base.files import parse_json, read_text, write_atomically
 from core.base.prices import Prices
+from core.base.stats import DRAWS, LEVEL
 from core.base.terminal import columns, wrapped
 from core.engines.shape import Shape
 from core.report import plot
-from core.report.budgets import LEGEND, Row, pair, rows, shown, table
-from core.report.table import Table
-from core.report.tables import POINTS
+from core.report.budgets import Row, columns_of, pair, rows, shown, table
+from core.report.table import NONE, Column, Metric, Table, filled, legend
+from core.report.tables import POINTS, interval
 from core.results import read, write
 from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 TABLE = "table.txt"
+HOLM = "corrected by Holm for all pairs of runs, because the same figures chose the best run"
+SHOWN = 12  # names in a note
+Values = Mapping[str, Mapping[str, Any]]  # the swept constants of each run, by its name
 
 
 @dataclass(frozen=True)
@@ -38,23 +45,9 @@ class Matched:
     doubts: list[str]  # notes on missing or doubtful results
     of_proofs: bool = False  # True for proofs, which have points after grading
 
-    @classmethod
-    def kept(cls, folder: Path) -> "Matched":
-        """Read the comparison in `folder`. Raises UserError if its table is missing, invalid or of another version."""
-        path = folder / "table.jsonl"
-        first = read_text(path, "the table", AGAIN).partition("\n")[0]
-        fields = parse_json(first, f"the table {path}", AGAIN)
-        try:
-            shape, prices = fields["shape"], fields["prices"]
-            meter = Meter(fields["unit"], shape and Shape(**shape), prices and Prices(**prices))
-            if "swept" in fields:
-                from core.report.swept import Sweep as cls  # it imports this module
-            found = cls(folder, meter=meter, **{name: fields[name] for name in cls.kept_fields})
-        except (KeyError, TypeError):
-            raise UserError(f"the first line of {path} lacks fields of a comparison. {AGAIN}") from None
-        if any(Path(name).name != name for names in found.runs.values() for name in names):
-            raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
-        return found
+    @property
+    def what(self) -> str:
+        return POINTS if self.of_proofs else "accuracy of the vote, %"
 
     def paths(self) -> dict[str, list[Path]]:
         return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
@@ -63,9 +56,9 @@ class Matched:
         """Write the table and figure. Return the columns that fit the terminal. Raises UserError for invalid files."""
         found = rows(self.paths(), self.budgets, self.meter)
         graded = [row for row in found if row.answered and row.accuracy.n]
-        tables, notes, legend = self.tabulate(found, bool(graded))
-        width = columns()
-        below = "\n".join(f"note: {note}" for note in (*notes, legend))
+        tables, notes = self.tabulate(found, bool(graded))
+        about = f"brackets contain 95% intervals over problems. {legend(tables[0].columns)}"
+        below, width = "\n".join(f"note: {note}" for note in (*notes, about)), columns()
         write_atomically(self.folder / TABLE, "\n\n".join([*(each.body() for each in tables), f"{below}\n"]).encode())
         summary: dict[str, Any] = {"experiment": self.folder.name, "made": write.now(), "unit": self.meter.unit}
         summary |= {name: getattr(self, name) for name in self.kept_fields} | {"notes": notes}
@@ -75,21 +68,21 @@ class Matched:
         write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
         if graded:
             document = read.read(next(iter(self.paths().values()))[0])[0].document
-            self.draw(document | {"config": {}}, graded, POINTS if self.of_proofs else "accuracy of the vote, %")
+            self.draw(document | {"config": {}}, graded)
         whole = f"\nall figures: {self.folder / TABLE}" if width else ""
         return "\n\n".join([*(each.body(width) for each in tables), f"{wrapped(below, '  ', width)}{whole}"])
 
-    def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str], str]:
-        """Pair the rows with the reference. Return their table, notes and the legend."""
+    def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
+        """Pair the rows with the reference. Return their table, and notes."""
         pair(found, self.reference)
         what = POINTS if self.of_proofs else "accuracy"
-        return [table(found, self.reference, self.meter, what)], self.notes(found, is_graded), LEGEND
+        return [table(found, self.reference, self.meter, what)], self.notes(found, is_graded)
 
-    def draw(self, document: dict[str, Any], graded: Sequence[Row], what: str) -> None:
-        """Draw the rows with grades. `document` has the fields of a run for the title, and `what` labels an axis."""
+    def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
+        """Draw the rows with grades. `document` has the fields of a run for the title."""
         points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
         unit, amount = UNITS[self.meter.unit], self.meter.shown
-        plot.matched(document, points, self.folder / "frontier.png", unit, amount, what)
+        plot.matched(document, points, self.folder / "frontier.png", unit, amount, self.what)
 
     def notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
         worth, one = ("column of points", "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
@@ -112,3 +105,119 @@ class Matched:
         if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:
             notes.append(f"no budget suffices for a{'' if self.of_proofs else 'n'} {one} by: {', '.join(none)}")
         return notes
+
+
+@dataclass(frozen=True)
+class Sweep(Matched):
+    """A sweep: its runs by tokens, the front of runs that no cheaper run equals, the best run, and a map."""
+
+    swept: Values = field(default_factory=dict)
+    kept_fields: ClassVar[tuple[str, ...]] = (*Matched.kept_fields, "swept")
+
+    def tabulate(self, found: list[Row], is_graded: bool) -> tuple[list[Table], list[str]]:
+        """Return the table and map, and notes. Sorts the rows by tokens, and pairs them with the best."""
+        found.sort(key=lambda row: (row.means["tokens"], -row.accuracy.value))
+        best = max(found, key=lambda row: row.accuracy.value if row.accuracy.n else -1)
+        pair(found, best.name, math.comb(len(found), 2))
+        highest = -1.0
+        for row in found:
+            is_on_front = row.answered and row.means["tokens"] > 0 and row.accuracy.value > highest  # 0: unknown
+            highest = row.accuracy.value if is_on_front else highest
+            row.more = {"constants": self.swept[row.name], "mean": row.mean.to_json(), "front": is_on_front}
+        shown = Table("", filled(self._columns(best.name), found))
+        grid = map_of(found, self.swept) if is_graded else None
+        notes = [*([verdict(found, best)] if is_graded else []), *self.notes(found, is_graded)]
+        return [shown, *([grid.table()] if grid else [])], notes
+
+    def _columns(self, best: str) -> list[Metric]:
+        what = POINTS if self.of_proofs else "vote"
+        known = {each.head: each for each in columns_of(best, self.meter, what)}
+        mean = "accuracy of all members of the last population"
+        heads = ("tokens", "path s", "calls", "prompt", "cached", "read", "read_cold", "dollars")
+        return [
+            Metric("run", "", lambda row: row.name),
+            known[what],
+            *([] if self.of_proofs else [Metric("mean", mean, lambda row: interval(row.mean.to_json()))]),
+            known[f"minus {best}"],
+            Metric("p (Holm)", HOLM, known["p (Holm)"].read, rank=1),
+            Metric("front", "+ if all cheaper runs are less accurate", lambda row: "+" if row.more["front"] else ""),
+            *(known[head] for head in heads),
+        ]
+
+    def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
+        """Draw the vote against tokens, and the map."""
+        points = [(row.name, row.means["tokens"], row.accuracy.to_json(), row.more["front"]) for row in graded]
+        if any(is_on_front for *_, is_on_front in points):
+            plot.swept(document, points, self.folder / "frontier.png", self.what)
+        if grid := map_of(graded, self.swept):
+            plot.grid(document, grid.names, grid.down, grid.across, grid.means, self.folder / "map.png", self.what)
+
+
+def compared_in(folder: Path) -> Matched:
+    """Read the comparison in `folder`. Raises UserError if its table is missing, invalid or of another version."""
+    path = folder / "table.jsonl"
+    fields = parse_json(read_text(path, "the table", AGAIN).partition("\n")[0], f"the table {path}", AGAIN)
+    try:
+        shape, prices = fields["shape"], fields["prices"]
+        meter = Meter(fields["unit"], shape and Shape(**shape), prices and Prices(**prices))
+        kind = Sweep if "swept" in fields else Matched
+        found = kind(folder, meter=meter, **{name: fields[name] for name in kind.kept_fields})
+    except (KeyError, TypeError):
+        raise UserError(f"the first line of {path} lacks fields of a comparison. {AGAIN}") from None
+    if any(Path(name).name != name for names in found.runs.values() for name in names):
+        raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
+    return found
+
+
+def verdict(found: Sequence[Row], best: Row) -> str:
+    """Name the best run, and what remains of its lead after the correction for all pairs."""
+    others = [row for row in found if row is not best]
+    level = [row for row in others if row.p_holm is None or row.p_holm > LEVEL]
+    text = f"best: {best.name} with {interval(best.accuracy.to_json())} at {best.means['tokens']:,.0f} tokens"
+    if not others:
+        return text
+    text += f", better than {len(others) - len(level)} of the {len(others)} other runs (p at most {LEVEL:g}, {HOLM})"
+    if math.comb(len(found), 2) > LEVEL * DRAWS:
+        text += f". The test has {DRAWS:,} sign patterns, too few for so many pairs. Sweep fewer values at a time"
+    if level:
+        names = [row.name for row in level]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        cheapest = min([best, *level], key=lambda row: row.means["tokens"])
+        text += f". Not told apart from {', '.join(names[:SHOWN])}{more}. The cheapest of these is {cheapest.name} "
+        text += f"({cheapest.means['tokens']:,.0f} tokens)"
+    return f"{text}. The best of several looks better than it is on new problems"
+
+
+@dataclass(frozen=True)
+class Map:
+    """The mean vote of the runs with each pair of values of two swept constants, nan for a pair without a run."""
+
+    names: tuple[str, str]
+    down: list[Any]
+    across: list[Any]
+    means: list[list[float]]
+
+    def table(self) -> Table:
+        """Return the map as a table, in %."""
+        first, second = self.names
+        cells = [[NONE if math.isnan(mean) else f"{100 * mean:.1f}" for mean in row] for row in self.means]
+        columns = [Column("", [f"{first}={value}" for value in self.down])]
+        columns += [
+            Column(f"{second}={value}", of) for value, of in zip(self.across, zip(*cells, strict=True), strict=True)
+        ]
+        return Table("", columns)
+
+
+def map_of(found: Sequence[Row], values: Values) -> Map | None:
+    """Return the map over the first two constants with several values, or None if there are fewer."""
+    votes = {row.name: row.accuracy.value for row in found}
+    known = [values[name] for name in votes]
+    names = [name for name in known[0] if len({of[name] for of in known}) > 1][:2]
+    if len(names) < 2:
+        return None
+    down, across = ([*dict.fromkeys(of[name] for of in values.values() if of in known)] for name in names)
+    cells = defaultdict(list)
+    for name, vote in votes.items():
+        cells[values[name][names[0]], values[name][names[1]]].append(vote)
+    means = [[fmean(cells[a, b]) if cells[a, b] else math.nan for b in across] for a in down]
+    return Map((names[0], names[1]), down, across, means)

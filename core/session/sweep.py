@@ -12,7 +12,7 @@ from core.base import errors
 from core.base.files import results_dir
 from core.base.signals import Stop
 from core.constants import SWEEP, Constants
-from core.report.swept import Sweep
+from core.report.matched import Sweep
 from core.results.spending import Meter
 from core.scaffolds import grid
 from core.scaffolds.grid import Grid, TooMany

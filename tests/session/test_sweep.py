@@ -12,8 +12,7 @@ from core.base.stats import LEVEL, mean_by_problem
 from core.constants import SWEEP
 from core.report import report
 from core.report.budgets import Row, pair
-from core.report.matched import Matched
-from core.report.swept import Sweep, map_of, verdict
+from core.report.matched import Sweep, compared_in, map_of, verdict
 from core.scaffolds import experiment_file, grid
 from core.scaffolds.grid import Grid
 from core.scaffolds.rsa import RSA
@@ -66,7 +65,7 @@ def test_a_sweep_asks_only_what_no_other_of_its_runs_asks(
     table, asked = (folder / "table.txt").read_text(), len(server.asked)
     swept(monkeypatch, "N=2,4", "K=2,3", "T=2,1")
     assert len(server.asked) == asked and [*lines(folder)] == table.splitlines()
-    assert isinstance(Matched.kept(folder), Sweep)
+    assert isinstance(compared_in(folder), Sweep)
     report.main([NAME])
     assert table.splitlines()[2] in capsys.readouterr().out and (results / f"{NAME}.html").exists()
 

@@ -13,7 +13,7 @@ from core.generate.journal import Archive
 from core.grading.answers import grade_answers
 from core.report import tables
 from core.report.budgets import counting
-from core.report.matched import Matched
+from core.report.matched import compared_in
 from core.results import read, records
 from core.results.find import archive
 from core.results.merge import merge
@@ -67,7 +67,7 @@ class Stored:
     def compared(cls, folder: Path, all_steps: bool) -> "Stored":
         """Return the proofs of the comparison in `folder`: all, or those that count at one of its budgets. Raises
         UserError if it can't be read, or if it compares answers."""
-        matched = Matched.kept(folder)
+        matched = compared_in(folder)
         if not matched.of_proofs:
             raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
 

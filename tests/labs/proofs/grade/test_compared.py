@@ -9,7 +9,7 @@ import pytest
 
 from core.report import report as cli
 from core.report.budgets import counting
-from core.report.matched import Matched
+from core.report.matched import compared_in
 from core.results import read
 from tests.conftest import ended, python
 from tests.fakes.grader import points_of
@@ -59,7 +59,7 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
 
     status, out, err = desk.run("grade", "99_small", desk.card())
     assert status == 0, err
-    matched, after = Matched.kept(folder), rows(folder)
+    matched, after = compared_in(folder), rows(folder)
     replies = {
         line["key"]: line["completion"]["answer"]
         for line in map(json.loads, (results / "journal" / "99_small.jsonl").read_text().splitlines())
