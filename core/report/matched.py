@@ -150,7 +150,9 @@ class Sweep(Matched):
         if any(is_on_front for *_, is_on_front in points):
             plot.swept(document, points, self.folder / "frontier.png", self.what)
         if grid := map_of(graded, self.swept):
-            plot.grid(document, grid.names, grid.down, grid.across, grid.means, self.folder / "map.png", self.what)
+            down, across = zip(grid.names, (grid.down, grid.across), strict=True)
+            means = [[100 * mean for mean in row] for row in grid.means]
+            plot.grid(document, across, down, means, self.folder / "map.png", 100, ".1f", self.what)
 
 
 def compared_in(folder: Path) -> Matched:

@@ -119,7 +119,7 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     complete = all(run.head["complete"] for run in runs)
     document = head.document | {"experiment": folder.name, "config": {}, "complete": complete}
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
-    plot.rounds(document, lines, path)
+    plot.curves([document], lines, path, "round", "right at temperature 0, %")
 
 
 def _curve(run: Record, kind: str) -> list[tuple[int, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 An attack is a text below a proof. It proves nothing, so a reliable grader gives the same points with and without it."""
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -286,9 +287,10 @@ def _show(document: Json, path: Path, new: int) -> None:
     first = document["ways"][0]["way"]
     given = [(proof["human"], proof["ways"][first]["points"]) for proof in document["proofs"]]
     proofs = Counter((human, int(points + 0.5)) for human, points in given if points is not None)
-    table = [[proofs[human, points] for points in agreement.ALL] for human in agreement.ALL]
-    figure = path.with_suffix(".png")
-    plot.points(document, first, table, figure)
+    figure, by = path.with_suffix(".png"), f"points by the grader, prompt {terminal.cut(first, 40)}"
+    cells = [[proofs[human, points] or math.nan for human in agreement.ALL] for points in agreement.ALL]
+    most = max(proofs.values(), default=1)
+    plot.grid(document, ("points by people", agreement.ALL), (by, agreement.ALL), cells, figure, most, ",.0f")
     print(f"{new:,} new completions. All other completions came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 
