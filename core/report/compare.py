@@ -12,7 +12,7 @@ from statistics import fmean
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
-from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
+from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
 from core.report import tables
 from core.report.labels import labels
@@ -25,7 +25,6 @@ from core.results.model import Head, ProblemResult, StepResult, total
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
-KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # "told" is a server's description of its model
 
 
 @dataclass(frozen=True)
@@ -43,20 +42,12 @@ class Result:
         return OF_PROOFS if self.head.metrics.proofs else METRICS
 
     @property
-    def runs(self) -> int:
-        return len(self.head.runs.seeds) if self.head.runs else 1
-
-    @property
-    def completion_tokens(self) -> int | None:
-        """The completion tokens of a run (mean of merged runs), or None if the server counted none."""
-        count = self.head.metrics.tokens["completion"]
-        return None if count is None else round(count / self.runs)
-
-    @property
-    def cost(self) -> str:
-        """The cost of a run (mean of merged runs) as text, or "" if prices are not known."""
-        cost, is_partly = self.head.metrics.cost, any(step.uncounted for step in self.head.metrics.steps)
-        return tables.spent_dollars(cost and cost / self.runs, is_partly) if self.head.prices else ""
+    def spent(self) -> tuple[str, str]:
+        """Completion tokens and cost of a run (mean of merged runs) as text. The cost is "" if prices are unknown."""
+        metrics, runs = self.head.metrics, len(self.head.runs.seeds) if self.head.runs else 1
+        count, is_partly = metrics.tokens["completion"], any(step.uncounted for step in metrics.steps)
+        cost = tables.spent_dollars(metrics.cost and metrics.cost / runs, is_partly) if self.head.prices else ""
+        return spent_tokens(None if count is None else round(count / runs)), cost
 
     def shown(self, part: str, key: str) -> str | None:
         """Return a field of the head's model, engine or problem set as text, or None if it is not known."""
@@ -106,29 +97,32 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
 
 def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
     """Return notes on the differences between two results. Raises UserError if they can't be compared."""
-    both, results = f"{first.name} and {other.name}", (first, other)
-    models, engines, servers = ([each.shown(*key) for each in results] for key in KEYS)
-    is_alike = models[0] == models[1]
-    differences = []
-    if first.shown("problem_set", "sha256") != other.shown("problem_set", "sha256"):
-        sets = " and ".join(str(each.shown("problem_set", "name")) for each in results)
+
+    def of(part: str, key: str) -> tuple[str | None, str | None]:
+        return first.shown(part, key), other.shown(part, key)
+
+    both, differences = f"{first.name} and {other.name}", []
+    (model, other_model), (kind, other_kind) = of("model", "name"), of("engine", "kind")
+    told, other_told = of("model", "told")  # a server's description of its model
+    if len({*of("problem_set", "sha256")}) > 1:
+        sets = " and ".join(map(str, of("problem_set", "name")))
         differences.append(f"{both} have different problem sets ({sets})")
-    if not is_alike and not is_trained:
-        differences.append(f"{both} have different models ({models[0]} and {models[1]})")
-    for key in ("revision", "sha256") if is_alike else ():
-        one, two = (each.shown("model", key) for each in results)
+    if model != other_model and not is_trained:
+        differences.append(f"{both} have different models ({model} and {other_model})")
+    for key in ("revision", "sha256") if model == other_model else ():
+        one, two = of("model", key)
         if one and two and one != two:
-            differences.append(f"{both} have different models ({models[0]} at {key} {one} and {two})")
+            differences.append(f"{both} have different models ({model} at {key} {one} and {two})")
     if first.metrics != other.metrics:
         raise UserError(f"{both} can't be compared, because only one of them contains graded proofs. Leave one out")
     if differences and not anyway:
         raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common. Complete the runs, or use one problem set")
-    if all(servers) and servers[0] != servers[1] and is_alike:
-        differences.append(f"{both} had different servers of {models[0]} ({servers[0]} and {servers[1]})")
-    elif engines[0] != engines[1]:
-        differences.append(f"{both} ran on different engines ({engines[0]} and {engines[1]})")
+    if told and other_told and told != other_told and model == other_model:
+        differences.append(f"{both} had different servers of {model} ({told} and {other_told})")
+    elif kind != other_kind:
+        differences.append(f"{both} ran on different engines ({kind} and {other_kind})")
     return differences
 
 
@@ -140,42 +134,37 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         for r in results
         if not r.head.complete or len(r.final) < r.head.problem_set["n"]
     ]
-    for r in results:
-        if r.head.runs:
-            document = r.head.document
-            final = document["metrics"]["proofs"] or (document["metrics"]["steps"] or [{}])[-1]
-            over = (final.get("runs") or {}).values()
-            of_runs = [f"{metric} {tables.over_runs(each)}" for metric, each in zip(r.metrics, over, strict=False)]
-            notes.append(": ".join(filter(None, [f"{r.name} is the {tables.merged(document)}", ", ".join(of_runs)])))
+    for r in (r for r in results if r.head.runs):
+        figures = r.head.document["metrics"]
+        over = ((figures["proofs"] or (figures["steps"] or [{}])[-1]).get("runs") or {}).values()
+        of_runs = ", ".join(f"{metric} {tables.over_runs(of)}" for metric, of in zip(r.metrics, over, strict=False))
+        notes.append(f"{r.name} is the {tables.merged(r.head.document)}{of_runs and f': {of_runs}'}")
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
-    for p in pairs:
-        notes += p.notes
-    names, has_cost = labels(results, 200), any(r.cost for r in results)
-    figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
+    notes += [note for p in pairs for note in p.notes]
+    names, (tokens, costs) = labels(results, 200), zip(*(r.spent for r in results), strict=True)
+    estimates = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
     shown = [
         Column("result", names),
         Column("n", [str(len(r.final)) for r in results]),
         Column("step", [str(r.step) for r in results], rank=3),
-        *(Column(metric, cells) for metric, cells in zip(first.metrics, zip(*figures, strict=True), strict=True)),
-        Column("tokens", [spent_tokens(r.completion_tokens) for r in results], rank=1),
-        *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
+        *(Column(metric, cells) for metric, cells in zip(first.metrics, zip(*estimates, strict=True), strict=True)),
+        Column("tokens", tokens, rank=1),
+        *([Column("cost", [cost or "unknown" for cost in costs], rank=2)] if any(costs) else []),
     ]
     what = (
         f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
         f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals over n problems. "
-        f"Tokens are completion tokens.{' The cost includes prompts.' if has_cost else ''}"
+        f"Tokens are completion tokens.{' The cost includes prompts.' if any(costs) else ''}"
         f"{' Tokens of merged runs are means over the runs.' if any(r.head.runs for r in results) else ''}"
     )
     lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):
         lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]
         for metric, d in p.metrics.items():
-            difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
-            if len(pairs) > 1:
-                ps += f"  Holm {chance(next(corrected)):<7}"
-            row = f"{metric:<{wide}}  {difference:<22}  {ps}  won {d.wins}, lost {d.losses}, tied {d.ties}"
-            lines.append(wrapped(row, " " * (wide + 2)))
+            holms = f"  Holm {chance(next(corrected)):<7}" if len(pairs) > 1 else ""
+            row = f"{metric:<{wide}}  {shift(d.difference, d.low, d.high):<22}  p {chance(d.p):<7}{holms}"
+            lines.append(wrapped(f"{row}  won {d.wins}, lost {d.losses}, tied {d.ties}", " " * (wide + 2)))
         lines.append(f"{'completion tokens':<{wide}}  {p.change}")
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
@@ -189,13 +178,8 @@ class Pair:
     name: str
     problems: int
     metrics: dict[str, Paired]  # the differences by metric
-    tokens: Estimate | None  # change in completion tokens of a problem, as a share of the first result's, or None
+    change: str  # the change in completion tokens of a problem, as a share of the first result's
     notes: list[str]
-
-    @property
-    def change(self) -> str:
-        """The change in tokens as text."""
-        return f"{shift(self.tokens.value, self.tokens.low, self.tokens.high)} %" if self.tokens else "unknown"
 
 
 def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
@@ -209,7 +193,9 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
         metric: paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])
         for i, metric in enumerate(first.metrics)
     }
-    tokens = _tokens_against([first.tokens[p] for p in shared], [other.tokens[p] for p in shared])
+    counts = [(a, b) for p in shared if None not in (a := first.tokens[p], b := other.tokens[p])]
+    change = relative_change(*zip(*counts, strict=True)) if len(counts) == len(shared) else None
+    tokens = f"{shift(change.value, change.low, change.high)} %" if change else "unknown"
     return Pair(other.name, len(shared), metrics, tokens, notes)
 
 
@@ -230,19 +216,12 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
             rows.append([pair.name, metric, change, chance(d.p), chance(next(corrected)), *counts])
         rows.append([pair.name, "completion tokens", pair.change, "", "", str(pair.problems), "", "", ""])
     heads = ("result", "metric", "difference", "p", "p (Holm)", "problems", "wins", "losses", "ties")
-    meanings = {"p (Holm)": "corrected for all p-values of this table"}
     shown = [
-        Column(head, cells, meanings.get(head, ""))
+        Column(head, cells, "corrected for all p-values of this table" if head == "p (Holm)" else "")
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
         if len(pairs) > 1 or head != "p (Holm)"
     ]
     return Table(f"Each against {first}", shown, about=ABOUT)
-
-
-def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
-    """Estimate the change in tokens from a to b, as a share of a. Return None if a count is unknown or a mean is 0."""
-    a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
-    return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
