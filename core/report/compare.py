@@ -103,7 +103,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
 
     both, differences = f"{first.name} and {other.name}", []
     (model, other_model), (kind, other_kind) = of("model", "name"), of("engine", "kind")
-    told, other_told = of("model", "told")  # a server's description of its model
+    server, other_server = of("model", "told")  # a server's description of its model
     if len({*of("problem_set", "sha256")}) > 1:
         sets = " and ".join(map(str, of("problem_set", "name")))
         differences.append(f"{both} have different problem sets ({sets})")
@@ -119,8 +119,8 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
         raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common. Complete the runs, or use one problem set")
-    if told and other_told and told != other_told and model == other_model:
-        differences.append(f"{both} had different servers of {model} ({told} and {other_told})")
+    if server and other_server and server != other_server and model == other_model:
+        differences.append(f"{both} had different servers of {model} ({server} and {other_server})")
     elif kind != other_kind:
         differences.append(f"{both} ran on different engines ({kind} and {other_kind})")
     return differences

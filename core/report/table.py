@@ -39,19 +39,15 @@ class Metric:
     when: Callable[[Any], bool] = lambda subject: True  # True if the table's subject has the column
     rank: int = 0
     named: str = ""
-    read_page: Callable[[Any], Cell] | None = None
-    is_on_page: bool = False
-    is_time: bool = False
-
-    def column(self, rows: Sequence[Any]) -> Column:
-        page = [self.read_page(row) for row in rows] if self.read_page else ()
-        cells, more = [self.read(row) for row in rows], (self.is_on_page, self.is_time)
-        return Column(self.head, cells, self.meaning, self.rank, self.named, page, *more)
 
 
 def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) -> list[Column]:
     """Fill the columns that apply to `subject` with the cells of `rows`."""
-    return [metric.column(rows) for metric in metrics if metric.when(subject)]
+    return [
+        Column(metric.head, [metric.read(row) for row in rows], metric.meaning, metric.rank, metric.named)
+        for metric in metrics
+        if metric.when(subject)
+    ]
 
 
 def meanings(columns: Iterable[Column | Metric]) -> list[tuple[str, str]]:

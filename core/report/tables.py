@@ -8,7 +8,7 @@ from typing import Any
 from core.base.errors import one_line
 from core.base.prices import shown as dollars
 from core.base.terminal import columns, short, wrapped
-from core.report.table import NONE, Cell, Column, Metric, Table, filled
+from core.report.table import NONE, Cell, Column, Table
 from core.results.model import total
 from core.results.points import CUT_OFF
 from core.results.warnings import is_ungraded
@@ -168,154 +168,122 @@ def final(document: dict[str, Any]) -> str:
     return ", ".join([*parts, f"{figures['seconds']:,.0f} s"])
 
 
-# The steps of a run
-
-
-def _rate(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda step: interval(step[name])
-
-
-def _runs(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda step: over_runs(step["runs"][name]) if step.get("runs") else NONE
-
-
-def _counted(name: str, meaning: str, **more: Any) -> Metric:
-    """Declare a column that counts completions. The page shows this count as a share of the step's completions."""
-
-    def share(step: dict[str, Any]) -> Cell:
-        part = step.get(name, 0) / (step["completions"] or 1)
-        return f"{100 * part:.1f}%", f"{step.get(name, 0)} of {step['completions']}", part > 0.1
-
-    return Metric(name, meaning, lambda step: str(step.get(name, 0)), rank=1, read_page=share, **more)
-
-
-def _has(name: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda document: any(step.get(name) for step in document["metrics"]["steps"])
-
-
-_named = _has("stage")
-
-
-def _has_answers(document: dict[str, Any]) -> bool:
-    return not is_ungraded(document) and not is_of_proofs(document)
-
-
-def _has_points(document: dict[str, Any]) -> bool:
-    return not is_ungraded(document) and is_of_proofs(document)
-
-
-def _has_runs(document: dict[str, Any]) -> bool:
-    return _has("runs")(document) and not is_of_proofs(document)
-
-
-def _name(step: dict[str, Any]) -> str:
-    return f"{step['step']} {one_line(step.get('stage', ''), 40)}".strip()
-
-
-def _n(step: dict[str, Any]) -> str:
-    return str(step["mean_accuracy"]["n"])
-
-
-def _cost(step: dict[str, Any]) -> str:
-    return spent_dollars(step.get("cost"), is_partly=bool(step.get("uncounted")))
-
-
-def _spent(step: dict[str, Any]) -> str:
-    spent = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
-    return spent + (f" + {spent_tokens(step['verification_tokens'])}" if step["verification_tokens"] != 0 else "")
-
-
-def _best_pass(step: dict[str, Any]) -> str:
-    found = step["pass_at_k"]
-    return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
-
-
-def _has_fewer(document: dict[str, Any]) -> bool:
-    most = document["problem_set"]["n"] * runs_of(document)
-    return any(step["problems"] != most for step in document["metrics"]["steps"])
-
-
-# A new column of the table of steps is one line here, and its field in core/results/model.py and schema.json.
-STEPS = (
-    Metric("step", "its number, and the scaffold's name for it", _name, _named),
-    Metric("t", "the step", _name, lambda of: not _named(of)),
-    Metric("n", "problems in the accuracies", _n, lambda of: not is_of_proofs(of) and bool(numbers(of))),
-    Metric("graded", "problems with graded proofs", _n, lambda of: is_of_proofs(of) and bool(numbers(of))),
-    Metric("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, is_ungraded),
-    Metric(POINTS, "mean over the proofs of all members", _rate("mean_accuracy"), _has_points),
-    Metric(
-        "points, runs",
-        "mean ± standard deviation of the runs' means",
-        _runs("mean_accuracy"),
-        lambda of: _has_points(of) and _has("runs")(of),
-    ),
-    Metric("mean accuracy", "mean over all members", _rate("mean_accuracy"), _has_answers),
-    Metric("majority accuracy", "accuracy of the members' vote", _rate("majority_accuracy"), _has_answers),
-    Metric("mean, runs", "mean ± standard deviation of the runs' mean accuracies", _runs("mean_accuracy"), _has_runs),
-    Metric("majority, runs", "mean ± standard deviation of the runs' votes", _runs("majority_accuracy"), _has_runs),
-    Metric("pass@k", "mean chance that any of k members is right", _best_pass, _has_answers, is_on_page=True),
-    Metric("tokens", "completion tokens of solutions (+ of side calls)", _spent, rank=1),
-    Metric("tokens so far", "of all steps up to this step", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
-    Metric("cost", "of prompt and completion tokens at the prices in the model card", _cost, is_priced, rank=1),
-    Metric(
-        "request s",
-        "seconds summed over requests",
-        lambda step: f"{step['generation_seconds']:,.0f}",
-        rank=2,
-        is_time=True,
-    ),
-    _counted("truncated", "completions that hit the token cap"),
-    _counted("forced", "truncated completions that were forced to answer", is_on_page=True),
-    _counted("elicited", "answers of replies that ended without one (ELICIT=1)", when=_has("elicited")),
-    _counted("unread", "replies without a readable answer", when=_has_answers),
-    _counted("doubtful", "answers that were read with doubt"),
-    _counted("failed", "completions without a reply"),
-    _counted("undecided", "answers without a verdict in time, counted as wrong", when=_has("undecided")),
-    Metric("problems", "with members in the step", lambda step: str(step["problems"]), _has_fewer, is_on_page=True),
-)
-
-
 def steps_table(document: dict[str, Any]) -> Table:
-    """Tabulate the steps of a run: accuracies, tokens, cost, seconds and counts of completions."""
-    steps = document["metrics"]["steps"]
-    spent = (total([step["completion_tokens"], step["verification_tokens"]]) for step in steps)
-    sums = accumulate(spent, lambda *counts: total(counts))
-    rows = [step | {"so_far": so_far} for step, so_far in zip(steps, sums, strict=True)]
-    unit = "" if is_ungraded(document) else "points" if is_of_proofs(document) else "accuracies"
-    about = f"{unit} in %, with 95% intervals over problems" if unit else ""
-    return Table(title(document), filled(STEPS, rows, document), about=about)
+    """Tabulate the steps of a run: accuracies, tokens, cost, seconds and counts of completions.
 
+    A new column is one call of `add`, and its field in core/results/model.py and schema.json.
+    """
+    steps, columns = document["metrics"]["steps"], list[Column]()
+    counts = (total([step["completion_tokens"], step["verification_tokens"]]) for step in steps)
+    sums = accumulate(counts, lambda *both: total(both))
+    steps = [step | {"so_far": so_far} for step, so_far in zip(steps, sums, strict=True)]
+    is_graded, are_proofs = not is_ungraded(document), is_of_proofs(document)
+    answers, points = is_graded and not are_proofs, is_graded and are_proofs
 
-# The answers after waits
-WAITS = (
-    Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
-    Metric("waits", "answers after this many waits, or a member's last answer", lambda of: str(of[1]["waits"])),
-    Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
-    Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
-    Metric(
-        "waited",
-        "members with this number of waits or more",
-        lambda of: f"{of[1]['waited']:,} of {of[0]['completions']:,}" if of[1]["waits"] else "",
-    ),
-    Metric(
-        "tokens a problem",
-        "completion tokens up to this wait, including earlier answers",
-        lambda of: "unknown" if (n := of[1]["completion_tokens"]) is None else f"{n / of[0]['problems']:,.0f}",
-    ),
-)
+    def has(name: str) -> bool:
+        return any(step.get(name) for step in steps)
 
+    def add(head: str, meaning: str, read: Callable[[Any], str], when: bool = True, **more: Any) -> None:
+        if when:
+            columns.append(Column(head, [read(step) for step in steps], meaning, **more))
 
-def _gain(of: dict[str, Any] | None) -> str:
-    return shift(of["value"], of["low"], of["high"]) if of else ""
+    def add_rate(head: str, meaning: str, name: str, when: bool) -> None:
+        add(head, meaning, lambda step: interval(step[name]), when)
+
+    def add_runs(head: str, meaning: str, name: str, when: bool) -> None:
+        meaning = f"mean ± standard deviation of the runs' {meaning}"
+        add(head, meaning, lambda of: over_runs(of["runs"][name]) if of.get("runs") else NONE, when and has("runs"))
+
+    def add_count(name: str, meaning: str, when: bool = True, **more: Any) -> None:
+        """Add a count of completions. The page shows it as a share of the step's completions."""
+        counts = [(step.get(name, 0), step["completions"]) for step in steps]
+        shares: list[Cell] = [
+            (f"{100 * n / (whole or 1):.1f}%", f"{n} of {whole}", n > 0.1 * (whole or 1)) for n, whole in counts
+        ]
+        add(name, meaning, lambda step: str(step.get(name, 0)), when, rank=1, cells_page=shares, **more)
+
+    def named(step: dict[str, Any]) -> str:
+        return f"{step['step']} {one_line(step.get('stage', ''), 40)}".strip()
+
+    def spent(step: dict[str, Any]) -> str:
+        text = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
+        more = step["verification_tokens"]
+        return f"{text} + {spent_tokens(more)}" if more != 0 else text
+
+    def cost(step: dict[str, Any]) -> str:
+        return spent_dollars(step.get("cost"), is_partly=bool(step.get("uncounted")))
+
+    def best_pass(step: dict[str, Any]) -> str:
+        found = step["pass_at_k"]
+        return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
+
+    def n(step: dict[str, Any]) -> str:
+        return str(step["mean_accuracy"]["n"])
+
+    most = document["problem_set"]["n"] * runs_of(document)
+    add("step", "its number, and the scaffold's name for it", named, has("stage"))
+    add("t", "the step", named, not has("stage"))
+    add("n", "problems in the accuracies", n, not are_proofs and bool(numbers(document)))
+    add("graded", "problems with graded proofs", n, are_proofs and bool(numbers(document)))
+    add("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, not is_graded)
+    add_rate(POINTS, "mean over the proofs of all members", "mean_accuracy", points)
+    add_runs("points, runs", "means", "mean_accuracy", points)
+    add_rate("mean accuracy", "mean over all members", "mean_accuracy", answers)
+    add_rate("majority accuracy", "accuracy of the members' vote", "majority_accuracy", answers)
+    add_runs("mean, runs", "mean accuracies", "mean_accuracy", not are_proofs)
+    add_runs("majority, runs", "votes", "majority_accuracy", not are_proofs)
+    add("pass@k", "mean chance that any of k members is right", best_pass, answers, is_on_page=True)
+    add("tokens", "completion tokens of solutions (+ of side calls)", spent, rank=1)
+    add("tokens so far", "of all steps up to this step", lambda of: spent_tokens(of["so_far"]), is_on_page=True)
+    meaning = "of prompt and completion tokens at the prices in the model card"
+    add(
+        "cost",
+        meaning,
+        lambda of: spent_dollars(of.get("cost"), bool(of.get("uncounted"))),
+        is_priced(document),
+        rank=1,
+    )
+    add(
+        "request s", "seconds summed over requests", lambda of: f"{of['generation_seconds']:,.0f}", rank=2, is_time=True
+    )
+    add_count("truncated", "completions that hit the token cap")
+    add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
+    add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
+    add_count("unread", "replies without a readable answer", answers)
+    add_count("doubtful", "answers that were read with doubt")
+    add_count("failed", "completions without a reply")
+    add_count("undecided", "answers without a verdict in time, counted as wrong", has("undecided"))
+    has_fewer = any(step["problems"] != most for step in steps)
+    add("problems", "with members in the step", lambda of: str(of["problems"]), has_fewer, is_on_page=True)
+    unit = "points" if points else "accuracies" if answers else ""
+    return Table(title(document), columns, about=f"{unit} in %, with 95% intervals over problems" if unit else "")
 
 
 def waits_table(document: dict[str, Any]) -> str:
     """Format accuracy against waits for each step with waits. Return "" if no step has waits."""
     steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
-    if not steps:
-        return ""
-    table = Table("", filled(WAITS, [(step, after) for step in steps for after in step["waits"]], steps))
-    return f"{table.body()}\n\n{table.legend()}"
+    rows = [(step, after) for step in steps for after in step["waits"]]
+
+    def gain(_: Any, of: dict[str, Any]) -> str:
+        return shift(found["value"], found["low"], found["high"]) if (found := of.get("gain")) else ""
+
+    def waited(step: dict[str, Any], of: dict[str, Any]) -> str:
+        return f"{of['waited']:,} of {step['completions']:,}" if of["waits"] else ""
+
+    def spent(step: dict[str, Any], of: dict[str, Any]) -> str:
+        return "unknown" if (n := of["completion_tokens"]) is None else f"{n / step['problems']:,.0f}"
+
+    declared: list[tuple[str, str, Callable[..., str]]] = [
+        ("t", "", lambda step, _: str(step["step"])),
+        ("waits", "answers after this many waits, or a member's last answer", lambda _, of: str(of["waits"])),
+        ("mean accuracy", "", lambda _, of: interval(of["mean_accuracy"])),
+        ("gain over none", "paired by problem", gain),
+        ("waited", "members with this number of waits or more", waited),
+        ("tokens a problem", "completion tokens up to this wait, including earlier answers", spent),
+    ]
+    shown = declared if len(steps) > 1 else declared[1:]
+    table = Table("", [Column(head, [read(*row) for row in rows], meaning) for head, meaning, read in shown])
+    return f"{table.body()}\n\n{table.legend()}" if rows else ""
 
 
 def pass_table(document: dict[str, Any]) -> str:
