@@ -22,7 +22,7 @@ HOLM = "corrected for all p-values of the table. The figures after it are means 
 
 @dataclass
 class Bought:
-    """The part of a problem's results that a budget buys. Its figures are tokens, `calls`, and the costs in each unit of
+    """The part of a problem's results that a budget buys. Its figures are tokens, `calls`, and costs in each unit of
     the meter, nan if unknown. `path` is the seconds of the longest chain of consecutive requests."""
 
     score: float | None = None  # the vote's score, or the mean points / 7 of proofs, None without a grade

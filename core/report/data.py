@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import UserError, one_line
 from core.base.files import results_dir
 from core.generate.journal import Archive, Record
 from core.report import tables
@@ -25,8 +25,10 @@ class Results:
 
     Attributes:
         path: The file.
+        name: The name of the file, without its ending.
         head: Model, engine, configuration, metrics and warnings.
         problems: The problems with their steps and members. core/results/model.py defines the fields.
+        missing: The number of members whose completion is in no journal, if the report page has looked for them.
 
     Example:
         >>> results = Results(folder / "02_rsa_basic.json")
@@ -44,10 +46,11 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         """Read `path`. Raises UserError if the file can't be read or is not a results file."""
-        self.path = path
         head, problems = read.read(path)
+        self.path, self.name = path, one_line(path.stem, 80)
         self.head: Head = head
         self.problems: list[ProblemResult] = list(problems)
+        self.missing = 0
 
     def __repr__(self) -> str:
         runs = len(self.head.runs.seeds) if self.head.runs else 1
@@ -56,6 +59,11 @@ class Results:
 
     def __str__(self) -> str:
         return tables.text(self.head.document)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The head as JSON, with the file's name as experiment, because an experiment may have several files."""
+        return self.head.document | {"experiment": self.name}
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from inspect_ai import log, model, scorer
 
 from core.generate.journal import Archive
-from core.report.page import Run
+from core.report.data import Results
 from core.report.tables import POINTS
 from core.results.find import archive
 from core.results.model import MemberResult, ProblemResult
@@ -22,7 +22,7 @@ MESSAGES: dict[str, Any] = {
 STOPS: dict[str | None, Any] = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 
 
-def write(runs: Sequence[Run], folder: Path) -> list[Path]:
+def write(runs: Sequence[Results], folder: Path) -> list[Path]:
     """Write the logs of `runs` into `folder`, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -34,7 +34,7 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
     return written
 
 
-def _log(run: Run, t: int, journals: Archive) -> log.EvalLog:
+def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
     head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
     samples = [
         _sample(run, problem, t, i, journals)
@@ -80,7 +80,7 @@ def _log(run: Run, t: int, journals: Archive) -> log.EvalLog:
     )
 
 
-def _sample(run: Run, problem: ProblemResult, t: int, i: int, journals: Archive) -> log.EvalSample:
+def _sample(run: Results, problem: ProblemResult, t: int, i: int, journals: Archive) -> log.EvalSample:
     name, member = run.head.model["name"], problem.steps[t].members[i]
     found = journals.record(member.key)
     completion, sent = (found.completion, found.messages) if found else (None, [])  # else the log shows the problem

@@ -9,12 +9,12 @@ from core.base.terminal import cut
 
 if TYPE_CHECKING:
     from core.report.compare import Result
-    from core.report.page import Run
+    from core.report.data import Results
 
 ONE_RUN = {"RUNS": 1}  # single runs lack this constant
 
 
-def labels(results: "Sequence[Run | Result]", most: int = 80) -> list[str]:
+def labels(results: "Sequence[Results | Result]", most: int = 80) -> list[str]:
     """Name results by experiment and differing constants, or by file, in at most `most` characters."""
     names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
@@ -24,7 +24,7 @@ def labels(results: "Sequence[Run | Result]", most: int = 80) -> list[str]:
     return [name if again[name] == 1 else cut(one_line(r.name), most) for r, name in zip(results, names, strict=True)]
 
 
-def _label(result: "Run | Result", alike: "Sequence[Run | Result]") -> str:
+def _label(result: "Results | Result", alike: "Sequence[Results | Result]") -> str:
     configs = [ONE_RUN | each.head.config for each in alike]
     names = dict.fromkeys(name for config in configs for name in config)
     differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from core.base.errors import UserError
 from core.report import page, texts
-from core.report.page import Run
+from core.report.data import Results
 from core.results import labs
 from core.results.find import NoResults, archive, comparison, found
 
@@ -40,7 +40,7 @@ class Live:
         self._names, self._folder = names, folder
         self._seen: list[tuple[Path, int, int]] = []
         self._lock = threading.Lock()
-        self.runs: list[Run] = []
+        self.runs: list[Results] = []
         self.known: dict[str, Any] = {}
         self.view: labs.View | None = None
         self.tag = ""
@@ -57,7 +57,7 @@ class Live:
             if seen == self._seen:
                 return
             known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
-            self.runs = [known.get(path) or page.read(path) for path in paths]
+            self.runs = [known.get(path) or Results(path) for path in paths]
             self.view = lab.page(compared, self.runs) if lab and compared and records else None
             self.known = page.data(self.runs, view=self.view)
             self.body = json.dumps(self.known, ensure_ascii=True).encode()

@@ -11,24 +11,24 @@ import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from core.base.errors import UserError, one_line
+from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
+from core.report.data import Results
 from core.report.labels import labels
 from core.report.table import BETWEEN
-from core.results import read as stored
 from core.results import write as results
 from core.results.find import archive
 from core.results.labs import View
-from core.results.model import TEXT, Head, MemberResult, ProblemResult
+from core.results.model import TEXT, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -36,37 +36,7 @@ SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare",
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
-@dataclass
-class Run:
-    """A results file on the page."""
-
-    name: str
-    path: Path
-    head: Head
-    problems: list[ProblemResult]
-    missing: int = 0  # members whose completion is in no journal
-
-    @cached_property
-    def document(self) -> dict[str, Any]:
-        """The head with the file's name as experiment, because an experiment may have several files."""
-        return self.head.document | {"experiment": self.name}
-
-    @property
-    def title(self) -> str:
-        return tables.title(self.document)
-
-    @property
-    def table(self) -> str:
-        return tables.steps_table(self.document).body()
-
-
-def read(path: Path) -> Run:
-    """Read the results in `path`. Raises UserError if they can't be read or are not a results file."""
-    head, problems = stored.read(path)
-    return Run(one_line(path.stem, 80), path, head, list(problems))
-
-
-def data(runs: Sequence[Run], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
+def data(runs: Sequence[Results], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
     """Return the page's data without texts. `compared` is the folder of a comparison, and `view` belongs to a lab."""
     names = labels(runs)
     return {
@@ -75,7 +45,7 @@ def data(runs: Sequence[Run], compared: Path | None = None, view: View | None = 
         "runs": [
             {
                 "name": name,
-                "title": run.title,
+                "title": tables.title(run.document),
                 "head": run.head.document,
                 "steps": replace(tables.steps_table(run.document), title="Steps").page(),
                 "points": _points(run),
@@ -106,7 +76,7 @@ def _picture(path: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _points(run: Run) -> dict[str, Any] | None:
+def _points(run: Results) -> dict[str, Any] | None:
     if (proofs := run.document["metrics"].get("proofs")) is None:
         return None
     table = tables.worths(proofs)
@@ -152,7 +122,7 @@ def _member(member: MemberResult) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _comparison(runs: Sequence[Run], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:
+def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:
     """Compare each result with the first, with notes on failures and on differences. Return None for a single result.
     If `is_noted`, omit differences: a comparison's table has its own notes, and a race's entries differ in problems."""
     if len(runs) < 2:
@@ -214,7 +184,7 @@ def policy(inline: tuple[str, ...], css: str, extra: str, connect: str) -> str:
 
 
 def html(
-    runs: Sequence[Run],
+    runs: Sequence[Results],
     known: dict[str, Any],
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,  # seconds between requests for newer results
@@ -225,6 +195,7 @@ def html(
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
+        tables=tables,
         name=known["name"],
         lab=known["lab"],
         made=known["made"],
@@ -240,14 +211,14 @@ def html(
 
 
 def write(
-    runs: Sequence[Run], path: Path, everything: bool = False, compared: Path | None = None, view: View | None = None
+    runs: Sequence[Results], path: Path, whole: bool = False, compared: Path | None = None, view: View | None = None
 ) -> list[Path]:
-    """Write the page and, unless `everything` is set, move texts beyond PAGE_BYTES to a folder. Return the paths."""
+    """Write the page and, unless it should be `whole`, move texts beyond PAGE_BYTES to a folder. Return the paths."""
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
     known = data(runs, compared, view)
     taken = sum(len(piece) for piece in html(runs, known, view=view))
-    parts = texts.Parts(folder, math.inf if everything else PAGE_BYTES - taken)
+    parts = texts.Parts(folder, math.inf if whole else PAGE_BYTES - taken)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:

@@ -13,15 +13,15 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables
+from core.report.data import Results
 from core.report.labels import labels
-from core.report.page import Run
 from core.report.tables import interval
 from core.results import doubling, labs
 from core.results.find import comparison, comparisons, found
 from core.results.warnings import is_ungraded
 
 
-def show(runs: Sequence[Run], anyway: bool = False) -> None:
+def show(runs: Sequence[Results], anyway: bool = False) -> None:
     """Print the tables of `runs` and compare the runs. `anyway` compares them even if problem sets or models differ."""
     for run in runs:
         print(tables.text(run.document, has_legend=run is runs[-1]))
@@ -45,13 +45,13 @@ def show(runs: Sequence[Run], anyway: bool = False) -> None:
             print(wrapped(f"note: not compared: {one_line(str(error))}", "  ") + "\n")
 
 
-def fates(run: Run) -> tuple[int, int]:
+def fates(run: Results) -> tuple[int, int]:
     """Count the problems whose majority changed from right at t=0 to wrong at the end, and the reverse."""
     ends = [[(step.majority_correct or 0) > 0.5 for step in (p.steps[0], p.steps[-1])] for p in run.problems if p.steps]
     return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
 
 
-def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
+def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
     """Draw accuracy or points of each graded run as PNG and SVG. For several graded runs, also draw their frontier."""
     drawn = []
     for run in runs:
@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
             raise UserError("--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown")
-        runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
+        runs, compared = [Results(path) for path in found(args.results, folder)], comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
         if args.figures is not None:
             target = args.figures if args.figures != Path() else folder / "figures"

@@ -11,7 +11,7 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
 from core.report import compare, plot
-from core.report.page import Run
+from core.report.data import Results
 from core.report.table import BETWEEN, NONE, Column, Table
 from core.report.tables import interval, shift
 from core.results import read as stored
@@ -130,7 +130,7 @@ def _curve(run: Record, kind: str) -> list[tuple[int, dict[str, Any]]]:
 # The page
 
 
-def page(folder: Path, runs: Sequence[Run]) -> View:
+def page(folder: Path, runs: Sequence[Results]) -> View:
     """Return the view that draws the rounds of `folder`. `runs` are the folder's results. Raises UserError."""
     shown = _evaluated(folder)
     numbers = {run.name: number for number, run in enumerate(runs)}
@@ -176,7 +176,7 @@ def _on_page(run: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _between_rounds(runs: Sequence[Run], shown: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _between_rounds(runs: Sequence[Results], shown: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Compare each evaluation at temperature 0 with round 0 of its run. Return None if there is no pair.
     Only the mean accuracy is compared, because the vote over one sample equals it. The field `groups` has the
     numbers of each run's results on the page."""

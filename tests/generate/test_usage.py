@@ -15,6 +15,7 @@ from core.engines.server import Server
 from core.plan import lengths
 from core.report import compare, page, tables
 from core.report.budgets import bought
+from core.report.data import Results
 from core.results.metrics import RunMetrics
 from core.results.model import StepResult
 from core.results.read import step_result
@@ -181,5 +182,5 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     (results / "a.json").write_text(json.dumps(got))
     shown = compare.table([compare.read("a", results), compare.read("a", results)])
     assert "≥ $0.0031" in shown and "cost" in shown
-    known_by_page = page.data([page.read(results / "a.json")])["runs"][0]["head"]
+    known_by_page = page.data([Results(results / "a.json")])["runs"][0]["head"]
     assert known_by_page["metrics"]["cost"] == pytest.approx(3 * each) and known_by_page["prices"]["written"] == 10

@@ -22,6 +22,7 @@ from core.generate.journal import Journal
 from core.plan import lengths
 from core.problems import sets
 from core.report import compare, page
+from core.report.data import Results
 from core.results.merge import merge
 from core.types import Sampling
 from tests.conftest import ended, start
@@ -185,7 +186,7 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
         else:
             assert is_harmless(shown)
             assert all(math.isfinite(value) for each in read for of in each.final.values() for value in of)
-    for take in (lambda: page.data([page.read(bad)]), lambda: merge([folder / "good.json", bad], "merged", folder)):
+    for take in (lambda: page.data([Results(bad)]), lambda: merge([folder / "good.json", bad], "merged", folder)):
         try:
             take()
         except UserError as error:

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from core.base.errors import UserError
 from core.generate.journal import Archive
 from core.report import live, page
+from core.report.data import Results
 from core.report.report import main, show
 from tests.conftest import python
 from tests.helpers import hostile, reports
@@ -93,7 +94,7 @@ def test_any_value_in_a_results_file_is_shown_or_refused_in_one_line(
             inner[place[-1]] = value
             path.write_text(json.dumps(changed))
             try:
-                run = page.read(path)
+                run = Results(path)
                 page.data([run])
                 show([run])
             except UserError as error:

@@ -12,6 +12,7 @@ import pytest
 
 from core.generate.journal import Archive
 from core.report import live, page, plot
+from core.report.data import Results
 from core.scaffolds.best_of import BEST_OF
 from core.session.run import solve_sync
 from core.types import Problem
@@ -39,7 +40,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def written(folder: Path, *names: str) -> Path:
     path = folder / "report.html"
-    page.write([page.read(folder / f"{name}.json") for name in names or ("02_rsa_basic",)], path)
+    page.write([Results(folder / f"{name}.json") for name in names or ("02_rsa_basic",)], path)
     return path
 
 
@@ -127,7 +128,7 @@ def test_the_lineage_opens_candidates_and_lights_up_relatives(tab: Tab, tmp_path
     shown.get_by_label("source text").check()
     shown.wait_for_selector(".member .prose")
     script = """async ([t, i]) => { const [a, b] = await Promise.all(['a', 'b'].map((tier) => texts(0, 1, tier)));
-        return sentMessages((a[`${t},${i}`].prompt ?? b[`${t},${i}`].prompt), a, b); }"""
+        return sentMessages(b[`${t},${i}`].prompt, a, b); }"""
     with Archive(tmp_path / "journal") as archive:
         assert (got := archive.get(child["key"])) and got.answer in shown.inner_text(".member")
         for t, i in ((0, 1), (1, 0), (2, 3)):
@@ -281,7 +282,7 @@ def test_texts_of_models_stay_text_and_are_shown_in_parts(tab: Tab, tmp_path: Pa
 
 
 def test_texts_that_do_not_fit_are_next_to_the_page(browser: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    run = page.read(reports.results(tmp_path) / "02_rsa_basic.json")
+    run = Results(reports.results(tmp_path) / "02_rsa_basic.json")
     whole = written(tmp_path).stat().st_size
     for room, tiers in ((whole - 300, "b"), (1, "ab")):
         monkeypatch.setattr(page, "PAGE_BYTES", room)
@@ -295,7 +296,7 @@ def test_texts_that_do_not_fit_are_next_to_the_page(browser: Any, tmp_path: Path
     tab = Tab(browser)
     tab.open(path, "#/0/problem/1/2/0").wait_for_selector("text=page.texts/p0-1-a.js")
     tab.close()
-    page.write([run], tmp_path / "page.html", everything=True)
+    page.write([run], tmp_path / "page.html", whole=True)
     assert not (tmp_path / "page.texts").exists()
 
 
@@ -321,7 +322,7 @@ def test_every_view_fits_its_screen(browser: Any, tmp_path: Path, verified: Path
     """Check a phone, dark colours, and the violations that axe finds (of contrast and names, for example)."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     runs = [reports.results(tmp_path) / "02_rsa_basic.json", verified / "13_best_of.json"]
-    page.write([page.read(path) for path in runs], tmp_path / "report.html")
+    page.write([Results(path) for path in runs], tmp_path / "report.html")
     tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
     for route in ("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0"):
         tab.fits(axe, tmp_path / "report.html", route, width)
@@ -331,7 +332,7 @@ def test_every_view_fits_its_screen(browser: Any, tmp_path: Path, verified: Path
 
 def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Path) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    runs, folder = [page.read(reports.results(tmp_path) / "02_rsa_basic.json")] * 2, tmp_path / "02_sweep"
+    runs, folder = [Results(reports.results(tmp_path) / "02_rsa_basic.json")] * 2, tmp_path / "02_sweep"
     folder.mkdir()
     (folder / "table.txt").write_text(
         "run   vote\n----  ----\nN=2   50.0\n\n     K=1\n---  ---\nN=2  2.0\n\nnote: one\nnote: two\n"

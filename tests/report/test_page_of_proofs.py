@@ -8,6 +8,7 @@ import pytest
 
 from core.generate.journal import Journal, content_key
 from core.report import page
+from core.report.data import Results
 from core.results import write as files
 from core.results.points import Worths
 from core.types import Completion, Problem
@@ -53,7 +54,7 @@ def graded(tmp_path: Path) -> Path:
     run = documents.document(experiment="18_proofs", metrics=sums.metrics(1.0) | worths.metrics())
     del run["problems"]
     rows = [files.row(PROOF, True, [json.dumps(step).encode() for step in steps])]
-    return page.write([page.read(files.save(run, rows, tmp_path))], tmp_path / "page.html")[0]
+    return page.write([Results(files.save(run, rows, tmp_path))], tmp_path / "page.html")[0]
 
 
 def drawn(tab: Tab, path: Path, *views: str) -> list[str]:

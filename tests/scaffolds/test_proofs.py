@@ -13,6 +13,7 @@ from core.constants import read
 from core.grading.ungraded import ungraded
 from core.problems import sets
 from core.report import jsonl, page
+from core.report.data import Results
 from core.results.metrics import RunMetrics
 from core.results.records import record
 from core.results.warnings import is_ungraded
@@ -32,7 +33,7 @@ def test_their_results_are_ungraded_and_are_exported_as_rows_of_the_set(server: 
     found = solve_sync(scaffold_named("rsa"), "sums_proof", name="proofs", **sizes)
     with pytest.raises(UserError, match=r"proofs.json"):
         regrade(found.path)
-    member = page.data([page.read(found.path)])["runs"][0]["problems"][0]["steps"][0]["members"][0]
+    member = page.data([Results(found.path)])["runs"][0]["problems"][0]["steps"][0]["members"][0]
     assert "correct" not in member and "grade" not in member and {row["grade"] for row in found.rows} == {None}
     jsonl.write(found.path, str(results / "out.jsonl"))
     lines = [json.loads(line) for line in (results / "out.jsonl").read_text().splitlines()]
