@@ -16,9 +16,7 @@ from core.report.tables import POINTS
 from core.results.find import archive
 from core.results.model import MemberResult, ProblemResult
 
-MESSAGES: dict[str, Any] = {
-    "system": model.ChatMessageSystem, "assistant": model.ChatMessageAssistant, "user": model.ChatMessageUser
-}  # fmt: skip
+MESSAGES: dict[str, Any] = {"system": model.ChatMessageSystem, "assistant": model.ChatMessageAssistant}
 STOPS: dict[str | None, Any] = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 
 
@@ -36,12 +34,8 @@ def write(runs: Sequence[Results], folder: Path) -> list[Path]:
 
 def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
     head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
-    samples = [
-        _sample(run, problem, t, i, journals)
-        for problem in run.problems
-        if t < len(problem.steps)
-        for i in range(len(problem.steps[t].members))
-    ]
+    problems = [problem for problem in run.problems if t < len(problem.steps)]
+    samples = [_sample(run, p, t, i, journals) for p in problems for i in range(len(p.steps[t].members))]
     rates = {"mean_accuracy": step.mean_accuracy, "majority_accuracy": step.majority_accuracy}
     kind, rates = ("points", {POINTS: step.mean_accuracy}) if head.metrics.proofs else ("boxed", rates)
     metrics = {
@@ -50,6 +44,7 @@ def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
         if rate.value is not None
     }
     usages = (sample.output.usage for sample in samples if sample.output.usage)
+    sampling = {key.lower(): head.config.get(key) for key in ("TEMPERATURE", "TOP_P", "MAX_TOKENS")}
     return log.EvalLog(
         status="success" if head.complete else "cancelled",
         eval=log.EvalSpec(
@@ -58,11 +53,9 @@ def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
             task_id=name,
             eval_id=name,
             run_id=run.name,
-            dataset=log.EvalDataset(name=head.problem_set["name"], samples=len({sample.id for sample in samples})),
+            dataset=log.EvalDataset(name=head.problem_set["name"], samples=len(problems)),
             model=f"{head.engine['kind']}/{head.model['name']}",
-            model_generate_config=model.GenerateConfig(
-                **{key.lower(): head.config.get(key) for key in ("TEMPERATURE", "TOP_P", "MAX_TOKENS")}
-            ),
+            model_generate_config=model.GenerateConfig(**sampling),
             config=log.EvalConfig(epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]),
             metadata={"step": t, "config": head.config, "model": head.model, "provenance": head.provenance},
         ),
@@ -83,19 +76,23 @@ def _log(run: Results, t: int, journals: Archive) -> log.EvalLog:
 def _sample(run: Results, problem: ProblemResult, t: int, i: int, journals: Archive) -> log.EvalSample:
     name, member = run.head.model["name"], problem.steps[t].members[i]
     found = journals.record(member.key)
-    completion, sent = (found.completion, found.messages) if found else (None, [])  # else the log shows the problem
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
-    question = [
+    question = [  # the prompt, or the problem if no journal has the prompt
         MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
-        for message in sent or [{"role": "user", "content": statement}]
+        for message in (found and found.messages) or [{"role": "user", "content": statement}]
     ]
-    content: list[Any] = []
-    if completion and completion.thinking:
-        content.append(model.ContentReasoning(reasoning=completion.thinking))
-    content.append(model.ContentText(text=completion.text.strip() if completion else ""))
+    content: list[Any] = [model.ContentText(text=found.completion.text.strip() if found else "")]
+    if found and found.completion.thinking:
+        content.insert(0, model.ContentReasoning(reasoning=found.completion.thinking))
     reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
     output = model.ModelOutput.from_message(reply, stop_reason=STOPS.get(member.finish_reason, "unknown"))
-    output.model, output.time, output.usage = name, member.seconds, _usage(member)
+    output.model, output.time = name, member.seconds
+    read, written = member.prompt_tokens, member.completion_tokens
+    if read is not None and written is not None:  # inspect needs both
+        cached = member.cached_tokens
+        output.usage = model.ModelUsage(
+            input_tokens=read, output_tokens=written, total_tokens=read + written, input_tokens_cache_read=cached
+        )
     return log.EvalSample(
         id=problem.name,
         epoch=i + 1,
@@ -104,21 +101,10 @@ def _sample(run: Results, problem: ProblemResult, t: int, i: int, journals: Arch
         messages=[*question, reply],
         output=output,
         scores=_scores(member),
-        metadata={"step": t, "member": i, "parents": member.parents, "input": "the prompt" if sent else "the problem"},
+        metadata={"step": t, "member": i, "parents": member.parents, "input": "the prompt" if found else "the problem"},
         model_usage={name: output.usage} if output.usage else {},
         error=log.EvalError(message=member.error, traceback="", traceback_ansi="") if member.error else None,
         total_time=member.seconds,
-    )
-
-
-def _usage(member: MemberResult) -> model.ModelUsage | None:
-    """Return the tokens of a member, or None if a count is missing, because inspect needs all of them."""
-    read, written = member.prompt_tokens, member.completion_tokens
-    if read is None or written is None:
-        return None
-    total, cached = read + written, member.cached_tokens
-    return model.ModelUsage(
-        input_tokens=read, output_tokens=written, total_tokens=total, input_tokens_cache_read=cached
     )
 
 
@@ -129,12 +115,7 @@ def _scores(member: MemberResult) -> dict[str, scorer.Score]:
         return {} if member.worth is None else {"points": scorer.Score(value=member.worth, explanation=words)}
     if member.correct is None:
         return {}
-    doubt = ", ".join(member.doubts)
-    return {
-        "boxed": scorer.Score(
-            value=scorer.CORRECT if member.correct else scorer.INCORRECT,
-            answer=member.answer,
-            explanation=f"doubt: {doubt}" if doubt else None,
-            metadata={"doubt": doubt or None, "finish_reason": member.finish_reason, "group": member.group},
-        )
-    }
+    doubt, value = ", ".join(member.doubts), scorer.CORRECT if member.correct else scorer.INCORRECT
+    more = {"doubt": doubt or None, "finish_reason": member.finish_reason, "group": member.group}
+    explanation = f"doubt: {doubt}" if doubt else None
+    return {"boxed": scorer.Score(value=value, answer=member.answer, explanation=explanation, metadata=more)}
