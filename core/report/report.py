@@ -53,11 +53,10 @@ def fates(run: Results) -> tuple[int, int]:
 
 def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
     """Draw accuracy or points of each graded run as PNG and SVG. For several graded runs, also draw their frontier."""
-    drawn = []
     for run in runs:
         if is_ungraded(run.document):
             say(f"note: {run.name} is not graded, so it has no figure", sys.stderr)
-    runs = [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
+    drawn, runs = [], [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
     for ending in ("png", "svg"):
         for run in runs:
             what = "points" if tables.is_of_proofs(run.document) else "accuracy"
@@ -141,14 +140,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
-            if lab and compared:
-                paths = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
-                print(lab.show(compared))
-            elif compared:
-                paths = page.write(runs, out, args.all_inside, compared)
-                print(page.table_of(compared).rstrip())
+            view = lab.page(compared, runs) if lab and compared else None
+            paths = page.write(runs, out, args.all_inside, None if lab else compared, view)
+            if compared:
+                print(lab.show(compared) if lab else page.table_of(compared).rstrip())
             else:
-                paths = page.write(runs, out, args.all_inside)
                 show(runs, args.anyway)
             if not args.results and (others := ", ".join(sorted(comparisons(folder)))):
                 print(wrapped(f"note: not shown without their names: {others}", "  "))
