@@ -4,6 +4,7 @@ A line contains a problem of one run: its columns in the problem file, the chose
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from core.base.prices import Prices
 from core.generate.journal import Archive
 from core.results import read
 from core.results.find import archive
-from core.results.model import CallCost, Head, MemberResult, ProblemResult, total
+from core.results.model import Head, MemberResult, ProblemResult, total
 
 STDOUT = "-"
 OURS = ("model_solution", "cost_run", "history")  # fields in every line of an export
@@ -66,7 +67,7 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
             f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because the journals in "
             f"{folder} lack completions. Put the journal of the run there and export again"
         )
-    return str(to if to == STDOUT else out), len(lacks), notes
+    return str(out), len(lacks), notes
 
 
 def is_foreign(path: Path, fields: Sequence[str]) -> bool:
@@ -109,7 +110,7 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
     """Choose the member of the largest group with the best self-score, then the first. Failed members come last."""
 
     def rank(member: MemberResult) -> tuple[bool, float, float]:
-        group = float("inf") if member.group is None else member.group
+        group = math.inf if member.group is None else member.group
         return bool(member.error), group, -(member.self_score or 0)
 
     return min(members, key=rank)
@@ -117,13 +118,11 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
 
 def cost(problem: ProblemResult, prices: Prices | None) -> dict[str, float | None]:
     """Return the tokens and dollars of a problem's completions and side calls, without gradings (None: unknown)."""
-    calls = [call for _, _, call, _ in _calls(problem)]
-    counted = [call.counted for call in calls]
-    dollars = [prices.dollars(each) for each in counted] if prices else [None]
+    counted = [call.counted for step in problem.steps for call in step.new_calls]
     return {
-        "input_tokens": total([prompt for prompt, _, _ in counted]),
-        "output_tokens": total([completion for _, _, completion in counted]),
-        "cost": total(dollars),
+        "input_tokens": total(prompt for prompt, _, _ in counted),
+        "output_tokens": total(completion for _, _, completion in counted),
+        "cost": total(prices.dollars(each) for each in counted) if prices else None,
     }
 
 
@@ -132,29 +131,25 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
 
     Calls are ordered by step and member. Side calls follow their member. A failed request has an error but no reply.
     """
+    asked = [
+        ({"step": step.step, "member": place}, member, call)
+        for step in problem.steps
+        for place, member in enumerate(step.members)
+        for call in (member.side_calls if member.carried_over else member.calls)
+    ]
     messages: list[dict[str, Any]] = []
-    for number, (step, place, call, member) in enumerate(_calls(problem)):
-        at = {"call": number, "step": step, "member": place}
+    for number, (place, member, call) in enumerate(asked):
+        at = {"call": number} | place
         if call.error:
             messages.append({"role": "assistant", "content": None, "error": call.error} | at)
             continue
         if (found := journals.record(call.key)) is None:
             return None
-        completion = found.completion
         messages += [message | at for message in found.messages]
-        reply = {"role": "assistant", "content": completion.text, "thinking": completion.thinking}
-        graded = (
-            {"answer": member.answer, "correct": member.correct} | _grade(member) if member else {"side_call": True}
-        )
-        messages.append(reply | at | graded | {"finish_reason": call.finish_reason})
+        reply = {"role": "assistant", "content": found.completion.text, "thinking": found.completion.thinking} | at
+        if call is member:
+            reply |= {"answer": member.answer, "correct": member.correct} | _grade(member)
+        else:
+            reply |= {"side_call": True}
+        messages.append(reply | {"finish_reason": call.finish_reason})
     return messages
-
-
-def _calls(problem: ProblemResult) -> Iterator[tuple[int, int, CallCost, MemberResult | None]]:
-    """Yield (step, place, completion, member) for each completion. The member is None for a side call."""
-    for step in problem.steps:
-        for place, member in enumerate(step.members):
-            if not member.carried_over:
-                yield step.step, place, member, member
-            for call in member.side_calls:
-                yield step.step, place, call, None

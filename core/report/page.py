@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import msgspec
 
 from core.base.errors import UserError
 from core.base.files import read_text, write_atomically
@@ -105,21 +106,16 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
 
 SHOWN = (
     *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
-    *("cached_tokens", "seconds", "error", "self_score", "verdicts"),
+    *("cached_tokens", "seconds", "error", "self_score", "verdicts", "unforced", "ungraded"),
 )  # fields of a member
 
 
 def _member(member: MemberResult) -> dict[str, Any]:
     """Return a member as an object of the page. Fields that are None are omitted, to save space."""
-    fields = {name: getattr(member, name) for name in SHOWN}
-    fields |= {"doubt": ", ".join(member.doubts) or None, "notes": member.notes or None}
-    earlier = [{"answer": each.answer, "correct": each.correct} for each in member.before_waits]
-    unforced = member.unforced and {"answer": member.unforced.answer, "correct": member.unforced.correct}
-    fields |= {"unforced": unforced, "before_waits": earlier or None}
-    if member.is_proof:
-        fields |= {"worth": member.worth, "ungraded": member.ungraded}
-        fields |= {"grades": member.grades or None, "left_out": member.left_out or None}
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = {name: getattr(member, name) for name in SHOWN} | {"doubt": ", ".join(member.doubts) or None}
+    fields |= {name: getattr(member, name) or None for name in ("notes", "before_waits", "grades", "left_out")}
+    fields |= {"worth": member.worth} if member.is_proof else {}
+    return {name: msgspec.to_builtins(value) for name, value in fields.items() if value is not None}
 
 
 def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:
