@@ -25,7 +25,7 @@ from core.engines.need import Need
 from core.plan import estimate
 from core.plan.lengths import ASSUMED, Lengths, measured
 from core.plan.loads import OTHERS, loads
-from core.plan.roofline import BEST, WORST
+from core.plan.roofline import BEST, WORST, Load
 from core.plan.rows import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.subject import OnGpu, Subject, subject
 from core.plan.work import SaysItsWork, Work
@@ -75,7 +75,7 @@ def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
 def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: Bounded, price: float | None) -> str:
     """Format the plan of a run."""
     rows, config = _engine(config, of, planned)
-    expected = loads(config, count, lengths, planned)
+    expected = _all_runs(config, count, lengths, planned)
     total, runs = sum(load.count for load in expected), config.RUNS
     source = lengths.source
     if lengths.cap < config.MAX_TOKENS:
@@ -83,11 +83,11 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
     mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
     shared = [
         ("lengths", f"{source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),
-        ("completions", f"{runs * total:,} ({total // count} for each of {problems_of(count, runs)})"),
-        *token_rows(expected, runs),
+        ("completions", f"{total:,} ({total // (count * runs)} for each of {problems_of(count, runs)})"),
+        *token_rows(expected),
     ]
     notes = []
-    if extra := runs * sum(load.count for load in expected if load.kind == OTHERS):
+    if extra := sum(load.count for load in expected if load.kind == OTHERS):
         notes.append(
             f"up to {extra:,} completions follow the first solutions. The plan counts each as a solution that reads "
             "one candidate. The scaffold may stop earlier, and its reviews and selections may be shorter"
@@ -98,15 +98,14 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
         rows += estimate.time_rows(plan, lengths, price, of.place, planned)
         notes = [ROOFLINE, *notes, *estimate.notes(plan, of.place)]
     else:
-        rows += [*shared, *without_gpu(of, expected, lengths, price, runs, config.MAX_DOLLARS)]
+        rows += [*shared, *without_gpu(of, expected, lengths, price, config.MAX_DOLLARS)]
     return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
 def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float | None) -> str:
     """Format the plan of a sweep: add up the runs that send requests. Other runs only read the first steps of these."""
     asking = [(*_engine(cell.config, of, cell.scaffold), cell.scaffold) for cell in runs.asking]
-    each = [loads(config, count, lengths, scaffold) for _, config, scaffold in asking]
-    expected = [replace(load, count=asking[n][1].RUNS * load.count) for n, of_run in enumerate(each) for load in of_run]
+    expected = [load for _, config, scaffold in asking for load in _all_runs(config, count, lengths, scaffold)]
     why = ", ".join(dict.fromkeys(runs.left_out.values()))
     shared = f", {len(runs.cells) - len(asking)} of them from the first steps of others"
     rows = [
@@ -120,7 +119,11 @@ def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float |
         seconds = (estimate.make(config, count, lengths, place, scaffold).seconds for _, config, scaffold in asking)
         whole = [sum(ends) for ends in zip(*seconds, strict=True)]
         return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
-    return labelled([*rows, *without_gpu(of, expected, lengths, price, limit=runs.common.MAX_DOLLARS)])
+    return labelled([*rows, *without_gpu(of, expected, lengths, price, runs.common.MAX_DOLLARS)])
+
+
+def _all_runs(config: Constants, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
+    return [replace(each, count=config.RUNS * each.count) for each in loads(config, count, lengths, planned)]
 
 
 def _engine(config: Constants, of: Subject, planned: Bounded) -> tuple[Rows, Constants]:

@@ -151,19 +151,16 @@ class Machine:
 
     def parts(self, loads: Sequence[Load], problems: int, reach: Reach, alone: bool = False) -> Parts:
         """Return the parts of the time of `loads`. If `alone`, the critical path has the GPU to itself."""
-        weights = kv = compute = path = 0.0
+        found = []
         for load in loads:
             requests = self.in_flight(load, reach)
             step = self.step(requests, load.context, reach)
-            steps = load.tokens / requests
-            weights, kv, compute = (
-                total + steps * part for total, part in zip((weights, kv, compute), step, strict=True)
-            )
-            compute += load.count * self.prefill(load.prompt, reach)
-            compute += load.count * load.cut * self.prefill(load.cut_prompt, reach)
+            weights, kv, compute = (load.tokens / requests * part for part in step)
+            read = self.prefill(load.prompt, reach) + load.cut * self.prefill(load.cut_prompt, reach)
             chain = self.step(1, load.context, reach) if alone else step
-            path += load.longest(load.count // problems) * sum(chain)
-        return Parts(weights, kv, compute, path)
+            path = load.longest(load.count // problems) * sum(chain)
+            found.append((weights, kv, compute + load.count * read, path))
+        return Parts(*map(sum, zip(*found, strict=True)))
 
     def seconds(self, loads: Sequence[Load], problems: int) -> tuple[float, float]:
         """Return the shortest time in seconds, max(work, path), and the longest time, work + path."""

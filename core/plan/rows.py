@@ -21,8 +21,8 @@ def sums(loads: Sequence[Load]) -> tuple[float, float, float, float]:
     )
 
 
-def token_rows(loads: Sequence[Load], runs: int = 1) -> Rows:
-    read, written, most_read, most_written = (runs * each for each in sums(loads))
+def token_rows(loads: Sequence[Load]) -> Rows:
+    read, written, most_read, most_written = sums(loads)
     at_most = f", {tokens(most_read)} at most" if most_read else ""
     return [
         ("output", f"{tokens(written)} expected, {tokens(most_written)} at most"),
@@ -30,11 +30,9 @@ def token_rows(loads: Sequence[Load], runs: int = 1) -> Rows:
     ]
 
 
-def without_gpu(
-    of: Subject, loads: Sequence[Load], lengths: Lengths, price: float | None, runs: int = 1, limit: float = 0
-) -> Rows:
+def without_gpu(of: Subject, loads: Sequence[Load], lengths: Lengths, price: float | None, limit: float = 0) -> Rows:
     """Return the time with llama.cpp on this machine, or the cost of another server. `limit` is MAX_DOLLARS."""
-    read, written, most_read, most_written = (runs * each for each in sums(loads))
+    read, written, most_read, most_written = sums(loads)
     if isinstance(of.place, Path):
         if not lengths.speed:
             return [("time", "not planned: no earlier results show this model's speed. Run 02_rsa_basic LIMIT=1")]
