@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from core.constants import Constants
@@ -16,24 +17,34 @@ from core.types import Bounded
 
 @dataclass(frozen=True)
 class Plan:
-    """The estimate for one set of constants on one machine. `seconds` is the shortest and the longest total time."""
+    """The estimate for one set of constants and `count` problems on one GPU."""
 
     config: Constants
     count: int
-    loads: list[Load]
-    machine: Machine
-    seconds: tuple[float, float]
+    lengths: Lengths
+    on: OnGpu
+    planned: Bounded
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The server. Raises UserError if the model does not fit."""
+        return self.on.machine(self.config)
+
+    @cached_property
+    def loads(self) -> list[Load]:
+        """The requests of one run."""
+        return loads(self.config, self.count, self.lengths, self.planned)
+
+    @cached_property
+    def seconds(self) -> tuple[float, float]:
+        """The shortest and the longest time of all runs."""
+        low, high = self.machine.seconds(self.loads, self.count)
+        return self.config.RUNS * low, self.config.RUNS * high
 
     @property
-    def middle(self) -> float:
-        return sum(self.seconds) / 2
-
-
-def make(config: Constants, count: int, lengths: Lengths, on: OnGpu, planned: Bounded) -> Plan:
-    """Return the plan of `config` for `count` problems. Its loads are for one run, and its seconds for all runs."""
-    machine, expected = on.machine(config), loads(config, count, lengths, planned)
-    low, high = machine.seconds(expected, count)
-    return Plan(config, count, expected, machine, (config.RUNS * low, config.RUNS * high))
+    def cut(self) -> float:
+        """The share of truncated solutions."""
+        return float((self.loads[0].lengths >= self.config.MAX_TOKENS).mean())
 
 
 def bottleneck(plan: Plan) -> str:
@@ -55,10 +66,10 @@ def bottleneck(plan: Plan) -> str:
     return f"{name} takes {share / parts.work:.0%} of the GPU's time"
 
 
-def alternatives(config: Constants, on: OnGpu) -> Iterator[tuple[str, Constants, OnGpu]]:
-    """Yield the name, constants and place of each plan that changes one value and may take less time. A count is
-    lowered by one, a cap halved, and ANSWER_TOKENS or CONCURRENCY set to 0. A choice or KV takes another value."""
-    values = vars(config)
+def alternatives(plan: Plan) -> Iterator[tuple[str, Plan]]:
+    """Yield the name and plan of each change of one value that may take less time. A count is lowered by one, a cap
+    halved, and ANSWER_TOKENS or CONCURRENCY set to 0. A choice or KV takes another value."""
+    values = vars(plan.config)
     lower: list[tuple[str, Any]] = [
         (name, values[name] - 1)
         for name, lowest in {"T": 1, "K": 2, "N": 2, "VERIFY_SAMPLES": 2}.items()
@@ -73,23 +84,19 @@ def alternatives(config: Constants, on: OnGpu) -> Iterator[tuple[str, Constants,
     for name, value in [*lower, ("CONCURRENCY", 0)]:
         if values.get(name, value) != value:
             one: dict[str, Any] = {name: value}
-            yield f"{name}={value}", replace(config, **one), on
-    if on.kv == "bf16" and on.gpu.fp8:
-        yield "KV=fp8", config, replace(on, kv="fp8")
+            yield f"{name}={value}", replace(plan, config=replace(plan.config, **one))
+    if plan.on.kv == "bf16" and plan.on.gpu.fp8:
+        yield "KV=fp8", replace(plan, on=replace(plan.on, kv="fp8"))
 
 
-def savings(plan: Plan, lengths: Lengths, on: OnGpu, planned: Bounded) -> Rows:
-    """Return rows with the alternatives that save over 0.5% of `middle`, the largest saving first."""
-    others = (
-        (name, make(config, plan.count, lengths, at, planned)) for name, config, at in alternatives(plan.config, on)
-    )
-    gains = [(1 - other.middle / plan.middle, name, other) for name, other in others]
+def savings(plan: Plan) -> Rows:
+    """Return rows with the alternatives that save over 0.5% of the mean time, the largest saving first."""
+    gains = [(1 - sum(other.seconds) / sum(plan.seconds), name, other) for name, other in alternatives(plan)]
     saved = sorted((each for each in gains if each[0] > 0.005), key=lambda each: -each[0])
     if not saved:
         return []
     gain, name, best = saved[0]
-    now, then = (float((p.loads[0].lengths >= p.config.MAX_TOKENS).mean()) for p in (plan, best))
-    cut = f" (truncates {then:.0%} of the solutions instead of {now:.0%})" if then > now else ""
+    cut = f" (truncates {best.cut:.0%} of the solutions instead of {plan.cut:.0%})" if best.cut > plan.cut else ""
     rows = [("helps most", f"{name}: {hours(best.seconds)}, {gain:.0%} less time{cut}")]
     more = ", ".join(f"{name} -{gain:.0%}" for gain, name, _ in saved[1:])
     return [*rows, ("then", more)] if more else rows
@@ -106,14 +113,14 @@ def model_rows(on: OnGpu, model: str, whole: bool = True) -> Rows:
     ]
 
 
-def time_rows(plan: Plan, lengths: Lengths, price: float | None, on: OnGpu, planned: Bounded) -> Rows:
+def time_rows(plan: Plan, price: float | None) -> Rows:
     """Return the rows about KV cache, time and cost on the GPU. `price` is the price of an hour."""
-    machine, written = plan.machine, sum(load.tokens for load in plan.loads)
+    on, machine, written = plan.on, plan.machine, sum(load.tokens for load in plan.loads)
     steps = [sum(load.tokens / machine.in_flight(load, reach) for load in plan.loads) for reach in (WORST, BEST)]
     few, many = (written / each for each in steps)
     context = sum(load.tokens * load.context for load in plan.loads) / written
     asked = min(machine.limit, max(load.count for load in plan.loads))
-    capped = make(plan.config, plan.count, at_cap(plan.config, lengths), on, planned)
+    capped = replace(plan, lengths=at_cap(plan.config, plan.lengths))
     return [
         ("KV cache", f"{machine.kv_tokens:,} tokens in {on.kv}, {on.shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
         ("in flight", f"{between(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} sent at a time)"),
@@ -122,16 +129,17 @@ def time_rows(plan: Plan, lengths: Lengths, price: float | None, on: OnGpu, plan
         *money(plan.seconds, price),
         ("seeds", _seeds(on.engine, plan.seconds)),
         ("bottleneck", bottleneck(plan)),
-        *savings(plan, lengths, on, planned),
+        *savings(plan),
     ]
 
 
-def notes(plan: Plan, on: OnGpu) -> list[str]:
+def notes(plan: Plan) -> list[str]:
+    """Return notes on requests that are longer than the model's context or the KV cache."""
+    found, most = [], plan.on.longest
     longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
-    found = []
-    if on.longest and longest > on.longest:
+    if most and longest > most:
         found.append(
-            f"a request may need {longest:,.0f} tokens, but the model takes at most {on.longest:,}. Longer requests "
+            f"a request may need {longest:,.0f} tokens, but the model takes at most {most:,}. Longer requests "
             "fail. Lower MAX_TOKENS, or K in RSA"
         )
     if longest > plan.machine.kv_tokens:

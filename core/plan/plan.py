@@ -65,7 +65,7 @@ def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
         of = subject(args)
         if isinstance(of.place, OnGpu):
             lengths, count = _lengths(last.config, of, name), _count(last.config, of.card)[0]
-            seconds = estimate.make(last.config, count, lengths, of.place, last.scaffold).seconds
+            seconds = estimate.Plan(last.config, count, lengths, of.place, last.scaffold).seconds
             one, whole = hours(seconds), hours([error.count * each for each in seconds])
             each = f"{last.name} ({one} with {of.shown}{of.on})"
             return UserError(f"{error}. If each run takes as long as {each}, all take {whole}")
@@ -93,10 +93,9 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
             "one candidate. The scaffold may stop earlier, and its reviews and selections may be shorter"
         )
     if isinstance(of.place, OnGpu):
-        plan = estimate.make(config, count, lengths, of.place, planned)
-        rows = [*estimate.model_rows(of.place, of.shown), *shared]
-        rows += estimate.time_rows(plan, lengths, price, of.place, planned)
-        notes = [ROOFLINE, *notes, *estimate.notes(plan, of.place)]
+        plan = estimate.Plan(config, count, lengths, of.place, planned)
+        rows = [*estimate.model_rows(of.place, of.shown), *shared, *estimate.time_rows(plan, price)]
+        notes = [ROOFLINE, *notes, *estimate.notes(plan)]
     else:
         rows += [*shared, *without_gpu(of, expected, lengths, price, config.MAX_DOLLARS)]
     return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
@@ -116,7 +115,7 @@ def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float |
         *token_rows(expected),
     ]
     if isinstance(place := of.place, OnGpu):
-        seconds = (estimate.make(config, count, lengths, place, scaffold).seconds for _, config, scaffold in asking)
+        seconds = (estimate.Plan(config, count, lengths, place, scaffold).seconds for _, config, scaffold in asking)
         whole = [sum(ends) for ends in zip(*seconds, strict=True)]
         return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
     return labelled([*rows, *without_gpu(of, expected, lengths, price, runs.common.MAX_DOLLARS)])

@@ -62,7 +62,7 @@ def place(gpu: Gpu = gpus.DEFAULT, kv: str = "bf16") -> OnGpu:
 
 
 def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> estimate.Plan:
-    return estimate.make(rsa(*overrides), count, ASSUMED, place(gpus.named(gpu), kv), RSA)
+    return estimate.Plan(rsa(*overrides), count, ASSUMED, place(gpus.named(gpu), kv), RSA)
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
-    plan = estimate.make(config, count, ASSUMED, place(kv=kv), scaffold)
+    plan = estimate.Plan(config, count, ASSUMED, place(kv=kv), scaffold)
     assert sum(load.count for load in plan.loads) == count * scaffold.max_completions(config)
     read, written, most_read, most_written = sums(plan.loads)
     assert read <= most_read * (1 + 1e-9) + 1 and written <= most_written * (1 + 1e-9) + 1
@@ -425,7 +425,7 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         path.write_text(json.dumps(content))
         try:
             gpu = gpus.from_file(path)
-            plan = estimate.make(rsa(), 30, ASSUMED, place(gpu), RSA)
+            plan = estimate.Plan(rsa(), 30, ASSUMED, place(gpu), RSA)
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 500
         else:
