@@ -74,7 +74,9 @@ def refusal(error: TooMany, name: str, args: Namespace = NO_GPU) -> UserError:
 
 def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: Bounded, price: float | None) -> str:
     """Format the plan of a run."""
-    rows, config = _engine(config, of, planned)
+    rows, config = Rows(), _without_forcing(config, of)
+    if isinstance(of.place, Path):
+        rows, config = _on_llamacpp(config, of.place, planned)
     expected = _all_runs(config, count, lengths, planned)
     total, runs = sum(load.count for load in expected), config.RUNS
     source = lengths.source
@@ -103,8 +105,8 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
 
 def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float | None) -> str:
     """Format the plan of a sweep: add up the runs that send requests. Other runs only read the first steps of these."""
-    asking = [(*_engine(cell.config, of, cell.scaffold), cell.scaffold) for cell in runs.asking]
-    expected = [load for _, config, scaffold in asking for load in _all_runs(config, count, lengths, scaffold)]
+    asking = [(_without_forcing(cell.config, of), cell.scaffold) for cell in runs.asking]
+    expected = [load for config, scaffold in asking for load in _all_runs(config, count, lengths, scaffold)]
     why = ", ".join(dict.fromkeys(runs.left_out.values()))
     shared = f", {len(runs.cells) - len(asking)} of them from the first steps of others"
     rows = [
@@ -115,7 +117,7 @@ def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float |
         *token_rows(expected),
     ]
     if isinstance(place := of.place, OnGpu):
-        seconds = (estimate.Plan(config, count, lengths, place, scaffold).seconds for _, config, scaffold in asking)
+        seconds = (estimate.Plan(config, count, lengths, place, scaffold).seconds for config, scaffold in asking)
         whole = [sum(ends) for ends in zip(*seconds, strict=True)]
         return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
     return labelled([*rows, *without_gpu(of, expected, lengths, price, runs.common.MAX_DOLLARS)])
@@ -125,21 +127,22 @@ def _all_runs(config: Constants, count: int, lengths: Lengths, planned: Bounded)
     return [replace(each, count=config.RUNS * each.count) for each in loads(config, count, lengths, planned)]
 
 
-def _engine(config: Constants, of: Subject, planned: Bounded) -> tuple[Rows, Constants]:
-    """Return rows about llama.cpp on this machine, if it runs the model, and the constants that the server allows.
-    Raises UserError if the GGUF file is unreadable, or its model does not fit this machine."""
-    if of.place is None and of.card.continues is False:  # such a server can't force answers
-        return [], replace(config, ANSWER_TOKENS=0)
-    if not isinstance(of.place, Path):
-        return [], config
+def _without_forcing(config: Constants, of: Subject) -> Constants:
+    """Return the constants without forced answers if the server can't force them."""
+    return replace(config, ANSWER_TOKENS=0) if of.place is None and of.card.continues is False else config
+
+
+def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows, Constants]:
+    """Return rows about llama.cpp on this machine, and the constants within its context. Raises UserError if the GGUF
+    `file` is unreadable, or its model does not fit this machine."""
     from core.engines.gguf_header import Gguf  # slow to import
 
-    model = Gguf.read(of.place)
+    model = Gguf.read(file)
     shots = framing.of(config, environment.card()).tokens
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), bool(environment.exact()))
     engine = (
-        f"llama.cpp with {of.place.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): at most "
+        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): at most "
         f"{size.slots} requests at a time, contexts of {size.context:,} tokens, {size.threads} threads"
         + ("" if environment.engine() else ". Set ENGINE=llamacpp for the run")
     )

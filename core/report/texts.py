@@ -16,7 +16,8 @@ from core.generate.journal import Archive
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
-TIERS = ("a", "b")  # a: answers and texts for graders, b: all other texts
+TIERS = ("a", "b")  # a: answers, short prompts and texts for graders, b: all other texts
+SHORT = 2000  # a prompt in tier "a" has only pieces with fewer characters, and no thinking
 SHARED = 60  # characters of the shortest text that a prompt stores as a reference
 
 Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" names its text
@@ -51,16 +52,18 @@ def of_problem(problem: ProblemResult, journals: Archive) -> Texts:
             reply, messages = found.completion, found.messages
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
             prompt = prompts.setdefault(member.key, _prompt(messages, shown))
-            answers = {"answer": reply.answer} | ({} if reply.forced is None else {"forced": reply.forced})
+            is_short = _is_short(prompt)
+            answers = {"answer": reply.answer, "forced": reply.forced, "prompt": prompt if is_short else None}
             more: dict[str, Any] = {
                 "thinking": reply.thinking,
                 "side_calls": [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls],
-                "prompt": prompt,
+                "prompt": None if is_short else prompt,
                 "gradings": [_side_call(journals, call.key, sources[i]) for call in member.grading_calls],
                 "reasons": member.reasons if member.is_proof else [],
             }
-            tiers["a"][f"{t},{i}"] = answers
-            tiers["b"][f"{t},{i}"] = {name: value for name, value in more.items() if value}
+            tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
+            if rest := {name: value for name, value in more.items() if value}:
+                tiers["b"][f"{t},{i}"] = rest
         earlier = sources
     return Texts(tiers, missing)
 
@@ -95,6 +98,11 @@ def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
             split += [first, *(each for part in rest for each in (reference, part))]
         pieces = split
     return [piece for piece in pieces if piece != ""]
+
+
+def _is_short(prompt: Prompt) -> bool:
+    pieces = [piece for message in prompt for piece in message["content"]]
+    return all(len(piece) < SHORT if isinstance(piece, str) else piece["part"] != "thinking" for piece in pieces)
 
 
 # Packing

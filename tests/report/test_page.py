@@ -128,7 +128,7 @@ def test_the_lineage_opens_candidates_and_lights_up_relatives(tab: Tab, tmp_path
     shown.get_by_label("source text").check()
     shown.wait_for_selector(".member .prose")
     script = """async ([t, i]) => { const [a, b] = await Promise.all(['a', 'b'].map((tier) => texts(0, 1, tier)));
-        return sentMessages(b[`${t},${i}`].prompt, a, b); }"""
+        return sentMessages((a[`${t},${i}`].prompt ?? b[`${t},${i}`].prompt), a, b); }"""
     with Archive(tmp_path / "journal") as archive:
         assert (got := archive.get(child["key"])) and got.answer in shown.inner_text(".member")
         for t, i in ((0, 1), (1, 0), (2, 3)):

@@ -50,8 +50,8 @@ def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_
     run = problem([member(first), member(second)], [member(merged, 0, 1, checks=(review,))])
     with Archive(folder) as journals:
         found = texts.of_problem(run, journals)
-    assert found.missing == 0 and found.tiers["b"]["0,1"]["prompt"][1] == {"role": "user", "content": ["2?"]}
-    prompt = found.tiers["b"]["1,0"]["prompt"][1]["content"]
+    assert found.missing == 0 and found.tiers["a"]["0,1"]["prompt"][1] == {"role": "user", "content": ["2?"]}
+    prompt = found.tiers["b"]["1,0"]["prompt"][1]["content"]  # in "b", for it shows thinking
     parts = [(piece["of"], piece["part"]) for piece in prompt if isinstance(piece, dict)]
     assert parts == [("0,0", "answer"), ("0,1", "forced"), ("0,0", "thinking")]
     (call,) = found.tiers["b"]["1,0"]["side_calls"]
@@ -65,7 +65,7 @@ def test_a_carried_over_member_has_its_first_prompt(tmp_path: Path) -> None:
     run = problem([member(first)], [member(merged, 0)], [member(merged, 0, again=True)])
     with Archive(folder) as journals:
         found = texts.of_problem(run, journals)
-    assert found.tiers["b"]["2,0"]["prompt"] == found.tiers["b"]["1,0"]["prompt"]
+    assert found.tiers["a"]["2,0"]["prompt"] == found.tiers["a"]["1,0"]["prompt"]
 
 
 def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
     run = problem([member(first, checks=(gone,)), member(gone)], [member(reply("other"), 0, 1, 99)])
     with Archive(folder) as journals:
         found = texts.of_problem(run, journals)
-    assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"] and found.tiers["b"]["0,0"]["prompt"]
-    assert found.tiers["b"]["0,0"]["side_calls"] == [{"text": "(not in the journal)"}]
+    assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"] and found.tiers["a"]["0,0"]["prompt"]
+    assert found.tiers["b"]["0,0"] == {"side_calls": [{"text": "(not in the journal)"}]}
 
 
 @settings(deadline=None, max_examples=200)

@@ -98,7 +98,7 @@ function fetched(id) {
   }).finally(() => awaited.delete(id)).then((text) => text && unpacked(text));
 }
 
-/** The texts of a problem: answers and texts for graders in tier "a", all others in tier "b". Null if there are none. */
+/** The texts of a problem: answers, short prompts and texts for graders in tier "a", all others in tier "b". Null if there are none. */
 function texts(run, problem, tier) {
   const id = `p${run}-${problem}-${tier}`;
   if (!parts.has(id)) {

@@ -166,11 +166,11 @@ async function member(run, problem, t, i, place) {
   };
   const sent = (prompt, name) => prompt && fold(`${name}, as it was sent`, () => promptText(prompt, answers, thoughts), (text) => [text]);
   place.append(...[
-    thoughts?.error && h("p", { class: "warning" }, `The thinking, prompts and side calls can't be read: ${thoughts.error.message}.`),
+    thoughts?.error && h("p", { class: "warning" }, `The thinking, long prompts and side calls can't be read: ${thoughts.error.message}.`),
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, isProof(one) ? "Proof" : "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
     mine.forced != null && [h("h4", {}, one.finish_reason === "length" ? "Forced answer (thinking was truncated)" : "With an elicited answer"), prose(mine.forced, "Forced answer")],
-    sent(more?.prompt, "Prompt"),
+    sent(mine.prompt ?? more?.prompt, "Prompt"),
     (more?.reasons || []).flatMap((reason, n) => [
       h("h4", {}, `The grader's words${one.grades?.length > 1 ? ` ${n + 1}` : ""}: ${one.grades?.[n] == null ? "no points" : `${one.grades[n]} points`}`), prose(reason || "(nothing)", "The grader's words")]),
     (more?.gradings || []).flatMap((call, n) => [fold(`Grading ${n + 1}, with thinking`, () => call.text), sent(call.prompt, `Prompt of grading ${n + 1}`)]),
