@@ -332,8 +332,7 @@ def test_each_solution_may_be_continued_if_answers_are_elicited() -> None:
     for one, other in zip(plain, elicited, strict=True):
         assert other.prompts == pytest.approx(2 * one.prompts + one.tokens)
         assert other.tokens == one.tokens + ELICITED_TOKENS * one.count
-    most = [sums(each)[2:] for each in (plain, elicited)]
-    assert most[1][0] > 2 * most[0][0] and most[1][1] > most[0][1]
+    assert sums(elicited)[2] > 2 * sums(plain)[2] and sums(elicited)[3] > sums(plain)[3]
 
 
 def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Callable[..., str]) -> None:

@@ -94,10 +94,8 @@ def test_a_failed_request_has_its_error(folder: Path, capsys: pytest.CaptureFixt
     change(folder, problems=document["problems"])
     main(["02", "--jsonl", "-"])
     row = lines(capsys.readouterr().out)[0]
-    failure = {"role": "assistant", "content": None, "error": "status 500"}
-    assert (
-        row["history"][0] == failure | dict.fromkeys(("call", "step", "member"), 0) and row["history"][1]["call"] == 1
-    )
+    failure = {"role": "assistant", "content": None, "error": "status 500", "call": 0, "step": 0, "member": 0}
+    assert row["history"][0] == failure and row["history"][1]["call"] == 1
 
 
 def test_only_an_export_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -345,14 +345,9 @@ def test_a_sweep_or_race_shows_its_tables_and_figures(browser: Any, tmp_path: Pa
     tab.fits(axe, tmp_path / "report.html", "", 390)
     shown = tab.page
     assert shown.locator("h1").inner_text() == shown.locator("h2").inner_text() == folder.name
-    assert shown.locator("main pre").count() == 2 and shown.locator("main p.quiet").all_inner_texts()[:2] == [
-        "one",
-        "two",
-    ]
-    assert (
-        all(shown.locator("img").evaluate_all("all => all.map(each => each.naturalWidth)"))
-        and shown.locator("img").count() == 2
-    )
+    notes, images = shown.locator("main p.quiet").all_inner_texts(), shown.locator("img")
+    assert shown.locator("main pre").count() == 2 and notes[:2] == ["one", "two"]
+    assert images.count() == 2 and all(images.evaluate_all("all => all.map(each => each.naturalWidth)"))
     tab.close()
     assert tab.trouble == []
 

@@ -33,9 +33,8 @@ def test_the_legend_explains_the_columns_that_are_shown() -> None:
 
 def test_the_page_names_columns_of_zeros_and_has_some_of_its_own() -> None:
     page = TABLE.page()
-    assert page["heads"] == ["name", "long figure", "share"] and page["legend"].endswith(
-        "all in % · 0 in all rows: none"
-    )
+    assert page["heads"] == ["name", "long figure", "share"]
+    assert page["legend"].endswith("all in % · 0 in all rows: none")
     assert page["rows"] == [["a", "1", ("30%", "3 of 10", True)], ["b", "2", "40%"]]
     assert TABLE.markdown().splitlines()[2] == "| name | long figure | none |"
 

@@ -94,21 +94,11 @@ def test_a_sweep_over_scaffolds_and_temperatures(
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("N=",),
-        ("N=4,",),
-        ("N=0,4",),
-        ("Q=1,2",),
-        ("LIMIT=2,3",),
-        ("SEED=0,1",),
-        ("RUNS=1,2",),
-        ("N=2,3", "K=4"),
-        ("N=1,2", "N"),
-    ],
+    ["N=", "N=4,", "N=0,4", "Q=1,2", "LIMIT=2,3", "SEED=0,1", "RUNS=1,2", "N=2,3 K=4", "N=1,2 N"],
 )
-def test_a_bad_sweep_is_refused(words: tuple[str, ...]) -> None:
+def test_a_bad_sweep_is_refused(words: str) -> None:
     with pytest.raises(UserError):
-        expand(*words)
+        expand(*words.split())
 
 
 def test_a_sweep_has_a_most_of_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
