@@ -1,7 +1,6 @@
 """Describe GPUs for planning and serving, from a table, this machine's driver or a file."""
 
 import math
-import re
 import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
@@ -98,32 +97,18 @@ def from_file(path: Path) -> Gpu:
 
 def detect() -> Gpu | None:
     """Return the first GPU, or None. Its memory is the driver's figure. Raises UserError if the table lacks the GPU."""
-    name, size = _first()
-    if not name:
-        return None
-    gpu = named(name)
-    return replace(gpu, memory=size) if size else gpu
+    for name, size in _listed()[:1]:
+        return replace(named(name), memory=size) if size else named(name)
+    return None
 
 
 def here() -> Gpu:
     """Return the GPU to serve on: the first of this machine, or DEFAULT. If the table lacks the GPU, only its memory is
     known, and fp8 is off. Raises UserError if its memory is unknown too."""
-    name, size = _first()
-    if size and _key(name) not in _KNOWN:
-        return Gpu(name, size, math.nan, math.nan, False)
+    for name, size in _listed()[:1]:
+        if size and _key(name) not in _KNOWN:
+            return Gpu(name, size, math.nan, math.nan, False)
     return detect() or DEFAULT
-
-
-def memory() -> float | None:
-    """Return the first GPU's memory in bytes, or None if there is no GPU or its driver does not report it."""
-    return _first()[1]
-
-
-def _first() -> tuple[str, float | None]:
-    """Return the first GPU's name ("" without a GPU) and its memory in bytes, as its driver reports them."""
-    listed = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
-    name, _, size = (listed or "").partition("\n")[0].rpartition(",")
-    return name.strip(), float(size) * MIB if size.strip().isdigit() else None
 
 
 def has_gpu() -> bool:
@@ -134,12 +119,15 @@ def has_gpu() -> bool:
 @cache  # a driver may take seconds to answer
 def count() -> int:
     """Return the number of this machine's NVIDIA GPUs."""
-    return len(re.findall(r"^GPU \d+:", _nvidia_smi("-L") or "", re.MULTILINE))
+    return len(_listed())
 
 
-def _nvidia_smi(*args: str) -> str | None:
+def _listed() -> list[tuple[str, float | None]]:
+    """Return the name and memory (in bytes, or None if unknown) of each NVIDIA GPU, as the driver reports them."""
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(["nvidia-smi", *args], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+        done = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [row.rpartition(",") for row in done.stdout.splitlines()]
+    return [(name.strip(), float(size) * MIB if size.strip().isdigit() else None) for name, _, size in rows if name]

@@ -56,10 +56,10 @@ def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
     """Raise UserError if training on the longest possible rows needs more memory than the device has."""
     device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
-    room = gpus.memory() if device == "cuda" else llamacpp.memory()
+    room = gpus.here().memory if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
     need = memory.needed(start.shape, rank, longest * memory.rows_at_once(longest, device), device)
-    if room and need > room:
+    if need > room:
         how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
             f"training {start.path.name} ({how}, rows of up to {longest:,} tokens) needs about {need / GB:.1f} GB of "

