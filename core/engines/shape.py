@@ -1,10 +1,10 @@
 """Compute the bytes of a transformer's weights and KV cache, and its number of operations, from its shape."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from core.base.errors import UserError
 from core.base.fields import fitted
@@ -16,51 +16,30 @@ RUNTIME_BYTES = 2**29  # for CUDA itself (an assumption, 0.3 to 0.6 GB are usual
 Size = Annotated[int, Meta(ge=1, lt=2**31)]
 
 
-class Config(Struct, frozen=True):
-    """The fields of a config.json that determine a model's shape."""
+class Shape(Struct, frozen=True):
+    """A dense decoder with grouped-query attention and a gated MLP (Llama, Qwen2, Qwen3), served in bf16.
+    Fields have other names in a config.json."""
 
-    num_hidden_layers: Size
-    hidden_size: Size
-    num_attention_heads: Size
-    intermediate_size: Size
-    vocab_size: Size
-    num_key_value_heads: Size | None = None
-    head_dim: Size | None = None
-    tie_word_embeddings: bool | None = None
-    quantization_config: Any = None
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A dense decoder with grouped-query attention and a gated MLP (Llama, Qwen2, Qwen3), served in bf16."""
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab: int
-    tied: bool  # whether input and output share one embedding
+    layers: Size = field(name="num_hidden_layers")
+    hidden: Size = field(name="hidden_size")
+    heads: Size = field(name="num_attention_heads")
+    kv_heads: Size = field(name="num_key_value_heads")
+    head_dim: Size
+    intermediate: Size = field(name="intermediate_size")
+    vocab: Size = field(name="vocab_size")
+    tied: bool = field(name="tie_word_embeddings")  # whether input and output share one embedding
 
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
         """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and quantized models."""
-        fix = "Give the folder of a dense model, such as a Llama, Qwen2 or Qwen3 model"
-        of = fitted(found := read_json(path, "the model's", fix), Config, f"{path} describes no transformer", fix)
-        if of.quantization_config or any("expert" in name for name in found):
+        wrong, fix = f"{path} describes no transformer", "Give the folder of a dense Llama, Qwen2 or Qwen3 model"
+        found = fitted(read_json(path, "the model's", fix), dict[str, Any], wrong, fix)
+        if found.get("quantization_config") or any("expert" in name for name in found):
             raise UserError(f"{path} describes a mixture of experts or a quantized model. Give a dense bf16 model")
-        heads = of.num_attention_heads
-        return cls(
-            of.num_hidden_layers,
-            of.hidden_size,
-            heads,
-            of.num_key_value_heads or heads,
-            of.head_dim or max(1, of.hidden_size // heads),
-            of.intermediate_size,
-            of.vocab_size,
-            bool(of.tie_word_embeddings),
-        )
+        given = {name: value for name, value in found.items() if value is not None}
+        usual = {"num_key_value_heads": given.get("num_attention_heads"), "head_dim": 1, "tie_word_embeddings": False}
+        shape = fitted(usual | given, cls, wrong, fix)
+        return shape if "head_dim" in given else replace(shape, head_dim=max(1, shape.hidden // shape.heads))
 
     @property
     def layer_parameters(self) -> int:

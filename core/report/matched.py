@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
+from msgspec import structs
+
 from core.base.errors import UserError
 from core.base.files import parse_json, read_text, write_atomically
 from core.base.prices import Prices
@@ -62,8 +64,8 @@ class Matched:
         write_atomically(self.folder / TABLE, "\n\n".join([*(each.body() for each in tables), f"{below}\n"]).encode())
         summary: dict[str, Any] = {"experiment": self.folder.name, "made": write.now(), "unit": self.meter.unit}
         summary |= {name: getattr(self, name) for name in self.kept_fields} | {"notes": notes}
-        for name, of in (("shape", self.meter.shape), ("prices", self.meter.prices)):
-            summary[name] = of and asdict(of)
+        shape, prices = self.meter.shape, self.meter.prices
+        summary |= {"shape": shape and structs.asdict(shape), "prices": prices and asdict(prices)}
         lines = [json.dumps(line) for line in (summary, *map(shown, found))]
         write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
         if graded:
