@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.engines import environment as settings
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
@@ -29,7 +28,7 @@ class Engine:
 
 def serve(slots: int, cache_mib: int) -> None:
     size = llamacpp.Size(slots, EMBEDDED_CONTEXT, threads=1, cache=cache_mib)
-    with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), settings.host(), 0, size, "", exact=True) as address:
+    with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), size, exact=True) as address:
         began = time.process_time()
         print(f"{address}/v1", flush=True)
         sys.stdin.read()

@@ -60,7 +60,7 @@ def main() -> None:
         addresses = {}
         for exact, threads, slots in settings:
             size = llamacpp.Size(slots, CONTEXT, threads)
-            server = llamacpp.serving(args.model, "benchmark", "127.0.0.1", 0, size, "", exact)
+            server = llamacpp.serving(args.model, "benchmark", size, exact)
             addresses[exact, threads, slots] = running.enter_context(server)
         for turn in range(args.rounds):
             for setting in settings[:: -1 if turn % 2 else 1]:

@@ -130,11 +130,6 @@ class Card:
         return (self.key_env,) if isinstance(self.key_env, str) and self.key_env else tuple(self.key_env)
 
     @property
-    def takes_effort(self) -> bool:
-        """True if EFFORT may replace the effort: for a provider's model that may think, or a card with an effort."""
-        return bool(self.effort) or (bool(self.name) and not self.engine and self.thinking != "none")
-
-    @property
     def own_sets(self) -> dict[str, str]:
         """The model's own problem sets, by the value of PROBLEMS that selects them."""
         return {"auto": self.problem_set, "proofs": self.proof_set}

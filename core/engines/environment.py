@@ -13,19 +13,19 @@ import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import ROOT
-from core.constants import Rule
+from core.constants import Part, constant, rules
 from core.engines import cards
 from core.engines.cards import Card
 from core.engines.server import Key, engines, is_local
 from core.engines.shape import KV_BYTES
 
-PORT = 30000  # the default
 LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
 EMBEDDED = "embedded"  # the ENGINE for the embedded model
 _ON_HUB = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:/(\w[\w.-]*\.gguf))?")
@@ -35,36 +35,39 @@ def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
-def _number(name: str, default: int, most: int) -> int:
-    return int(Rule("", int, 1, most).read(name, _value(name) or default))
+@dataclass(frozen=True, kw_only=True)
+class Hosting(Part):
+    """The settings of servers that are started here. Each is an environment variable."""
+
+    BIND: str = constant("127.0.0.1", "the address on which the servers listen")
+    PORT: int = constant(30000, "the port of the server", 1, 65535)
+    TP: int = constant(1, "the number of GPUs that a server uses together", 1, 16)
+    KV: str = constant("", "the type of the KV cache, or empty for the GPU's default", choices=("", *KV_BYTES))
+    DETERMINISTIC: int = constant(0, "whether SGLang honours seeds", 0, 1)
+    EXACT: str = constant("auto", "whether llama.cpp's replies ignore the batch", choices=("auto", "0", "1"))
+    REVISION: str = constant("main", "the commit, branch or tag of a hub model")
+    WEIGHTS_DIR: str = constant("", "the folder for downloaded weights")
+
+    @property
+    def address(self) -> str:
+        return f"http://{self.BIND}:{self.PORT}"
+
+    def exact(self, default: bool) -> bool:
+        """Return whether llama.cpp must give equal replies to equal seeds in any batch, by EXACT or else `default`."""
+        return default if self.EXACT == "auto" else self.EXACT == "1"
 
 
-def _choice(name: str, default: str, *others: str) -> str:
-    return str(Rule("", str, choices=(default, *others)).read(name, _value(name).lower() or default))
+def hosting() -> Hosting:
+    """Read the settings of our servers. Raises UserError if one of them is invalid."""
+    given: dict[str, Any] = {name: value for name in rules(Hosting) if (value := _value(name))}
+    return Hosting(**given)
 
 
 def check() -> None:
-    """Raise UserError if the engine, MODEL's card, PORT, TP, EXACT or API_KEY is invalid, or BIND requires API_KEY."""
+    """Raise UserError if a setting of our servers or MODEL's card is invalid, or if BIND requires API_KEY."""
     engine()
-    port()
-    tensor_parallel()
-    exact()
-    api_key()
-    if not api_key() and not is_local(f"http://{host()}"):
-        raise UserError(f"BIND={host()} opens the server to the network. Set API_KEY, which clients must then send")
-
-
-# Host, port and engine
-
-
-def host() -> str:
-    """Return the address on which our servers listen, which is BIND or 127.0.0.1."""
-    return _value("BIND") or "127.0.0.1"
-
-
-def port() -> int:
-    """Return the port of our server, which is PORT or 30000. Raises UserError if PORT is no port."""
-    return _number("PORT", PORT, 65535)
+    if not api_key() and not is_local(hosting().address):
+        raise UserError(f"BIND={hosting().BIND} opens the server to the network. Set API_KEY, which clients must send")
 
 
 def api_key() -> Key:
@@ -76,17 +79,18 @@ def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
     With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ, or
     if the embedded engine should serve another model."""
-    named, of_card = _value("ENGINE").lower(), card().engine
-    if unknown := {named, of_card} - {"", *engines()}:
+    found, named, path = card(), _value("ENGINE").lower(), model()
+    if unknown := {named, found.engine} - {"", *engines()}:
         raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
-    if named and of_card and named != of_card and not base_url():
-        raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {of_card}. Unset ENGINE or MODEL")
-    is_other = model().endswith(".gguf") or (model() and not card().name)
-    if EMBEDDED in (named, of_card) and is_other and not base_url():
-        why = f"the embedded engine serves only its own model, not {model()}"
-        raise UserError(f"{why}. Unset ENGINE, and set MODEL={model()} alone, or unset MODEL")
-    is_gguf = model().endswith(".gguf") and (Path(model()).is_file() or hub_model(model()) is not None)
-    return named or of_card or (LLAMACPP if is_gguf and not base_url() else "")
+    chosen, is_gguf = named or found.engine, path.endswith(".gguf")
+    if base_url():
+        return chosen
+    if found.engine not in ("", chosen):
+        raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {found.engine}. Unset one of them")
+    if chosen == EMBEDDED and (is_gguf or (path and not found.name)):
+        why = f"the embedded engine serves only its own model, not {path}"
+        raise UserError(f"{why}. Unset ENGINE, and set MODEL={path} alone, or unset MODEL")
+    return chosen or (LLAMACPP if is_gguf and (Path(path).is_file() or hub_model(path)) else "")
 
 
 def asked_by() -> str:
@@ -175,19 +179,13 @@ def _secret(name: str, key: str) -> str:
 
 def card() -> Card:
     """Return the card that MODEL names, or cards.NONE if MODEL names no card. EFFORT replaces its effort.
-    Raises UserError for an invalid card, or for EFFORT if the model does not reason."""
+    Raises UserError for an invalid card, or for EFFORT if neither the card nor a provider may reason."""
     named, effort = _value("MODEL"), _value("EFFORT")
     is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
     found = cards.NONE if is_path or not named else cards.find(named)
-    if not effort:
-        return found
-    if not found.takes_effort:
-        which = f"the card {found.name} is not for such a model" if found.name else "MODEL names no card"
-        raise UserError(
-            f"EFFORT={effort:.40} needs the card of a model that reasons, but {which}. Unset EFFORT, or set MODEL to a "
-            "card such as openai, or to a copy with the field effort"
-        )
-    return replace(found, effort=effort)
+    if effort and not found.effort and (found.engine or not found.name):
+        raise UserError(f"EFFORT={effort:.40} needs a card that reasons, like openai. Unset EFFORT or change MODEL")
+    return replace(found, effort=effort) if effort else found
 
 
 @contextmanager
@@ -235,43 +233,10 @@ def _is_weights() -> bool:
 # The weights, and how they are served
 
 
-def weights_folder() -> Path | None:
-    """Return the folder WEIGHTS_DIR for downloaded weights, or None if WEIGHTS_DIR is not set."""
-    named = _value("WEIGHTS_DIR")
-    return Path(os.path.expanduser(named)) if named else None
-
-
-def revision() -> str:
-    """Return the commit, branch or tag of a hub model in REVISION, by default the branch main."""
-    return _value("REVISION") or "main"
-
-
 def hub_model(named: str) -> tuple[str, str] | None:
     """Return the repository and the GGUF file ("": any) of a hub model (owner/name, owner/name/FILE.gguf), or None."""
     found = _ON_HUB.fullmatch(named)
     return (found[1], found[2] or "") if found and not Path(named).exists() else None
-
-
-def tensor_parallel() -> int:
-    """Return the number of GPUs that one server uses together, from TP (by default 1). Raises UserError."""
-    return _number("TP", 1, 16)
-
-
-def kv_cache() -> str:
-    """Return the type of KV cache in KV, or "" if KV is not set. Raises UserError for an unknown type."""
-    return _choice("KV", *KV_BYTES) if _value("KV") else ""
-
-
-def is_deterministic() -> bool:
-    """Return whether DETERMINISTIC=1 asks for an engine that honours seeds. Raises UserError unless it is 0 or 1."""
-    return _choice("DETERMINISTIC", "0", "1") == "1"
-
-
-def exact() -> bool | None:
-    """Return whether llama.cpp must give equal replies to equal seeds in any batch (EXACT=1), or may be faster (0).
-    Return None for EXACT=auto, the default. Raises UserError for other values."""
-    wanted = _choice("EXACT", "auto", "0", "1")
-    return None if wanted == "auto" else wanted == "1"
 
 
 def python(engine: str) -> str | None:

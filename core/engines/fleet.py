@@ -51,7 +51,7 @@ def say(line: str) -> None:
 
 def serve(file: Path) -> None:
     """Serve until a signal, and restart a server that ends. Raises UserError if it can't start or ends STARTS times."""
-    if environment.host() == "0.0.0.0":
+    if environment.hosting().BIND == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 can't be registered. Set BIND to this node's own address")
     make_folder(file.parent)
     for left in reversed(range(STARTS)):
@@ -84,9 +84,9 @@ def follow(root: str, folder: Path) -> int:
 def run(folder: Path, servers: int, args: Sequence[str]) -> int:
     """Run a command with a gateway once `servers` servers answer. After PATIENCE seconds, one server is enough.
     Return the command's exit status. Raises UserError if no server answers or the gateway ends."""
-    port, began = process.free_port(), time.monotonic()
-    root = f"http://{environment.host()}:{port}"
-    places = ("--host", environment.host(), "--port", str(port), "--prometheus-port", str(process.free_port()))
+    host, port, began = environment.hosting().BIND, process.free_port(), time.monotonic()
+    root = f"http://{host}:{port}"
+    places = ("--host", host, "--port", str(port), "--prometheus-port", str(process.free_port()))
     gateway = [sys.executable, "-m", "core.engines.fleet", "gateway", *FLAGS, *places]
 
     def enough() -> int | None:

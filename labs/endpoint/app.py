@@ -350,7 +350,8 @@ def _help() -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until stopped. The model server is the one that a run would use."""
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA and other scaffolds as models to any chat client.")
-    parser.add_argument("--host", default=environment.host(), help="address to serve on (default: BIND or 127.0.0.1)")
+    host = environment.hosting().BIND
+    parser.add_argument("--host", default=host, help="address to serve on (default: BIND or 127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help=_help())
     parser.add_argument(
@@ -361,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         stop = Stop()
         offers = offered(args.constants)
         first = next(iter(offers.values()))
-        if args.port == environment.port():
+        if args.port == environment.hosting().PORT:
             raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or set another PORT")
         folder = results_dir()
         # Take the port first, because the engine may need minutes to start.

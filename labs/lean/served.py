@@ -14,8 +14,8 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.constants import Part, rules
-from core.engines import environment, gpus, start, weights
-from core.engines.need import Need, settings
+from core.engines import environment, start, weights
+from core.engines.need import Need
 from core.engines.server import Server
 from labs.lean.constants import LeanConstants
 from labs.training import served
@@ -76,8 +76,7 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
     """Raise UserError if the GPU engine does not embed, or if its memory is too small to propose and to embed."""
     if is_on_gpu(policy):
         start.gpu_engine(embeds=True)
-        model, gpu, needed = weights.Model.at(str(policy.path)), gpus.here(), need(policy, config, embeds=True)
-        settings(model.shape, model.longest, gpu, needed, environment.kv_cache(), gpus=start.together())
+        start.settings_for(weights.Model.at(str(policy.path)), need(policy, config, embeds=True))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import client, environment, gpus, start, weights
+from core.engines import environment, gpus, start, weights
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
@@ -97,10 +97,9 @@ def check(model: Weights) -> None:
             )
         return
     start.gpu_engine().check_model(model.path)
-    address = f"http://{environment.host()}:{environment.port()}"
-    if client.find(f"{address}/v1/models", environment.api_key()) is not None:
+    if start.listed() is not None:
         raise UserError(
-            f"a program already uses port {environment.port()}, and perhaps the GPU. Stop that program, because a run "
+            f"a program already uses port {environment.hosting().PORT}, and perhaps the GPU. Stop it, because a run "
             "that trains starts its own server"
         )
 
@@ -154,6 +153,6 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
     size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1, slots=1)
     if gguf != EMBEDDED_GGUF:
         size = replace(size, threads=llamacpp.physical_cores())
-    name, key = llamacpp.name_of(gguf), environment.api_key()
-    with llamacpp.serving(gguf, name, environment.host(), 0, size, key, exact=False, embeds=True) as address:
-        yield replace(start.reached(address, WHY, name), sha256=weights.sha256(gguf))
+    name = llamacpp.name_of(gguf)
+    with llamacpp.serving(gguf, name, size, exact=False, embeds=True) as address:
+        yield start.reached(address, WHY, name, gguf)

@@ -7,6 +7,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.engines import environment
+from core.engines.environment import Hosting
 
 
 @pytest.fixture(autouse=True)
@@ -15,21 +16,15 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert (environment.host(), environment.port(), environment.api_key()) == ("127.0.0.1", 30000, "")
-    assert not environment.is_deterministic() and environment.exact() is None
+def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment.hosting() == Hosting() and environment.api_key() == ""
     environment.check()
     for name, value in {"BIND": " 10.0.0.1\n", "PORT": " 30001\n", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
-    monkeypatch.setenv("DETERMINISTIC", "1")
-    monkeypatch.setenv("EXACT", "Auto")
-    assert (environment.host(), environment.port(), environment.api_key()) == ("10.0.0.1", 30001, "sk-1")
-    assert (environment.engine(), environment.weights_folder()) == ("vllm", tmp_path)
-    assert environment.is_deterministic() and environment.exact() is None
-    for value, exact in {"0": False, "1": True}.items():
-        monkeypatch.setenv("EXACT", value)
-        assert environment.exact() is exact
+    monkeypatch.setenv("EXACT", "0")
+    assert environment.hosting() == Hosting(BIND="10.0.0.1", PORT=30001, EXACT="0")
+    assert (environment.engine(), environment.api_key()) == ("vllm", "sk-1")
+    assert Hosting().exact(default=True) and not environment.hosting().exact(default=True)
     environment.check()
 
 
@@ -49,8 +44,6 @@ def test_settings_that_can_not_be_right_are_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=name) as raised:
         environment.check()
-        environment.is_deterministic()
-        environment.kv_cache()
     assert (value in str(raised.value)) == (name != "API_KEY"), "a key is not shown"
 
 

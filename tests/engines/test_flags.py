@@ -3,12 +3,12 @@
 import json
 import os
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.base.errors import UserError
 from core.engines import gpus, process, start
@@ -63,7 +63,7 @@ def test_old_cards_keep_bf16_and_small_needs_are_bounded() -> None:
 def test_a_gpu_that_the_table_lacks_serves_by_its_memory(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("PATH", stand_in(tmp_path, nvidia_smi="echo 'NVIDIA RTX A6000, 49140'"))
     gpu = gpus.here()
-    assert gpu.memory == gpus.memory() == 49140 * 2**20
+    assert gpu.memory == 49140 * 2**20
     found = settings(QED_NANO, 262144, gpu, Need())
     assert (found.kv, found.fraction) == ("bf16", 0.907) and found.tokens > chosen("4090", kv="bf16").tokens
 
@@ -106,7 +106,7 @@ def test_a_key_is_on_no_command_line(engine: OnGpu, tmp_path: Path) -> None:
     assert engine.secrets("", tmp_path / "none") == ([], {})
 
 
-def test_flags_of_both_engines_follow_the_settings(tmp_path: Path) -> None:
+def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: Any) -> None:
     found = chosen("4090")
     sglang = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     vllm = VLLM.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
@@ -119,13 +119,14 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path) -> None:
         assert not any("trust" in arg for arg in args)
     bf16 = SGLANG.arguments(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
-    fixed = SGLANG.arguments(a_model(tmp_path), replace(found, deterministic=True), "127.0.0.1", 30000)
+    monkeypatch.setenv("DETERMINISTIC", "1")
+    fixed = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     added = ["--enable-deterministic-inference", "--attention-backend", "triton"]
     assert [flag for flag in fixed if flag not in sglang] == added
 
 
 def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tmp_path: Path) -> None:
-    tiny = replace(QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100)
+    tiny = structs.replace(QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100)
     for shape, is_capped in ((tiny, True), (QED_NANO, False)):
         found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
         args = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
@@ -134,8 +135,7 @@ def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tm
 
 def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
     """The limit is not reported by vLLM. With added flags it may decode more."""
-    monkeypatch.setattr(start, "model_for", lambda *_: a_model(tmp_path))
-    monkeypatch.setattr(start, "python_of", lambda *_: "python")
+    monkeypatch.setattr(Model, "at", lambda *_: a_model(tmp_path))
     running = SimpleNamespace(wait_until=lambda *_: Server("vllm", "u", "m", "x", limit=258), failure=None)
     monkeypatch.setattr(process, "running", lambda *_: nullcontext(running))
     monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))

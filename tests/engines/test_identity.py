@@ -191,7 +191,7 @@ def test_a_restart_with_other_weights_under_the_same_name_reuses_no_completion(t
     other = changed(EMBEDDED_GGUF, tmp_path / "two.gguf")
     for gguf in (EMBEDDED_GGUF, other, EMBEDDED_GGUF):
         size = llamacpp.Size(4, 2048, 1)
-        with llamacpp.serving(gguf, "default", "127.0.0.1", 0, size, "", exact=True) as address:
+        with llamacpp.serving(gguf, "default", size, exact=True) as address:
             server = probe(address, "x")
             assert server is not None
             found.append((server.origin, complete(server, tmp_path)))

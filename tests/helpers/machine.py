@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.conftest import environment
 
-# What nvidia-smi prints, for -L and for the query of name and memory.
-GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
+GPU = 'echo "NVIDIA GeForce RTX 4090, 24564"'  # as nvidia-smi prints its name and memory
 QED_NANO_CONFIG = {
     "num_hidden_layers": 36, "hidden_size": 2560, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
     "intermediate_size": 9728, "vocab_size": 151936, "tie_word_embeddings": True, "max_position_embeddings": 262144,
@@ -23,7 +22,7 @@ import signal, sys
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
-with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
+with llamacpp.serving(EMBEDDED_GGUF, name, llamacpp.Size(4, 2048, 1), exact=True, port=int(port)):
     signal.pause()
 ' "$@"
 """

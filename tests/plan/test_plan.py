@@ -447,7 +447,7 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         ({"ENGINE": "llamacpp"}, [], "ENGINE=llamacpp"),
         ({"ENGINE": "embedded"}, [], "ENGINE"),
         ({"MODEL": "openai"}, ["--gpu", "H100"], "--gpu"),
-        ({"BASE_URL": "http://127.0.0.1:9"}, [], "BASE_URL=http://127.0.0.1:9"),
+        ({"BASE_URL": "http://127.0.0.1:9"}, [], "http://127.0.0.1:9"),
     ],
 )
 def test_a_wrong_argument_or_setting_is_one_line_and_status_2(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class LlamaCpp(Dialect):
 
     kind = "llama.cpp"
     owner = "llamacpp"
-    engines = ("llamacpp", "embedded")
+    engines = (environment.LLAMACPP, environment.EMBEDDED)
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True
     hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
@@ -99,7 +99,6 @@ def tail(server: Server) -> str | None:
 
 
 DIALECT = LlamaCpp()
-ENGINE, EMBEDDED = DIALECT.engines
 
 
 @dataclass(frozen=True)
@@ -133,13 +132,13 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
     return Size(slots, context, cores, rest * a_token // 2**20 if rest >= context else 0)
 
 
-def slots_in_time(address: str, key: str, size: Size, need: Need) -> int:
+def slots_in_time(address: str, size: Size, need: Need) -> int:
     """Return the fewest slots that write ENOUGH at `address`. One slot per core, four per core, and all slots
     are timed. There are fewer if the longest completion takes over PATIENCE seconds, but at least one per core."""
 
     def write(tokens: int) -> None:
         body = {"prompt": "1", "n_predict": tokens, "ignore_eos": True, "cache_prompt": False}
-        client.send(f"{address}/completion", key, body, seconds=600)
+        client.send(f"{address}/completion", environment.api_key(), body, seconds=600)
 
     rates = {}
     for slots in sorted({min(number, size.slots) for number in (size.threads, 4 * size.threads, size.slots)}):
@@ -195,41 +194,28 @@ def release() -> str:
     return f"xllamacpp {version('xllamacpp')}"
 
 
-def exactness(default: bool) -> tuple[bool, set[str]]:
-    """Return whether a server is exact, by EXACT or else by `default`, and tags that enter journal keys.
-    Only a choice against the default has a tag, so the keys of default runs do not change."""
-    wanted = environment.exact()
-    return (default, set()) if wanted in (None, default) else (not default, {f"{ASKED}{not default:d}"})
-
-
 @contextmanager
-def serving(
-    gguf: Path,
-    name: str,
-    host: str,
-    port: int,
-    size: Size,
-    key: str,
-    exact: bool,
-    embeds: bool = False,
-    tags: Iterable[str] = (),
-) -> Iterator[str]:
+def serving(gguf: Path, name: str, size: Size, exact: bool, port: int = 0, embeds: bool = False) -> Iterator[str]:
     """Serve `gguf` under the model's `name` and yield the address (http://host:port). If `port` is 0, use a free port.
-    Requests must carry the `key`, if it is set. Raises UserError if the server does not start.
+    Requests must carry API_KEY, if it is set. Raises UserError if the server does not start.
     If `exact`, equal seeds give equal completions in any batch with the embedded model, and mostly with quantised
     files, at a third of the speed. Otherwise llama.cpp uses flash attention, a KV cache in f16, and the GPU (Metal, or
-    as built) for as many layers as fit.
+    as built) for as many layers as fit. EXACT may replace `exact`, unless the server embeds. Only then a tag says so
+    and enters journal keys, so the keys of default runs do not change.
     If `embeds`, /v1/embeddings answers with the mean over a text's tokens, in a single slot. With several slots,
     llama.cpp would silently return wrong means (measured: off by 0.16), because it cuts a batch into equal pieces."""
     assert size.slots == 1 or not embeds
+    ours, key = environment.hosting(), environment.api_key()
+    is_exact = exact if embeds else ours.exact(exact)
+    tags = {release(), EXACT if is_exact else FAST}  # xllamacpp itself reports "b0-unknown"
     environment.let_openmp_sleep()
     import xllamacpp
 
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
     params.model_alias = {name}
-    params.model_tags = {release(), EXACT if exact else FAST, *tags}  # xllamacpp itself reports "b0-unknown"
-    params.hostnames = [host]
+    params.model_tags = tags if is_exact == exact else tags | {f"{ASKED}{is_exact:d}"}
+    params.hostnames = [ours.BIND]
     params.port = port
     params.api_keys = [str(key)] if key else []  # xllamacpp refuses a subclass of str
     params.n_parallel = size.slots
@@ -242,7 +228,7 @@ def serving(
         params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
         params.n_batch = params.n_ubatch = size.context  # a text must fit into one batch
     attention, kv = xllamacpp.llama_flash_attn_type, xllamacpp.ggml_type
-    if exact:  # with flash attention, a KV cache in F16 or a GPU, sums depend on the batch
+    if is_exact:  # with flash attention, a KV cache in F16 or a GPU, sums depend on the batch
         params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.cache_type_k = params.cache_type_v = kv.GGML_TYPE_F32
         params.n_gpu_layers = 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.engines import chat_template
+from core.engines import chat_template, environment
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
@@ -66,6 +66,7 @@ class SGLang(OnGpu):
         return ending(messages, content) | {"continue_final_message": True}
 
     def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+        is_deterministic = environment.hosting().DETERMINISTIC
         return [
             *("-m", "sglang.launch_server"),
             *("--model-path", str(model.folder), "--served-model-name", model.name),
@@ -85,7 +86,7 @@ class SGLang(OnGpu):
             "--enable-cache-report",
             "--enable-metrics",
             # Only this deterministic backend has a prefix cache and supports fp8_e5m2.
-            *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
+            *(("--enable-deterministic-inference", "--attention-backend", "triton") if is_deterministic else ()),
         ]
 
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:

@@ -52,16 +52,16 @@ class Both(Proxy):
 def main(argv: list[str]) -> None:
     port, name, folder = (argv[argv.index(flag) + 1] for flag in ("--port", "--served-model-name", "--model-path"))
     embeds, notes = "--return-hidden-states-mode" in argv, os.environ.get("NOTES", os.devnull)
-    host, size = "127.0.0.1", llamacpp.Size(4, 2048, 1)
+    size = llamacpp.Size(4, 2048, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory() as kept, ExitStack() as running:
         gguf = Path(kept) / "model.gguf"
         to_gguf.convert(Path(folder), gguf, "f16")
-        serving = llamacpp.serving(gguf, name, host, 0 if embeds else int(port), size, "", exact=True)
+        serving = llamacpp.serving(gguf, name, size, exact=True, port=0 if embeds else int(port))
         address = running.enter_context(serving)
         if embeds:
             one = llamacpp.Size(1, 2048, 1)
-            other = llamacpp.serving(gguf, name, host, 0, one, "", exact=False, embeds=True)
+            other = llamacpp.serving(gguf, name, one, exact=False, embeds=True)
             running.callback(Both(address, running.enter_context(other), int(port)).close)
         with open(notes, "a") as file:
             print("serving", name, folder, file=file)
