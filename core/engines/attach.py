@@ -2,6 +2,7 @@
 
 A server lists its models at BASE_URL/models. The engine's file in core/engines/dialects names other endpoints."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -65,7 +66,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
     query = {**card.query, **query}
-    is_whole = address == card.base_url or cards.has_version(address) or bool(query)
+    is_whole = address == card.base_url or bool(query) or re.search(r"/v\d+[^/]*(/|$)", address.partition("//")[2])
     return address if is_whole else f"{address}/v1", query
 
 
@@ -85,23 +86,16 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
-    """Return a gateway's record, made from its servers' records, because gateways report neither engine nor context.
-    Return None if no server answers. Raises UserError if the servers' engines, models or weights differ."""
-    servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
-    if not servers:
+    """Return a gateway's record, made from a server's record, because gateways report neither engine nor context.
+    All servers of a fleet are equal. Return None if no server answers."""
+    first = next(filter(None, (probe(url, why, model, key, card) for url in sorted(urls))), None)
+    if first is None:
         return None
-    if len(served := {" ".join((each.kind, each.model, *each.weights.values())) for each in servers}) > 1:
-        raise UserError(f"the gateway at {address} mixes {', '.join(sorted(served))}. Give it equal servers")
-    first = servers[0]
     found = replace(
         first,
         base_url=address,
-        why=f"{why} (a gateway in front of {len(servers)} servers)",
-        limit=sum(server.limit for server in servers),
-        context=min((server.context for server in servers if server.context), default=None),
-        seeds=all(server.seeds for server in servers),
-        version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
-        look=lambda _: probe(address, why, model, key, card),
+        why=f"{why} (a gateway in front of {len(urls)} servers)",
+        limit=first.limit * len(urls),
         template=lambda _: first.tail,
     )
     return carded(found, card)

@@ -33,7 +33,6 @@ FIX = (
     "or .env, and the name of its variable into key_env"
 )
 
-_VERSION = re.compile(r"/v\d+[^/]*(?:/|$)")  # in the path of an address: /v1, /v1beta
 _SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)  # names in a query
 
 
@@ -293,11 +292,6 @@ def address(text: Any) -> tuple[str, dict[str, str]]:
 
 def with_query(url: str, query: Mapping[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urllib.parse.urlencode(query)}" if query else url
-
-
-def has_version(url: str) -> bool:
-    """Return whether the path of `url` already contains a version such as /v1."""
-    return bool(_VERSION.search(urllib.parse.urlsplit(url).path))
 
 
 def origin(url: str) -> str:

@@ -5,7 +5,6 @@ port) is refused, because urllib would send our key there."""
 
 import http.client
 import json
-import ssl
 import urllib.error
 import urllib.request
 from typing import Any
@@ -38,7 +37,7 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
 
 def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
     """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
-    server is absent or loading. Raises UserError for a refused key or failed TLS, and Elsewhere for another origin."""
+    server is absent or loading. Raises UserError for a refused key, and Elsewhere for another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
@@ -47,10 +46,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
         return None if error.code in LOADING else {}
     except (ValueError, RecursionError):
         return {}
-    except OSError as error:
-        if isinstance(reason := getattr(error, "reason", None), ssl.SSLError):  # waiting would not help
-            why = f"the server at {url} can't be reached by https ({reason.reason or reason})"
-            raise UserError(f"{why}. Correct its certificate, or use http:// in BASE_URL") from None
+    except OSError:
         return None
     return found if isinstance(found, dict) else {}
 
@@ -65,19 +61,15 @@ def why_not(url: str) -> str:
     return "it answers now"
 
 
-def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of an optional endpoint, or {} if the server does not answer with one.
+def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
+    """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not answer with one.
     A silent or loading server is asked twice, because a missing answer would change the keys of the journal."""
+    url = f"{server.root}/{name}"
     try:
-        found = find(url, key, body)
-        return (find(url, key, body) if found is None else found) or {}
+        found = find(url, server.api_key, body)
+        return (find(url, server.api_key, body) if found is None else found) or {}
     except UserError:
         return {}
-
-
-def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    """Return the JSON object of the endpoint `name` at the root of a `server`."""
-    return page(f"{server.root}/{name}", server.api_key, body)
 
 
 def objects(page: Any, name: str) -> list[dict[str, Any]]:
@@ -106,15 +98,6 @@ def text(url: str, key: str = "") -> str:
         return send(url, key).decode("utf-8", "replace")
     except (OSError, Elsewhere):
         return ""
-
-
-def is_healthy(root: str) -> bool:
-    """Return whether /health at `root` answers without an error. A loading server answers 503, or not at all."""
-    try:
-        send(f"{root}/health")
-    except OSError:
-        return False
-    return True
 
 
 class SameOrigin(urllib.request.HTTPRedirectHandler):

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 from core.base import signals
@@ -111,9 +110,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
 
 
 def serve_gateway(flags: Sequence[str]) -> None:
-    """Serve the gateway in the foreground. Raises UserError if the gateway is not installed."""
-    if find_spec("sglang_router") is None:
-        raise UserError("SGLang Model Gateway is not installed here. Run 'bash setup.sh fleet'")
+    """Serve the gateway in the foreground. submit.sh has installed it (setup.sh fleet)."""
     from sglang_router.launch_router import launch_router, parse_router_args
 
     environment.forget_proxies()

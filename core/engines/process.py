@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,27 +99,23 @@ class Process:
         status = self.status()
         if status is None:
             return None
-        where = f". Its log is {self.log}" if self.log else ""
-        return f"{self.name} ended with status {status}: {explanation(list(self.tail), status, self.port)}{where}"
+        return f"{self.name} ended with status {status}: {explanation(self.tail, status, self.port)}{self._where}"
+
+    @property
+    def _where(self) -> str:
+        return f". Its log is {self.log}" if self.log else ""
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
-        """Return the first result of `ready` except None. Raises UserError if the process ends or after `seconds`."""
+        """Return the first result of `ready` except None. Raises UserError if the process ends or after `seconds`.
+        Then the log's last lines are printed, because the chosen explanation may be wrong."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if why := self.failure():
-                self._show_tail()
-                raise UserError(why)
+        while not (why := self.failure()) and time.monotonic() < deadline:
             if (answer := ready()) is not None:
                 return answer
             time.sleep(POLL)
-        self._show_tail()
-        where = f" Its log is {self.log}" if self.log else ""
-        raise UserError(f"{self.name} did not answer within {seconds:.0f} s. Look for the cause in its output.{where}")
-
-    def _show_tail(self) -> None:
-        """Print the last lines of the log, if there is one, because the chosen explanation may be wrong."""
         if self.log:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
+        raise UserError(why or f"{self.name} did not answer within {seconds:.0f} s. Look for errors above{self._where}")
 
     def stop(self) -> None:
         """Have the supervisor end the whole process group, and wait for it, up to 2 * KILL_SECONDS + 5 seconds."""
@@ -170,7 +166,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def explanation(lines: Sequence[str], status: int, port: int) -> str:
+def explanation(lines: Iterable[str], status: int, port: int) -> str:
     """Return why a server ended, from the last `lines` of its output, with a remedy if FAILURES has one."""
     text = "".join(lines)
     for pattern, meaning in FAILURES:
@@ -181,11 +177,11 @@ def explanation(lines: Sequence[str], status: int, port: int) -> str:
     return last_words(lines) or "it printed nothing"
 
 
-def last_words(lines: Sequence[str]) -> str:
+def last_words(lines: Iterable[str]) -> str:
     """Return the last of `lines` that mentions an error, else the last line with text, else ""."""
     filled = [line.strip() for line in lines if line.strip()]
-    last = next((line for line in reversed(filled) if "error" in line.lower()), filled[-1] if filled else "")
-    return last[:300].rstrip(".")  # the message continues after it
+    errors = [line for line in filled if "error" in line.lower()]
+    return (errors or filled or [""])[-1][:300].rstrip(".")  # the message continues after it
 
 
 def hold(args: Sequence[str]) -> int:
