@@ -1,6 +1,7 @@
 """Describe GPUs for planning and serving, from a table, this machine's driver or a file."""
 
 import math
+import re
 import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
@@ -46,25 +47,14 @@ GPUS = {gpu.name: gpu for gpu in _TABLE}
 DEFAULT = GPUS["RTX 4090"]  # the GPU that is assumed on a machine without one
 
 # Other names that drivers or people use.
-_ALSO = {
-    "A100": "A100 80GB",
-    "A100-SXM4-40GB": "A100 40GB",
-    "A100-PCIE-40GB": "A100 40GB",
-    "A100-SXM4-80GB": "A100 80GB",
-    "H100 80GB HBM3": "H100",
-    "H100 80GB": "H100",
-    "H100 SXM": "H100",
-}
+_ALSO = {"A100": "A100 80GB", "A100-PCIE-40GB": "A100 40GB", "H100 80GB": "H100"}
 
 _EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": true}'
 
 
 def _key(name: str) -> str:
-    """Return a name in lower case without spaces, hyphens, underscores and the maker's words, to compare names."""
-    text = name.lower()
-    for word in ("nvidia", "geforce", "rtx", " ", "-", "_"):
-        text = text.replace(word, "")
-    return text
+    """Return a name in lower case without separators, the maker's words and usual parts, to compare names."""
+    return re.sub(r"nvidia|geforce|rtx|sxm\d?|hbm\d|[ _-]", "", name.lower())
 
 
 _KNOWN = {_key(name): gpu for name, gpu in GPUS.items()} | {_key(also): GPUS[name] for also, name in _ALSO.items()}

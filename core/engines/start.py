@@ -200,7 +200,8 @@ def launched(
 
     def answering() -> Server | None:
         root = f"http://{ours.BIND}:{port}"
-        return probe(root, why, model.name, key, card) if client.is_healthy(root) else None
+        is_ready = client.find(f"{root}/health", key) is not None
+        return probe(root, why, model.name, key, card) if is_ready else None
 
     folder = tempfile.TemporaryDirectory()
     with folder:

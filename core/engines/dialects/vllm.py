@@ -99,14 +99,8 @@ class VLLM(OnGpu):
 def _limit(caches: Sequence[Mapping[str, str]]) -> int:
     """Return how many requests of FEWEST_HELD tokens fill the KV cache, at most MOST_RUNNING per engine, plus WAITING.
     `caches` are the labels of each engine's cache (--data-parallel-size)."""
-    tokens = sum(map(_cache_tokens, caches)) or MOST_RUNNING * FEWEST_HELD
-    return WAITING + max(1, min(MOST_RUNNING * max(1, len(caches)), tokens // FEWEST_HELD))
-
-
-def _cache_tokens(labels: Mapping[str, str]) -> int:
-    """Return the size of a KV cache in tokens, or 0 if it is unknown. Older releases report only blocks."""
-    blocks, size = (count(labels.get(name)) or 0 for name in ("num_gpu_blocks", "block_size"))
-    return count(labels.get("kv_cache_size_tokens")) or blocks * size
+    sizes = [count(labels.get("kv_cache_size_tokens")) or MOST_RUNNING * FEWEST_HELD for labels in caches or [{}]]
+    return WAITING + max(1, min(MOST_RUNNING * len(sizes), sum(sizes) // FEWEST_HELD))
 
 
 DIALECT = VLLM()
