@@ -16,12 +16,8 @@ EMBEDDED_CONTEXT = 2048  # tokens per slot, as in training
 
 def embedded_name() -> str:
     """Return the model's name. The name contains the file's digest, so that retraining changes every journal key."""
-    return f"{embedded_card().model}@{embedded_sha256()[:12]}"
+    return f"{embedded_card().model}@{weights.sha256(EMBEDDED_GGUF)[:12]}"
 
 
 def embedded_card() -> Card:
     return cards.named("embedded")
-
-
-def embedded_sha256() -> str:
-    return weights.sha256(EMBEDDED_GGUF)

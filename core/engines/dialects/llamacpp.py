@@ -21,7 +21,7 @@ from core.base import signals
 from core.base.errors import UserError
 from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
-from core.engines.embedded_model import EMBEDDED_SLOTS, embedded_name, embedded_sha256
+from core.engines.embedded_model import EMBEDDED_GGUF, EMBEDDED_SLOTS, embedded_name
 from core.engines.identity import fingerprint
 from core.engines.need import Need
 from core.engines.server import WAITING, Dialect, Server, is_local
@@ -70,7 +70,7 @@ class LlamaCpp(Dialect):
             limit=(count(props.get("total_slots")) or 1) + WAITING,
             context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
             version=line(release or props.get("build_info")),
-            sha256=embedded_sha256() if found.model == embedded_name() else None,
+            sha256=weights.sha256(EMBEDDED_GGUF) if found.model == embedded_name() else None,
             seeds=True,
             exact=EXACT in tags if {*tags} & {EXACT, FAST} else None,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
