@@ -66,12 +66,10 @@ class Settings:
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", gpus: int = 1) -> Settings:
-    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, if
-    `gpu` lacks fp8, or if the model can't be split among them. `longest` is the model's trained context in tokens. If
-    `kv` is "", the KV cache is fp8 on GPUs that support it. For a server that also embeds it is bf16, because an fp8
-    cache would change a vector if the text's beginning is cached."""
-    if shape.heads % gpus:
-        raise UserError(f"TP={gpus} does not divide the model's {shape.heads} attention heads. Choose another TP")
+    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, or if
+    `gpu` lacks fp8. `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that
+    support it. For a server that also embeds it is bf16, because an fp8 cache would change a vector if the text's
+    beginning is cached."""
     kv = kv or ("fp8" if gpu.fp8 and not need.embeds else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")

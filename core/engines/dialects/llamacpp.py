@@ -54,12 +54,8 @@ class LlamaCpp(Dialect):
     hangs_up = True  # it announces "Keep-Alive", but closes the connection 0.1 ms after a stream's end (measured)
     ends_at_context = True
 
-    def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
-        is_provider = found.card.name and not found.card.engine
-        props = page_of(found, "props") if self.is_owner(about) or not is_provider else {}
-        if not (props or self.is_owner(about)):
-            return None
-        tags = about.get("tags")
+    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+        props, tags = page_of(found, "props"), about.get("tags")
         tags = [*map(str, tags)] if isinstance(tags, list) else []  # `serving` sets them
         release = next((tag for tag in tags if tag.startswith("xllamacpp ")), None)
         asked = next((tag.removeprefix(ASKED) for tag in tags if tag.startswith(ASKED)), None)
