@@ -194,34 +194,6 @@ def test_a_path_that_exists_is_weights_and_an_unknown_name_a_model(
     assert environment.card() == Card("mine", model="m") and environment.model() == "m"
 
 
-def test_an_engine_that_contradicts_the_card_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODEL", "qed-nano-vllm")
-    assert environment.engine() == "vllm" and environment.served_model() == "lm-provers/QED-Nano"
-    monkeypatch.setenv("ENGINE", "sglang")
-    with pytest.raises(UserError, match="ENGINE=sglang.*card for vllm"):
-        environment.engine()
-    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
-    assert environment.engine() == "sglang", "with an address, the card's engine does not matter"
-
-
-def test_the_embedded_engine_takes_no_other_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would serve its own model all the same."""
-    monkeypatch.setenv("MODEL", "card:embedded")
-    assert environment.engine() == "embedded"
-    gguf = tmp_path / "x.gguf"
-    gguf.touch()
-    monkeypatch.setenv("MODEL", f"embedded:{gguf}")
-    with pytest.raises(UserError, match=r"x\.gguf"):
-        environment.engine()
-    monkeypatch.setenv("ENGINE", "embedded")
-    for other in (str(gguf), "Qwen/Qwen3-0.6B"):
-        monkeypatch.setenv("MODEL", other)
-        with pytest.raises(UserError, match=other):
-            environment.engine()
-    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
-    assert environment.engine() == "embedded", "with an address, MODEL names a model of that server"
-
-
 def test_a_served_model_has_the_card_of_its_name() -> None:
     for served, engine, name in (
         ("lm-provers/QED-Nano", "sglang", "qed-nano"),

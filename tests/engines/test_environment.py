@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,24 +48,41 @@ def test_settings_that_can_not_be_right_are_refused(monkeypatch: pytest.MonkeyPa
     assert (value in str(raised.value)) == (name != "API_KEY"), "a key is not shown"
 
 
-def test_model_is_a_path_of_weights_or_the_name_of_a_model_on_a_server(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "a.gguf").touch()
-    url = "http://127.0.0.1:1/v1"
-    for value, engine, base_url, served, chosen in (
+URL = "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "base_url", "served", "chosen"),
+    [
         ("", "", "", "", ""),
         ("some/name", "", "", "some/name", ""),
-        (str(tmp_path), "", "", "", ""),
-        (str(tmp_path), "", url, str(tmp_path), ""),
-        (f"{tmp_path}/a.gguf", "", "", "", "llamacpp"),
-        (f"{tmp_path}/a.gguf", "", url, f"{tmp_path}/a.gguf", ""),
-        (f"{tmp_path}/none.gguf", "", "", f"{tmp_path}/none.gguf", ""),
-    ):
-        monkeypatch.setenv("MODEL", value)
-        monkeypatch.setenv("ENGINE", engine)
-        monkeypatch.setenv("BASE_URL", base_url)
-        assert (environment.model(), environment.served_model(), environment.engine()) == (value, served, chosen)
+        ("{folder}", "", "", "", ""),
+        ("{folder}", "", URL, "{folder}", ""),
+        ("{folder}/a.gguf", "", "", "", "llamacpp"),
+        ("{folder}/a.gguf", "", URL, "{folder}/a.gguf", ""),
+        ("{folder}/none.gguf", "", "", "{folder}/none.gguf", ""),
+        ("qed-nano-vllm", "", "", "lm-provers/QED-Nano", "vllm"),
+        ("qed-nano-vllm", "sglang", "", "", UserError),
+        ("qed-nano-vllm", "sglang", URL, "lm-provers/QED-Nano", "sglang"),
+        ("card:embedded", "", "", "qed-rsa-embedded", "embedded"),
+        # The embedded engine would serve its own model all the same.
+        ("embedded:{folder}/a.gguf", "", "", "", UserError),
+        ("{folder}/a.gguf", "embedded", "", "", UserError),
+        ("Qwen/Qwen3-0.6B", "embedded", "", "", UserError),
+        ("Qwen/Qwen3-0.6B", "embedded", URL, "Qwen/Qwen3-0.6B", "embedded"),
+    ],
+)
+def test_model_is_a_card_a_path_of_weights_or_the_name_of_a_model_on_a_server(
+    monkeypatch: Any, tmp_path: Path, model: str, engine: str, base_url: str, served: str, chosen: Any
+) -> None:
+    (tmp_path / "a.gguf").touch()
+    for name, value in {"MODEL": model.format(folder=tmp_path), "ENGINE": engine, "BASE_URL": base_url}.items():
+        monkeypatch.setenv(name, value)
+    if chosen is UserError:
+        with pytest.raises(UserError, match=engine or str(tmp_path)):
+            environment.engine()
+    else:
+        assert (environment.served_model(), environment.engine()) == (served.format(folder=tmp_path), chosen)
 
 
 def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from core.report import compare
 from core.results import warnings
 from core.types import Completion, Sampling
 from tests.conftest import run
-from tests.fakes.engines import Said, StandIn, llama, sglang, vllm
+from tests.fakes.engines import Said, llama, sglang, vllm
 from tests.fakes.http import reset
 from tests.helpers.runs import load
 
@@ -80,20 +79,8 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "second"), OTHERS.values(), ids=OTHERS)
-def test_completions_of_another_server_under_the_name_are_not_reused_and_our_own_are(
-    serve: Any, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
-) -> None:
-    before, after = serve(first), serve(second)
-    mine = complete(before.probed(), tmp_path)
-    assert reused(complete(after.probed(), tmp_path)) == [False] * 3 and len(after.asked) == 3
-    again = complete(before.probed(), tmp_path)
-    assert reused(again) == [True] * 3 and again == mine and len(before.asked) == 3
-
-
 SAME = {
     "sglang on another port": (sglang(), sglang()),
-
     "sglang with other limits": (sglang(max_running_requests=8), sglang(max_running_requests=99, random_seed=7)),
     "sglang, its old pages": (
         sglang(), {
@@ -104,27 +91,32 @@ SAME = {
     ),
     "vllm with a longer context": (vllm(), vllm(max_model_len=8192)),
     "llama.cpp with more slots": (llama(), llama(total_slots=9)),
+    "sglang, upgraded": (sglang(version="1.0"), sglang(version="2.0")),
+    "vllm, upgraded": (vllm(version="1.0"), vllm(version="2.0")),
+    "llama.cpp, upgraded": (llama(version="1.0"), llama(version="2.0")),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "second"), SAME.values(), ids=SAME)
-def test_an_equal_server_elsewhere_orphans_nothing(
-    serve: Any, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [*((*pages, False) for pages in OTHERS.values()), *((*pages, True) for pages in SAME.values())],
+    ids=[*OTHERS, *SAME],
+)
+def test_keys_contain_the_weights_and_the_engine_but_no_address_limit_or_version(
+    serve: Any, first: dict[str, Any], second: dict[str, Any], is_same: bool
 ) -> None:
     one, two = serve(first).probed(), serve(second).probed()
-    before = complete(one, tmp_path)
-    again = complete(two, tmp_path)
-    assert reused(again) == [True] * 3 and again == before
-    assert one.origin == two.origin == before[0].origin == again[0].origin, "and nothing is mixed"
+    assert ((one.identity, one.key_fields) == (two.identity, two.key_fields)) is is_same
 
 
-@pytest.mark.parametrize("pages", [sglang, vllm, llama])
-def test_an_upgrade_of_the_engine_orphans_nothing_and_is_recorded(serve: Any, tmp_path: Path, pages: Any) -> None:
-    old, new = serve(pages(version="1.0")).probed(), serve(pages(version="2.0")).probed()
-    complete(old, tmp_path)
-    first, fresh = complete(new, tmp_path, (1, 4))
-    assert (first.reused, fresh.reused) == (True, False)
-    assert "1.0" in first.origin and first.origin == old.origin and fresh.origin == new.origin != old.origin
+def test_only_completions_of_equal_weights_are_reused_and_an_upgrade_is_recorded(serve: Any, tmp_path: Path) -> None:
+    before, after = serve(sglang(version="1.0")), serve(sglang("/models/two", version="1.0"))
+    mine = complete(before.probed(), tmp_path)
+    assert reused(complete(after.probed(), tmp_path)) == [False] * 3 and len(after.asked) == 3
+    new = serve(sglang(version="2.0")).probed()
+    *again, fresh = complete(new, tmp_path, (1, 2, 3, 4))
+    assert reused(again) == [True] * 3 and again == mine and not fresh.reused
+    assert again[0].origin == before.probed().origin and fresh.origin == new.origin != again[0].origin
 
 
 def test_a_server_that_reports_nothing_is_known_by_kind_name_and_address(serve: Any, tmp_path: Path) -> None:
@@ -459,21 +451,14 @@ def test_a_gateway_reports_its_servers_and_their_summed_limit(
     monkeypatch.setenv("BASE_URL", front.url)
     monkeypatch.setenv("FLEET", str(tmp_path))
 
-    def through(*servers: StandIn) -> Server:
-        for i, server in enumerate(servers):
-            (tmp_path / str(i)).write_text(server.root)
-        found: Server = front.probed()
-        return found
-
     pages = sglang() | tokens(THINKS)
     one = serve(pages)
-    alone = one.probed()
-    found = through(one, serve(pages))
+    for i, server in enumerate((one, serve(pages))):
+        (tmp_path / str(i)).write_text(server.root)
+    alone, found = one.probed(), front.probed()
     assert (found.key_fields, found.origin, found.base_url) == (alone.key_fields, alone.origin, front.url)
     assert (found.limit, found.context) == (2 * alone.limit, alone.context)
     assert found.why == "x (a gateway in front of 2 servers)"
     assert found.thinking is True, "its servers report more than the gateway"
     assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
-    complete(replace(found, base_url=one.url), tmp_path)
-    assert reused(complete(alone, tmp_path)) == [True] * 3
     assert {path for path, _ in front.seen} <= {"/v1/models"}, "the gateway is asked for no list of servers"

@@ -180,6 +180,13 @@ def test_a_file_that_is_replaced_gets_a_new_digest(tmp_path: Path) -> None:
         assert weights.sha256(path) == hashlib.sha256(content).hexdigest()
 
 
+def test_the_card_names_the_committed_file_which_is_small() -> None:
+    content = EMBEDDED_GGUF.read_bytes()
+    card = (EMBEDDED_GGUF.parent / "README.md").read_text()
+    assert content[:4] == b"GGUF" and len(content) <= 6_000_000
+    assert hashlib.sha256(content).hexdigest() in card
+
+
 @pytest.mark.parametrize(
     ("named", "level", "is_misread"),
     [
