@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from core.base.errors import one_line
+from core.base.errors import UserError, one_line
 from core.engines.cards import NONE, Card
 from core.types import Message
 
@@ -29,12 +29,17 @@ _DIGEST = re.compile(r"[0-9a-f]{16}")  # a digest of weights on this machine (id
 
 
 class Key(str):
-    """A server's API key, or "" without one, with the variable that sets it and the header that carries it."""
+    """A server's API key, or "" without one, with the variable that sets it and the header that carries it.
+    Raises UserError for an invalid key, without showing it."""
 
     variable: str  # the variable's name, shown in place of the key ("" if the card names no variable)
     header: str  # the header that carries the key ("" for Authorization)
 
     def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "") -> "Key":
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise UserError(
+                f"{variable} has a space or another character that no key has. Set {variable} to a key alone"
+            )
         key = super().__new__(cls, text)
         key.variable, key.header = variable, header
         return key

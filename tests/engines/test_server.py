@@ -37,31 +37,21 @@ def test_the_embedded_engine_equals_one_attached_to(engine: Server) -> None:
 
 def test_sglangs_limit_follows_from_its_cache(serve: Any) -> None:
     info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
-    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {"/server_info": info}
-    found = probe(serve(pages).url, "x")
-    assert found is not None
+    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960)
+    found = serve(pages | {"/server_info": info}).probed()
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
-    both = probe(serve(pages | {"/server_info": info | {"dp_size": 2}}).url, "x")
-    assert both is not None and both.limit == 98, "a copy on each of two GPUs"
+    assert serve(pages | {"/server_info": info | {"dp_size": 2}}).probed().limit == 98, "a copy on each of two GPUs"
     assert found.thinking is None, "it reports no template, and a name proves nothing"
     assert found.card.problem_set == "aime_2025" and found.card.name == "qed-nano"
 
 
 def test_sglang_shows_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
-    pages = models("sglang", "m", max_model_len=40960)
-
-    asked: list[Any] = []
-
-    def tokenize(body: Any) -> dict[str, Any]:
-        asked.append(body)
-        return {"tokens": [1, 3, 26, 4, 26] if "chat_template_kwargs" in body else [1, 3]}
-
-    same, other = {"/tokenize": {"tokens": [1, 3]}}, {"/tokenize": tokenize}
-    fixed = probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
-    assert fixed is not None and fixed.seeds is True and not fixed.closes
-    closes = probe(serve(pages | other).url, "x")
-    assert closes is not None and closes.closes
-    assert asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and asked[1]["model"] == "m"
+    pages, plain = models("sglang", "m", max_model_len=40960), {"tokens": [1, 3]}
+    fixed = pages | {"/tokenize": plain, "/server_info": {"enable_deterministic_inference": True}}
+    assert serve(fixed).probed().seeds is True and not serve(fixed).probed().closes
+    closed = {"enable_thinking": False}
+    closing = {"/tokenize": lambda body: {"tokens": [1]} if body.get("chat_template_kwargs") == closed else plain}
+    assert serve(pages | closing).probed().closes
 
 
 def cache_line(engine: int, **labels: object) -> str:
@@ -85,8 +75,8 @@ HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0
     ],
 )
 def test_vllms_limit_follows_from_its_cache(serve: Any, pages: dict[str, Any], limit: int) -> None:
-    found = probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
-    assert found is not None and found.kind == "vllm" and found.limit == limit
+    found = serve(models("vllm", "m", max_model_len=8192) | pages).probed()
+    assert found.kind == "vllm" and found.limit == limit
 
 
 ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
