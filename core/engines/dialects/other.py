@@ -1,10 +1,11 @@
-"""Attach to any other server with OpenAI's API: providers, transformers serve, LM Studio and others."""
+"""Attach to any other server with OpenAI's API: providers, Ollama, transformers serve, LM Studio and others."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from core.engines import client
 from core.engines.client import count
 from core.engines.server import TAG, Dialect, Server
 
@@ -18,7 +19,8 @@ class Other(Dialect):
     continues = None
 
     def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
-        return replace(found, context=count(about.get("max_model_len")))
+        weights = _weights(found) if not found.card.key_env else {}  # Ollama needs no key
+        return replace(found, context=count(about.get("max_model_len")), weights=weights)
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.
@@ -29,6 +31,15 @@ class Other(Dialect):
         if opening.count("{") > opening.count("}"):
             return text if _closes(TAG.split(text)[0]) else None
         return None if reasoning or TAG.search(text) else text
+
+
+def _weights(found: Server) -> dict[str, str]:
+    """Return 16 digits of the digest by which Ollama identifies a model's weights, template and settings, or {}."""
+    for about in client.objects(client.page_of(found, "api/tags"), "models"):
+        digest = re.fullmatch("(?:sha256:)?([0-9a-f]{16})[0-9a-f]{48}", str(about.get("digest")))
+        if digest and about.get("name") in (found.model, f"{found.model}:latest"):
+            return {"weights": digest[1]}
+    return {}
 
 
 def _closes(text: str) -> bool:
