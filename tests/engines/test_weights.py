@@ -115,7 +115,7 @@ from core.engines import environment, start
 from core.engines.dialects.llamacpp import gguf_file
 model = weights.Model.at("some/dense")
 print(model.name, model.folder.name, model.shape.layers, sorted(path.name for path in model.folder.iterdir()))
-print(weights.fetched("some/dense")["revision"], gguf_file("some/one-GGUF").name, weights.shape_on_hub("some/dense")[1])
+print(weights.fetched("some/dense"), gguf_file("some/one-GGUF").name, weights.shape_on_hub("some/dense")[1])
 print(gguf_file("some/two-GGUF/two.Q8_0.gguf").name)
 with environment.setting(MODEL="some/one-GGUF"), start.serving() as server:
     print(server.model)

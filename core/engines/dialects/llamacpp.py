@@ -47,7 +47,6 @@ class LlamaCpp(Dialect):
     """The engine llama.cpp. It honours seeds and renders an assistant's message with a reasoning field unchanged."""
 
     kind = "llama.cpp"
-    owner = "llamacpp"
     engines = (environment.LLAMACPP, environment.EMBEDDED)
     is_in_keys = False  # our names contain the weights' digest
     is_in_process = True

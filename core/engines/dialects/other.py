@@ -13,12 +13,11 @@ from core.engines.server import TAG, Dialect, Server
 class Other(Dialect):
     """An unknown engine. Only its replies or a card show whether it continues a message."""
 
-    is_known = False
     is_in_keys = False
     has_top_k = False
     continues = None
 
-    def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
         weights = _weights(found) if not found.card.key_env else {}  # Ollama needs no key
         return replace(found, context=count(about.get("max_model_len")), weights=weights)
 

@@ -25,7 +25,6 @@ class SGLang(OnGpu):
     """The default engine on a GPU. It honours seeds only if started with DETERMINISTIC=1."""
 
     kind, label = "sglang", "SGLang"
-    owner = "sglang"
     engines = ("sglang",)
     is_default = True
     embeds, pooling = True, "last"

@@ -27,7 +27,6 @@ class VLLM(OnGpu):
     """The engine vLLM. It honours seeds, and applies the chat template to a message that it continues."""
 
     kind, label = "vllm", "vLLM"
-    owner = "vllm"
     engines = ("vllm",)
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
