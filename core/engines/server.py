@@ -76,7 +76,6 @@ class Dialect:
     hangs_up = False  # whether it closes a connection after a streamed reply without announcing it
     ends_at_context = False  # whether it ends a completion at its context instead of refusing a larger cap
     embeds = False  # whether a server that generates also embeds: it returns the hidden state of a prompt's last token
-    pooling = ""  # how the vectors of tokens are combined into one embedding
 
     def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
         """Return the server `found`, which runs this engine, with the properties that it reports.
@@ -91,11 +90,6 @@ class Dialect:
     def left_open(self, server: "Server", messages: Sequence[Message], thinking: str) -> dict[str, Any]:
         """Return the fields of a request that continues inside `thinking`, which stays open."""
         return ending(messages, f"<think>\n{thinking}")
-
-    def embedding_name(self, name: str) -> str:
-        """Return the name for embeddings of the model `name`. It contains the pooling."""
-        model, at, digest = name.partition("@")
-        return f"{model}-{self.pooling}{at}{digest}"
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text of a reply after `opening` (see `closed`). An engine may return None for a new turn.

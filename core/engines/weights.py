@@ -36,8 +36,7 @@ def folder(repo: str = REPO) -> Path:
     if named := environment.hosting().WEIGHTS_DIR:
         return Path(named).expanduser() / name
     here, shared = files.HOME / "weights" / name, files.VOLUME / "models" / name.lower()
-    there = next(each for each in (shared, *shared.parents) if each.exists())
-    return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
+    return shared if files.can_write(files.VOLUME) and not here.exists() else here
 
 
 def fetched(repo: str = REPO) -> str | None:

@@ -39,7 +39,8 @@ class Embedder:
 
     def __init__(self, server: "Server", batch: int = 0, concurrency: int = CONCURRENCY) -> None:
         self._generates = server.dialect.embeds
-        self.model = server.dialect.embedding_name(server.identity) if self._generates else server.identity
+        model, at, digest = server.identity.partition("@")
+        self.model = f"{model}-last{at}{digest}" if self._generates else server.identity  # the pooling of SGLang
         self.batch, self._server = batch or (ONE_BY_ONE if server.dialect.is_in_process else BATCH), server
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
