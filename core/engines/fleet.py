@@ -19,7 +19,6 @@ from core.engines import client, environment, process, start
 from core.engines.need import Need
 
 STARTS = 5  # starts of one server
-POLL = 0.5  # seconds
 PATIENCE = process.START_SECONDS  # for servers to answer for the first time
 
 # Every default that matters is set on purpose (checked with sglang-router 0.3.2, see docs/LOG.md).
@@ -59,7 +58,7 @@ def serve(file: Path) -> None:
                 write_atomically(file, server.root.encode())
                 say(f"{server.root} answers and is registered in {file}")
                 while not (why := server.failure()):
-                    time.sleep(POLL)
+                    time.sleep(process.POLL)
             finally:
                 file.unlink(missing_ok=True)
         if not left:
@@ -103,7 +102,7 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
                 if why := held.failure():
                     raise UserError(why)
                 follow(root, folder)
-                time.sleep(POLL)
+                time.sleep(process.POLL)
         finally:
             process.end_group(job)
         return job.returncode

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.base import signals
 from core.base.errors import UserError
-from core.engines import chat_template, client, environment, weights
+from core.engines import client, environment, weights
+from core.engines.chat_template import question, tail_of
 from core.engines.client import count, line, page_of
 from core.engines.embedded_model import EMBEDDED_GGUF, EMBEDDED_SLOTS, embedded_name
 from core.engines.identity import fingerprint
@@ -69,7 +70,7 @@ class LlamaCpp(Dialect):
             seeds=True,
             exact=EXACT in tags if {*tags} & {EXACT, FAST} else None,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
-            template=tail,
+            template=lambda server: tail_of(page_of(server, "apply-template", question(server)).get("prompt")),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
@@ -86,11 +87,6 @@ class LlamaCpp(Dialect):
 
 def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[str, Any]:
     return {"messages": [*messages, {"role": "assistant", "reasoning_content": thinking, "content": content}]}
-
-
-def tail(server: Server) -> str | None:
-    """Return the text that the chat template appends to a question, or None if the server does not report it."""
-    return chat_template.tail_of(page_of(server, "apply-template", chat_template.question(server)).get("prompt"))
 
 
 DIALECT = LlamaCpp()
