@@ -42,7 +42,7 @@ class Hosting(Part):
     BIND: str = constant("127.0.0.1", "the address on which the servers listen")
     PORT: int = constant(30000, "the port of the server", 1, 65535)
     TP: int = constant(1, "the number of GPUs that a server uses together", 1, 16)
-    KV: str = constant("", "the type of the KV cache, or empty for the GPU's default", choices=("", *KV_BYTES))
+    KV: str = constant("auto", "the type of the KV cache (auto: by the GPU)", choices=("auto", *KV_BYTES))
     DETERMINISTIC: int = constant(0, "whether SGLang honours seeds", 0, 1)
     EXACT: str = constant("auto", "whether llama.cpp's replies ignore the batch", choices=("auto", "0", "1"))
     REVISION: str = constant("main", "the commit, branch or tag of a hub model")

@@ -65,14 +65,18 @@ class Settings:
     gpus: int = 1  # used together (tensor parallelism)
 
 
-def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", gpus: int = 1) -> Settings:
-    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, or if
-    `gpu` lacks fp8. `longest` is the model's trained context in tokens. If `kv` is "", the KV cache is fp8 on GPUs that
-    support it. For a server that also embeds it is bf16, because an fp8 cache would change a vector if the text's
-    beginning is cached."""
-    kv = kv or ("fp8" if gpu.fp8 and not need.embeds else "bf16")
+def kv_type(kv: str, gpu: Gpu, embeds: bool = False) -> str:
+    """Return the type of the KV cache. "auto" is fp8 on GPUs that support it. For a server that also embeds it is bf16,
+    because an fp8 cache would change a vector if the text's beginning is cached. Raises UserError without fp8."""
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} is not known to support an fp8 KV cache. Unset KV, or set KV=bf16")
+    return kv if kv != "auto" else "fp8" if gpu.fp8 and not embeds else "bf16"
+
+
+def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "auto", gpus: int = 1) -> Settings:
+    """Return the settings for `need` on so many `gpus` like `gpu`. Raises UserError if one request may not fit, or if
+    `gpu` lacks fp8. `longest` is the model's trained context in tokens."""
+    kv = kv_type(kv, gpu, need.embeds)
     tokens = kv_tokens(shape, gpu.memory, kv, gpus)
     if tokens < need.least:
         smaller = "set KV=fp8, " if kv == "bf16" and gpu.fp8 else ""

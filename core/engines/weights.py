@@ -244,7 +244,7 @@ def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
         else:
             reason = str(error).strip().split("\n")[0][:200]
             why = (
-                f"{repo} can't be fetched to {here} ({reason}). Check REVISION, the network (HF_ENDPOINT: a mirror) "
+                f"{repo} can't be fetched to {here} ({reason}). Check REVISION, the network (or set HF_ENDPOINT) "
                 "and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
             )
         raise UserError(why) from None

@@ -10,6 +10,7 @@ from core.engines import cards, dialect, environment, gpus, start, weights
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.gpus import Gpu
+from core.engines.need import kv_type
 from core.engines.shape import QED_NANO, Shape
 from core.plan.roofline import Machine
 
@@ -109,7 +110,4 @@ def _gpu(args: Namespace) -> tuple[Gpu, str, str]:
         gpu, why = here, "in this machine"
     else:
         gpu, why = gpus.DEFAULT, "assumed, because this machine has no NVIDIA GPU. Choose another with --gpu"
-    kv = environment.hosting().KV or ("fp8" if gpu.fp8 else "bf16")
-    if kv == "fp8" and not gpu.fp8:
-        raise UserError(f"{gpu.name} has no fp8 arithmetic. Set KV=bf16")
-    return gpu, why, kv
+    return gpu, why, kv_type(environment.hosting().KV, gpu)

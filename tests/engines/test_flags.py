@@ -28,7 +28,7 @@ from tests.helpers.machine import QED_NANO_CONFIG, stand_in
 GIB = 2**30
 
 
-def chosen(gpu: str, need: Need = Need(), kv: str = "") -> Settings:  # noqa: B008 - frozen
+def chosen(gpu: str, need: Need = Need(), kv: str = "auto") -> Settings:  # noqa: B008 - frozen
     return settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
 
 
