@@ -66,8 +66,8 @@ class Dialect:
     """An engine or a service with OpenAI's API. The default values describe a known engine that continues messages."""
 
     kind = "other"  # its name in journal keys, results and printed lines
-    # The values of ENGINE that start it. The first is its own name, and `owned_by` in its list of models. An unknown
-    # engine has none. It may call any model "default", so its address (or its weights) identifies the model.
+    # The values of ENGINE that start it. The first is its own name, and `owned_by` in its list of models. Unknown
+    # engines may call any model "default", so their address (or their weights) identifies the model.
     engines: tuple[str, ...] = ()
     is_in_keys = True  # whether journal keys contain its name even if it does not report its weights
     is_in_process = False  # whether it may run in this process (its release has another form outside)
@@ -256,7 +256,7 @@ def engines() -> tuple[str, ...]:
 
 
 def dialect_of(about: Mapping[str, Any]) -> Dialect:
-    """Return the dialect of the engine that `about`, a model's entry in a server's list, names as the model's owner, or
-    else the dialect of unknown engines."""
+    """Return the dialect of the engine that owns a model, or else the dialect of unknown engines.
+    `about` is the model's entry in the server's list."""
     owner = str(about.get("owned_by", "")).lower()
     return next((each for each in dialects() if owner in each.engines[:1]), named(Dialect.kind))
