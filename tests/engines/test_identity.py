@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import chat_template, environment, identity, start
+from core.engines import chat_template, environment, identity
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
@@ -62,7 +62,13 @@ def reused(completions: Sequence[Completion]) -> list[bool]:
 # Other weights, another engine
 
 
+def ollama(digest: str, name: str = "default:latest") -> dict[str, Any]:
+    tags = {"models": [{"name": "another:latest", "digest": "f" * 64}, {"name": name, "digest": digest}]}
+    return {"/v1/models": {"data": [{"id": name, "owned_by": "library"}]}, "/api/tags": tags}
+
+
 OTHERS = {
+    "ollama: another digest": (ollama("a" * 64), ollama("b" * 64)),
     "sglang: other weights": (sglang(), sglang("/models/two")),
     "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {"model_path": "/models/two"}}),
     "sglang: weights updated": (
@@ -81,6 +87,7 @@ OTHERS = {
 
 
 SAME = {
+    "ollama elsewhere": (ollama("a" * 64), ollama("a" * 64)),
     "sglang on another port": (sglang(), sglang()),
     "sglang with other limits": (sglang(max_running_requests=8), sglang(max_running_requests=99, random_seed=7)),
     "sglang, its old pages": (
@@ -218,11 +225,6 @@ def test_a_comparison_of_different_weights_under_one_name_shows_both(serve: Any,
 # Weights that can't be compared
 
 
-def ollama(digest: str, name: str = "default:latest") -> dict[str, Any]:
-    tags = {"models": [{"name": "another:latest", "digest": "f" * 64}, {"name": name, "digest": digest}]}
-    return {"/v1/models": {"data": [{"id": name, "owned_by": "library"}]}, "/api/tags": tags}
-
-
 UNKNOWN = {"/v1/models": {"data": [{"id": "default", "owned_by": "me"}]}}
 RESTS_ON = {
     "unknown": (UNKNOWN, "the name default at http://"),
@@ -241,14 +243,6 @@ RESTS_ON = {
 def test_reuse_rests_on_a_digest_or_a_name(serve: Any, pages: dict[str, Any], name: str) -> None:
     server = serve(pages).probed()
     assert server.rests_on.startswith(name) and bool(server.rests_on) == bool(name)
-
-
-def test_ollamas_digest_distinguishes_models_of_one_name(serve: Any, tmp_path: Path) -> None:
-    here = serve(ollama("a" * 64))
-    complete(here.probed(), tmp_path)
-    assert reused(complete(serve(ollama("a" * 64)).probed(), tmp_path)) == [True] * 3, "at another address"
-    here.pages = ollama("b" * 64)
-    assert reused(complete(here.probed(), tmp_path)) == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -416,21 +410,6 @@ def test_what_the_server_renders_itself_comes_first(
 
 
 # Names that look like paths
-
-
-def test_with_base_url_a_path_in_model_is_a_name(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = str(hugging_face(tmp_path / "model"))
-    data = [{"id": name, "owned_by": "me"} for name in ("another", folder)]
-    here = serve({"/v1/models": {"data": data}})
-    monkeypatch.setenv("MODEL", folder)
-    with pytest.raises(UserError, match=folder):
-        here.probed()  # without BASE_URL, MODEL names the weights to serve
-    monkeypatch.setenv("BASE_URL", here.url)
-    with start.serving() as server:
-        assert server.model == folder
-    monkeypatch.setenv("MODEL", str(tmp_path))
-    with pytest.raises(UserError, match=folder), start.serving():
-        pass
 
 
 def test_in_a_fleet_a_path_of_weights_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
