@@ -51,14 +51,14 @@ ROWS = {
     ),
     "ollama": Row(
         listed(owned_by="library") | {"/api/tags": {"models": [{"name": "default:latest", "digest": DIGEST}]}},
-        "/v1/models /api/tags",
+        "/v1/models /props /api/tags",
         "other",
         None,
         {"kind": "other", "weights": DIGEST[:16]},
         assistant(TAGGED),
         {},
     ),
-    "other": Row(listed(), "/v1/models /api/tags", "other", None, {}, assistant(TAGGED), {}),
+    "other": Row(listed(), "/v1/models /props /api/tags", "other", None, {}, assistant(TAGGED), {}),
     "sglang": Row(
         sglang(),
         "/v1/models /server_info /model_info /tokenize",

@@ -7,7 +7,7 @@ from typing import Any
 
 from core.engines import client
 from core.engines.client import count
-from core.engines.server import TAG, Dialect, Server
+from core.engines.server import TAG, Dialect, Server, named
 
 
 class Other(Dialect):
@@ -18,6 +18,9 @@ class Other(Dialect):
     continues = None
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+        is_provider = found.card.name and not found.card.engine
+        if not is_provider and client.page_of(found, "props"):  # llama.cpp under another owner, such as a proxy
+            return named("llama.cpp").described(found, about, models)
         weights = _weights(found) if not found.card.key_env else {}  # Ollama needs no key
         return replace(found, context=count(about.get("max_model_len")), weights=weights)
 
