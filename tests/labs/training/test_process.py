@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -70,7 +71,7 @@ def test_a_gpus_memory_is_what_counts_where_there_is_one(
 ) -> None:
     model = starts.Start(Path("qed-nano"), QED_NANO, 262_144, QED_NANO.weight_bytes)
     monkeypatch.setattr(gpus, "has_gpu", lambda: True)
-    monkeypatch.setattr(gpus, "memory", lambda: gib * GIB)
+    monkeypatch.setattr(gpus, "here", lambda: replace(gpus.DEFAULT, memory=gib * GIB))
     monkeypatch.setattr(llamacpp, "memory", lambda: GIB)
     if not instead:
         return process._check_memory(model, rank, 4096)
