@@ -84,16 +84,19 @@ def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) ->
 
 
 def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
-    """Return a gateway's record, made from a server's record, because gateways report neither engine nor context.
-    All servers of a fleet are equal. Return None if no server answers."""
-    first = next(filter(None, (probe(url, why, model, key, card) for url in sorted(urls))), None)
-    if first is None:
+    """Return a gateway's record, made from its first server's record, because gateways report neither engine nor
+    context. Return None if no server answers. Raises UserError if the servers' engines, models or weights differ."""
+    servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
+    if not servers:
         return None
+    if len(served := {" ".join((each.kind, each.model, *each.weights.values())) for each in servers}) > 1:
+        raise UserError(f"the gateway at {address} mixes {', '.join(sorted(served))}. Give it equal servers")
+    first = servers[0]
     found = replace(
         first,
         base_url=address,
-        why=f"{why} (a gateway in front of {len(urls)} servers)",
-        limit=first.limit * len(urls),
+        why=f"{why} (a gateway in front of {len(servers)} servers)",
+        limit=sum(server.limit for server in servers),
         template=lambda _: first.tail,
     )
     return carded(found, card)

@@ -84,6 +84,8 @@ def asked_for(
     if wanted == environment.LLAMACPP or (not wanted and model != weights.REPO and environment.hub_model(model)):
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
+        if model.endswith(".gguf"):
+            raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
             f"MODEL={model} can't be served, because {why}. Set BASE_URL for a model on a server, set MODEL to an "
             f"existing .gguf file, or unset MODEL for the embedded model. {cards.listing()}"
@@ -127,6 +129,9 @@ def _on_port(wanted: str) -> Server | None:
             f"{asked} asks for {gguf.name if gguf else wanted}, but port {ours.PORT} serves {server.model} "
             f"({server.kind}). Stop that server, unset {asked.partition('=')[0]} to use it, or choose another PORT"
         )
+    if gguf and ours.EXACT != "auto" and ours.exact(False) != server.exact:
+        why = f"EXACT={ours.EXACT}, but port {ours.PORT} serves {server.model} otherwise"
+        raise UserError(f"{why}. Stop that server, unset EXACT to use it, or choose another PORT")
     return replace(server, sha256=weights.sha256(gguf)) if gguf else server
 
 

@@ -140,7 +140,7 @@ def _on_llamacpp(config: Constants, file: Path, planned: Bounded) -> tuple[Rows,
     model = Gguf.read(file)
     shots = framing.of(config, environment.card()).tokens
     need = Need(planned.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS, shots)
-    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), bool(environment.exact()))
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), environment.hosting().exact(False))
     engine = (
         f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): at most "
         f"{size.slots} requests at a time, contexts of {size.context:,} tokens, {size.threads} threads"

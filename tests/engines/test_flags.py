@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.base.errors import UserError
 from core.engines import gpus, process, start
@@ -122,6 +123,14 @@ def test_flags_of_both_engines_follow_the_settings(tmp_path: Path, monkeypatch: 
     fixed = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     added = ["--enable-deterministic-inference", "--attention-backend", "triton"]
     assert [flag for flag in fixed if flag not in sglang] == added
+
+
+def test_a_tiny_model_on_a_large_gpu_gets_no_more_tokens_than_sglang_can_list(tmp_path: Path) -> None:
+    tiny = structs.replace(QED_NANO, layers=2, hidden=64, heads=2, kv_heads=1, head_dim=32, intermediate=128, vocab=100)
+    for shape, is_capped in ((tiny, True), (QED_NANO, False)):
+        found = settings(shape, 2048, gpus.named("h100"), Need(0, 300, 24))
+        args = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+        assert ("--max-total-tokens" in args) is is_capped
 
 
 def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:

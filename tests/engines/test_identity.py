@@ -441,4 +441,7 @@ def test_a_gateway_reports_its_servers_and_their_summed_limit(
     assert found.why == "x (a gateway in front of 2 servers)"
     assert found.thinking is True, "its servers report more than the gateway"
     assert probe(engine.base_url, "x") is not None, "another server, for example a grader"
+    (tmp_path / "1").write_text(serve(sglang("/models/two")).root)
+    with pytest.raises(UserError, match="/models/one.*/models/two"):
+        front.probed()
     assert {path for path, _ in front.seen} <= {"/v1/models"}, "the gateway is asked for no list of servers"

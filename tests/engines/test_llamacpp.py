@@ -127,6 +127,22 @@ def test_the_embedded_model_is_exact_unless_exact_is_0(
         assert server.key_fields == ({"kind": "llama.cpp"} | fields if fields else {})
 
 
+def test_a_server_on_the_port_that_is_not_as_exact_as_asked_is_not_used(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = process.free_port()
+    for name, value in {"MODEL": str(file), "PORT": str(port), "BASE_URL": ""}.items():
+        monkeypatch.setenv(name, value)
+    with start.on_llamacpp(file, SMALL, port):
+        for value in ("auto", "0"):
+            monkeypatch.setenv("EXACT", value)
+            with start.serving() as server:
+                assert server.exact is False
+        monkeypatch.setenv("EXACT", "1")
+        with pytest.raises(UserError, match="EXACT=1"), start.serving():
+            pass
+
+
 def test_a_model_too_slow_for_many_slots_gets_one_for_each_core(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest completion has 116 tokens. A token takes over 10 microseconds."""
     monkeypatch.setattr(llamacpp, "PATIENCE", 116e-5)

@@ -19,6 +19,10 @@ from core.types import Message
 # write (at most 4,096). The default is twice as high, but most traces end far below MAX_TOKENS. If a request is put
 # back for lack of room, SGLang only has to read its tokens again.
 CONSERVATIVENESS = 0.5
+# Of KV cache. SGLang copies a list with 8 bytes for each free token, outside the memory that it sets aside. On an H100
+# the embedded model got 102 million tokens, and the first request ran out of memory. This number suffices for 256
+# requests of 32,768 tokens. A larger model's cache has fewer tokens.
+MOST_TOKENS = 2**23
 
 
 class SGLang(OnGpu):
@@ -71,6 +75,7 @@ class SGLang(OnGpu):
             *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
             *("--mem-fraction-static", str(chosen.fraction)),
             *(("--tp-size", str(chosen.gpus)) if chosen.gpus > 1 else ()),
+            *(("--max-total-tokens", str(MOST_TOKENS)) if chosen.tokens > MOST_TOKENS else ()),
             *("--max-running-requests", str(chosen.running)),
             *("--cuda-graph-max-bs-decode", str(chosen.running)),  # larger batches would decode without graphs
             *("--schedule-conservativeness", str(CONSERVATIVENESS)),
