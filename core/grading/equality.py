@@ -9,10 +9,11 @@ Rational constants are compared exactly. Others must agree in 30 of 50 digits an
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from operator import add
 from typing import Any
 
 import sympy
@@ -78,14 +79,11 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
     keeps it if the other text has a unit (30 rad). A per cent sign stays in a list, or before more text."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
-    for sign in (r"^\circ", r"\%"):
-        having = [sign in text for text in texts]
-        if having.count(True) == 1:
-            index = having.index(True)
-            if sign == r"\%" and not re.fullmatch(r"[^,;]*\\%", texts[index]):
-                continue
-            if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit.measured:
-                readings[index].append(_read(texts[index].replace(sign, "")))
+    for sign, kept in _KEPT.items():
+        for mine, theirs in ((0, 1), (1, 0)):
+            is_alone = sign in texts[mine] and sign not in texts[theirs]
+            if is_alone and not kept.search(texts[mine]) and not readings[theirs][0].unit.measured:
+                readings[mine].append(_read(texts[mine].replace(sign, "")))
     for text, read in zip(texts, readings, strict=True):
         if power := _SMALL.fullmatch(text):  # 3e-4 is a number, or 3e minus 4
             read.append(_read(_power_of_ten(power)))
@@ -113,7 +111,8 @@ _FUNCTIONS = (
     "arcsin|arccos|arctan|arccot|arcsec|arccsc|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|"
     "sqrt|pi|binom"
 )
-_FUNCTION = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)")
+_ANGLED = r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)"
+_KEPT = {r"^\circ": re.compile(_ANGLED), r"\%": re.compile(rf"{_ANGLED}|[,;]|(?<!\\%)\Z")}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _PERIOD = re.compile(
     r"([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overdot)\s*(?:\{([0-9]+)\}|([0-9]))|\(([0-9]+)\))(?![0-9])"
@@ -141,8 +140,6 @@ def _spell(text: str) -> str:
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda raised: "^{" + raised[0].translate(_RAISED) + "}", text)
     text = text.translate(_SYMBOLS)
     text = _COMMAND.sub(lambda command: _SAME_COMMAND.get(command[1], command[0]), text)
-    text = re.sub(rf"\\(?:operatorname|text|mathrm)\s?\{{\s?({_FUNCTIONS})\s?\}}", r"\\\1 ", text)
-    text = re.sub(r"\\(?:operatorname)\s?\{", r"\\text{", text)
     text = re.sub(rf"(?<![A-Za-z\\{{])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 ", text)
     text = re.sub(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})", r"^\\circ", text)
     text = re.sub(r"(?<=[0-9})]) ?(?:\\text\s?\{\s*degrees?\s*\}|\bdegrees?\b)", r"^\\circ", text)
@@ -152,7 +149,6 @@ def _spell(text: str) -> str:
     text = _PERIOD.sub(_fraction_of_period, text)
     text = _BASE.sub(_in_base_ten, text)
     text = _SCIENTIFIC.sub(_power_of_ten, text)
-    text = re.sub(r"(?<![0-9])\.(?=[0-9])", "0.", text)
     return text.strip()
 
 
@@ -230,11 +226,12 @@ def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
 def _inside(text: str) -> tuple[str, str] | None:
     """Return the brackets around the whole text, such as "[)", and their content, or None if none enclose it."""
     tokens = _tokens(text)
-    if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
+    first, last = tokens[0][0], tokens[-1][0]
+    if first not in ("(", "[", r"\{", "{") or last not in (")", "]", r"\}", "}"):
         return None
     if any(depth == 0 for _, depth in tokens[1:-1]):
         return None
-    return tokens[0][0][-1] + tokens[-1][0][-1], "".join(token for token, _ in tokens[1:-1]).strip()
+    return first[-1] + last[-1], text[len(first) : -len(last)].strip()
 
 
 @lru_cache(maxsize=4096)
@@ -250,12 +247,10 @@ def _read(text: str) -> Answer:
         hour, minute = (Answer("value", sympy.Integer(part or 0)) for part in clock.groups()[:2])
         return Answer("row", members=(hour, minute), brackets=clock[3].lower() + "m")
     text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if not _inside(text) else text
-    parts, _ = _split(text, ",", ";")
-    if len(parts) > 1:
-        return _of_members("list", parts)
-    parts, _ = _split(text, r"\cup")
-    if len(parts) > 1:
-        return _of_members("union", parts)
+    for kind, *separators in (("list", ",", ";"), ("union", r"\cup")):
+        parts, _ = _split(text, *separators)
+        if len(parts) > 1:
+            return _of_members(kind, parts)
     if around := _inside(text):
         brackets, content = around
         parts = _split(content, ",", ";")[0]
@@ -283,13 +278,14 @@ def _of_members(kind: str, parts: Sequence[str]) -> Answer:
 def _joined(parts: Sequence[str], word: str) -> Answer:
     """Join the answers that `word` ("or" or "and") separates. Raises Unreadable if values and relations are mixed."""
     whole = _of_members("set", parts)
-    if all(member.kind == "relation" for member in whole.members):
-        if word == "and":
-            return Answer("relation", tuple(relation for member in whole.members for relation in member.value))
-        return Answer("union", members=whole.members)
-    if any(member.kind == "relation" for member in whole.members):
+    are_relations = {member.kind == "relation" for member in whole.members}
+    if are_relations == {False}:
+        return whole
+    if len(are_relations) > 1:
         raise Unreadable
-    return whole
+    if word == "or":
+        return replace(whole, kind="union")
+    return Answer("relation", tuple(relation for member in whole.members for relation in member.value))
 
 
 def _set(content: str, parts: Sequence[str]) -> Answer:
@@ -304,16 +300,14 @@ def _set(content: str, parts: Sequence[str]) -> Answer:
 
 def _statement(text: str) -> Answer:
     """Read an expression, an equation or an inequality. A name may precede it, and a unit may follow it."""
-    parts, signs = _split(text, r"\approx")
-    if signs:  # keep the exact value before the sign, or the approximation if only a name precedes it
-        text = parts[0] if not _NAME.fullmatch(parts[0]) else parts[1]
-        if len(parts) > 2:
-            raise Unreadable
-    parts, signs = _split(text, r"\in")
-    if signs:
-        if len(parts) != 2 or not _NAME.fullmatch(parts[0]):
-            raise Unreadable
-        return replace(_read(parts[1]), name=_name(parts[0]))
+    text, *rounded = _split(text, r"\approx")[0]
+    if rounded and _NAME.fullmatch(text):  # x ≈ 1.41, but √2 ≈ 1.41 is read as √2
+        text = rounded[0]
+    name, *sets = _split(text, r"\in")[0]
+    if len(rounded) > 1 or len(sets) > 1 or (sets and not _NAME.fullmatch(name)):
+        raise Unreadable
+    if sets:
+        return replace(_read(sets[0]), name=_name(name))
     parts, signs = _split(text, *_RELATIONS)
     if not signs:
         parts, _ = _split(text, ":")
@@ -355,12 +349,10 @@ def _value(text: str) -> Answer:
         if whole.kind != "value" or not isinstance(whole.value, sympy.Expr):
             raise Unreadable
         return replace(whole, value=whole.value / 100, unit=unit)
-    signs = text.count(r"\pm") + text.count(r"\mp")
-    if signs:
+    if signs := len(re.findall(r"\\(?:pm|mp)(?![A-Za-z])", text)):
         if signs > MAX_SIGNS:
             raise Unreadable
-        values = [_value(one) for one in _with_signs(text)]
-        return replace(Answer("set", members=tuple(values)), unit=unit)
+        return Answer("set", members=tuple(map(_value, _with_signs(text))), unit=unit)
     value = _expression(text)
     if remark and getattr(value, "free_symbols", True):  # "n is even" is not the answer n
         raise Unreadable
@@ -369,20 +361,10 @@ def _value(text: str) -> Answer:
 
 def _with_signs(text: str) -> list[str]:
     r"""Return a copy of `text` for each choice of signs for \pm. If the text has a \mp, all signs change together."""
-    pieces = re.split(r"(\\pm|\\mp)(?![A-Za-z])", text)
-    count = len(pieces) // 2
-    together = r"\mp" in pieces
-    found = []
-    for choice in product("+-", repeat=1 if together else count):
-        signs = iter(choice * count if together else choice)
-        found.append("")
-        for piece in pieces:
-            if piece in (r"\pm", r"\mp"):
-                sign = next(signs)
-                sign = {"+": "-", "-": "+"}[sign] if piece == r"\mp" else sign
-                piece = sign if sign == "-" or found[-1].strip()[-1:] not in ("", "(", "{", "=") else ""
-            found[-1] += piece
-    return found
+    pieces = re.split(r"\\pm(?![A-Za-z])", text)
+    if r"\mp" in text:
+        return [one.join(pieces).replace(r"\mp", other) for one, other in ("+-", "-+")]
+    return ["".join(map(add, pieces, (*signs, ""))) for signs in product("+-", repeat=len(pieces) - 1)]
 
 
 # --- expressions ---
@@ -395,13 +377,11 @@ def _expression(text: str) -> Any:
     if _REFUSED.search(text) or not text.strip():
         raise Unreadable
     text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
-    text = re.sub(r"\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\\choose\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"\\binom{\1}{\2}", text)
     text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
     text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
     # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication sign.
     text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
     text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
-    text = re.sub(r"(?<=[0-9])\s*(?=\\frac\{([0-9]+)\}\{([0-9]+)\})(?!\\frac\{([0-9]+)\}\{\3\})", " ", text)
     text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
     try:
         config = ConversionConfig(lowercase_symbols=False)
@@ -432,16 +412,15 @@ def _with_braces(text: str) -> str:
         return part if part[0] == "{" else f"{{{part}}}"
 
     for token in reversed(_TOKEN.findall(text)):
-        parts = groups[-1]
         if token == "}":
             groups.append([])
             continue
         if token == "{":
             token = "{" + "".join(reversed(groups.pop())) + "}"
-            if not groups:
-                raise Unreadable
-            parts = groups[-1]
-        elif token in (r"\frac", r"\binom"):
+        if not groups:
+            raise Unreadable
+        parts = groups[-1]
+        if token in (r"\frac", r"\binom"):
             token += argument(parts) + argument(parts)
         elif token == r"\sqrt":
             if parts and parts[-1] == "[":
@@ -467,10 +446,7 @@ def _exact(value: Any) -> Any:
     named = {f: sympy.Symbol(str(f), real=True) for f in value.atoms(AppliedUndef)}
     named |= {symbol: sympy.I for symbol in value.free_symbols if symbol.name == "i"}
     named |= {number: sympy.Rational(str(number)) for number in value.atoms(sympy.Float)}
-    if named:
-        value = value.xreplace(named)
-    if value.has(sympy.UnevaluatedExpr):
-        value = value.replace(sympy.UnevaluatedExpr, lambda inner: inner)
+    value = value.xreplace(named).replace(sympy.UnevaluatedExpr, lambda inner: inner)
     if value.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.Mod):
         value = value.doit()
     return value
@@ -484,19 +460,15 @@ def _same(a: Answer, b: Answer) -> bool:
         return False
     if not a.unit.agrees(b.unit):
         return False
-    if a.kind == b.kind == "value":
-        return _same_value(a.value, b.value)
-    if a.kind == b.kind == "relation":
-        return _same_relations(a.value, b.value)
     kinds = {a.kind, b.kind}
-    if kinds == {"value", "relation"} and (a.name or b.name):  # y = 2x+1 and y-2x = 1
+    if kinds == {"value"}:
+        return _same_value(a.value, b.value)
+    if kinds == {"relation"} or (kinds == {"value", "relation"} and (a.name or b.name)):  # y = 2x+1 and y-2x = 1
         return _same_relations(_as_equation(a), _as_equation(b))
     if kinds <= {"list", "set"}:
         if kinds == {"list"} and _in_order_of_names(a) != _in_order_of_names(b):
             return _all_same(a.members, b.members)
-        return all(any(_same(x, y) for y in b.members) for x in a.members) and all(
-            any(_same(x, y) for x in a.members) for y in b.members
-        )
+        return _each_among(a.members, b.members, _same) and _each_among(b.members, a.members, _same)
     if kinds == {"row"}:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
     if kinds == {"list", "row"}:  # x = 1, y = 2 is a point, but 1, 2 and x = 2, 3 are not
@@ -517,18 +489,21 @@ def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
     return len(mine) == len(theirs) and all(map(_same, mine, theirs))
 
 
+def _each_among(mine: Iterable[Any], theirs: Iterable[Any], same: Callable[[Any, Any], bool]) -> bool:
+    return all(any(same(one, other) for other in theirs) for one in mine)
+
+
 def _in_order_of_names(answer: Answer) -> bool:
     """Return whether the members have different names, so that their order counts: x = 1, y = 2 is (1, 2), not 2, 1."""
     return len({member.name for member in answer.members} - {""}) > 1
 
 
 def _same_value(a: Any, b: Any) -> bool:
-    if isinstance(a, sympy.MatrixBase) or isinstance(b, sympy.MatrixBase):
-        alike = isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase) and a.shape == b.shape
-        return alike and all(map(_same_value, a.flat(), b.flat()))
-    if isinstance(a, sympy.Set) or isinstance(b, sympy.Set):
-        return isinstance(a, sympy.Set) and isinstance(b, sympy.Set) and _same_sets(a, b)
-    if not isinstance(a, sympy.Expr) or not isinstance(b, sympy.Expr):
+    if isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase):
+        return a.shape == b.shape and all(map(_same_value, a.flat(), b.flat()))
+    if isinstance(a, sympy.Set) and isinstance(b, sympy.Set):
+        return _same_sets(a, b)
+    if not all(isinstance(one, sympy.Expr) and not isinstance(one, sympy.MatrixBase) for one in (a, b)):
         return False
     if a == b:
         return not a.has(sympy.nan, sympy.zoo)
@@ -612,15 +587,19 @@ def _as_equation(answer: Answer) -> tuple[Any, ...]:
 def _same_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> bool:
     if not mine or not theirs or _variables(mine) != _variables(theirs):
         return False
-    if len(_variables(mine)) == 1 and not any(isinstance(r, sympy.Eq) for r in (*mine, *theirs)):
+    if _is_inequality((*mine, *theirs)):
         return _same_sets(_solutions(mine), _solutions(theirs))
-    return len(mine) == len(theirs) and all(
-        any(_same_relation(x, y) for y in theirs) for x in mine
-    ) and all(any(_same_relation(x, y) for x in mine) for y in theirs)  # fmt: skip
+    among = _each_among(mine, theirs, _same_relation) and _each_among(theirs, mine, _same_relation)
+    return among and len(mine) == len(theirs)
 
 
 def _variables(relations: Sequence[Any]) -> set[Any]:
     return set().union(*(relation.free_symbols for relation in relations))
+
+
+def _is_inequality(relations: Sequence[Any]) -> bool:
+    """Return whether the relations are inequalities in one unknown."""
+    return len(_variables(relations)) == 1 and not any(isinstance(relation, sympy.Eq) for relation in relations)
 
 
 def _same_relation(a: Any, b: Any) -> bool:
@@ -636,17 +615,14 @@ def _same_relation(a: Any, b: Any) -> bool:
     if len(ratios) < 3 or not all(_guarded(_same_number, ratio, ratios[0]) for ratio in ratios[1:]):
         return False
     sign = _parts(ratios[0], 50)
-    return sign != (0, 0) and (kind in ("Equality", "Unequality") or bool(sign[0] > 0))
+    return sign != (0, 0) and (kind in ("==", "!=") or bool(sign[0] > 0))
 
 
 def _against_zero(relation: Any) -> tuple[str, Any]:
     """Rewrite a relation so that its right side is 0, with "<" for ">" and "≤" for "≥". Returns kind and left side."""
-    kind, difference = type(relation).__name__, relation.lhs - relation.rhs
-    if kind in ("GreaterThan", "StrictGreaterThan"):
-        return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference
-    if kind in ("Equality", "Unequality"):
-        difference = sympy.fraction(sympy.together(difference))[0]
-    return kind, difference
+    if isinstance(relation, (sympy.Eq, sympy.Ne)):
+        return relation.rel_op, sympy.fraction(sympy.together(relation.lhs - relation.rhs))[0]
+    return relation.rel_op.replace(">", "<"), relation.lts - relation.gts
 
 
 def _solutions(relations: Sequence[Any]) -> Any:
@@ -656,23 +632,21 @@ def _solutions(relations: Sequence[Any]) -> Any:
 
 def _as_set(answer: Answer) -> Any:
     """Convert a set, a union, an interval or an inequality to a sympy set. Returns None for other answers."""
-    if answer.kind == "value":
-        return answer.value if isinstance(answer.value, sympy.Set) else None
-    if answer.kind == "relation":  # an equation does not equal the set of its solutions
-        unsolved = len(_variables(answer.value)) != 1 or any(isinstance(one, sympy.Eq) for one in answer.value)
-        return None if unsolved else _solutions(answer.value)
-    if answer.kind == "row":
-        ends = [member.value for member in answer.members if member.kind == "value"]
-        if len(ends) != 2 or not all(isinstance(end, sympy.Expr) for end in ends) or len(answer.members) != 2:
-            return None
-        interval = _guarded(sympy.Interval, *ends, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
-        return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point, not an interval
-    if answer.kind == "set":
-        values = [member.value for member in answer.members]
-        return sympy.FiniteSet(*values) if all(isinstance(value, sympy.Expr) for value in values) else None
-    if answer.kind == "union":
-        sets = [_as_set(member) for member in answer.members]
-        return None if any(one is None for one in sets) else _guarded(sympy.Union, *sets)
+    values = [member.value for member in answer.members]
+    are_expressions = all(isinstance(value, sympy.Expr) for value in values)
+    match answer.kind:
+        case "value" if isinstance(answer.value, sympy.Set):
+            return answer.value
+        case "relation" if _is_inequality(answer.value):  # an equation does not equal the set of its solutions
+            return _solutions(answer.value)
+        case "row" if are_expressions and len(values) == 2:
+            interval = _guarded(sympy.Interval, *values, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
+            return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point, not an interval
+        case "set" if are_expressions:
+            return sympy.FiniteSet(*values)
+        case "union":
+            sets = [_as_set(member) for member in answer.members]
+            return None if None in sets else _guarded(sympy.Union, *sets)
     return None
 
 
@@ -686,7 +660,7 @@ def _same_sets(a: Any, b: Any) -> bool:
         ends = _same_value(a.start, b.start) and _same_value(a.end, b.end)
         return ends and a.left_open == b.left_open and a.right_open == b.right_open
     if type(a) is type(b) and isinstance(a, (sympy.Union, sympy.FiniteSet)) and len(a.args) == len(b.args):
-        compare = _same_sets if isinstance(a, sympy.Union) else _same_value
-        if all(any(compare(x, y) for y in b.args) for x in a.args):
+        same = _same_sets if isinstance(a, sympy.Union) else _same_value
+        if _each_among(a.args, b.args, same):
             return True
     return _guarded(a.is_subset, b) is True and _guarded(b.is_subset, a) is True
