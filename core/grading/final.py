@@ -11,9 +11,8 @@ _LINE = re.compile(
     rf"(?:\A|(?<=[{LINE_ENDS}]))(?P<before>[ \t\u00a0>#*_`\"'“‘]*+)(?ai:final(?:[ \t]++answer)?+)"
     rf"(?P<behind>[ \t*_`\"'”’]*+)[:：](?P<value>[^{LINE_ENDS}]*+)"
 )
-_OPENING = "*_`\"'“‘"
-_CLOSING = str.maketrans("“‘", "”’")
-_EMPHASIS = re.compile(r"(?P<mark>\*{1,3}|_{1,3}|`)(?P<inner>(?:(?!(?P=mark)).)+)(?P=mark)\.?", re.DOTALL)
+# Markdown around the value: **Final:** 42, **Final: 42**, "Final: 42", Final: `42`.
+_MARKS = re.compile(r"\A[\s*_`]+|(?<![*_`\"”^])[*_`\"”]++\.?\Z")
 
 # Placeholders instead of an answer: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
 _DRESS = " \t\u00a0.,;:!?…*_`\"'$~|#-–—"
@@ -38,7 +37,7 @@ class FinalLine:
 
 def final_lines(text: str) -> list[FinalLine]:
     """Find the `Final:` lines of `text` ("Final answer:" counts too), in order and in linear time."""
-    return [FinalLine(*line.span(), _value(line)) for line in _LINE.finditer(text)]
+    return [FinalLine(*line.span(), _MARKS.sub("", line["value"].strip()).strip()) for line in _LINE.finditer(text)]
 
 
 def says_nothing(value: str) -> bool:
@@ -48,17 +47,3 @@ def says_nothing(value: str) -> bool:
         is_slot = inner[0] == "<" and _WORDS.fullmatch(inner[1:-1].strip(_DRESS))
         inner = "" if is_slot else inner[1:-1].strip(_DRESS)
     return not inner.strip("<>=") or _SLOT.fullmatch(inner) is not None
-
-
-def _value(line: "re.Match[str]") -> str:
-    """Return the value after the colon without Markdown. Marks before "Final" may close before the colon,
-    after the colon (**Final:** 42) or at the end of the line (**Final: 42**). Other marks may enclose the value."""
-    value = line["value"].strip()
-    opened = line["before"][len(line["before"].rstrip(_OPENING)) :]
-    closing = "" if line["behind"].strip() else opened[::-1].translate(_CLOSING)
-    if closing and value.startswith(closing):
-        value = value[len(closing) :].strip()
-    elif closing:
-        value = value.removesuffix(".").removesuffix(closing).strip()
-    wrapped = _EMPHASIS.fullmatch(value)
-    return wrapped["inner"].strip() if wrapped else value

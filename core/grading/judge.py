@@ -46,8 +46,12 @@ def math_readable(text: str) -> bool | None:
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """Restore the judge, and end its child if the block is cancelled. Otherwise asyncio would wait for a hung child."""
-    _JUDGE.revive()
+    """End the judge's child if the block is cancelled. Otherwise asyncio would wait for a hung child. If an earlier
+    block was cancelled, first restore the judge, and drop cached verdicts, so that undecided pairs are judged again."""
+    if _JUDGE.has_ended:
+        _JUDGE.has_ended = False
+        math_equal.cache_clear()
+        math_readable.cache_clear()
     try:
         yield
     except asyncio.CancelledError:
@@ -61,13 +65,13 @@ class _Judge:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._ended = False
+        self.has_ended = False
         atexit.register(self._stop)
 
     def verdict(self, *texts: str) -> bool | None:
         """Return whether two texts are equal, or whether one text is readable. Return None if the child ends first."""
         with self._lock:
-            if self._ended:
+            if self.has_ended:
                 return None
             if self._process is None or self._process.poll() is not None:
                 self._stop()
@@ -87,18 +91,10 @@ class _Judge:
             return json.loads(reply) if reply else None
 
     def end(self) -> None:
-        """End the child, even during a comparison. Later comparisons are undecided until `revive` is called."""
-        self._ended = True
-        process = self._process  # without the lock: its holder waits for this process
-        if process:
+        """End the child, even during a comparison. Later comparisons are undecided."""
+        self.has_ended = True
+        if process := self._process:  # without the lock: its holder waits for this process
             process.kill()
-
-    def revive(self) -> None:
-        """Restore the judge after `end`, and drop the cached verdicts, so that undecided pairs are judged again."""
-        if self._ended:
-            self._ended = False
-            math_equal.cache_clear()
-            math_readable.cache_clear()
 
     def _start(self) -> None:
         self._process = subprocess.Popen(  # set early, because `end` may be called while sympy is imported
@@ -109,8 +105,6 @@ class _Judge:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        if self._ended:  # `end` was called in the meantime
-            self._process.kill()
         assert self._process.stdout
         if not self._process.stdout.readline():
             self._stop()
