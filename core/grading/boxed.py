@@ -349,9 +349,7 @@ def _worked_out(text: str) -> str | None:
     may also follow "=", with a name or a calculation before the sign. The calculation is not computed."""
     before, _, last = text.rpartition("=")
     number = _integer(last)
-    if number is None:
-        return None
-    first, *rest = (part.strip() for part in before.split("=")) if before else ("",)
+    first, *rest = (part.strip() for part in before.split("="))
     weighted = _WEIGHTED.fullmatch(first) and len(set(re.findall("[A-Za-z]+", first))) > 1
     if first and not (weighted or _ASKED.fullmatch(first) or _calculates(first, number)):
         return None
@@ -360,15 +358,15 @@ def _worked_out(text: str) -> str | None:
 
 def _integer(text: str) -> str | None:
     text = text.strip()
-    while text.startswith("(") and text.endswith(")"):
+    while text[:1] + text[-1:] == "()":
         text = text[1:-1].strip()
-    top, slash, bottom = _FRACTION.sub(r"\1\2\3/\4\5", text).replace(" ", "").partition("/")
-    if slash and re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
+    top, _, bottom = _FRACTION.sub(r"\1\2\3/\4\5", text).replace(" ", "").partition("/")
+    if re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
         text = str(Fraction(int(top), int(bottom)))
     return _stated_number(text, "integer")
 
 
-def _calculates(text: str, number: str) -> bool:
+def _calculates(text: str, number: str | None) -> bool:
     """Return whether `text` is a calculation that may equal `number`. A number or fraction must equal `number`."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
