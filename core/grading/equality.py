@@ -197,13 +197,11 @@ _TRAILING = re.compile(
 
 def _tokens(text: str) -> list[tuple[str, int]]:
     """Return each token of `text` with the number of brackets around it. Brackets may be mixed, as in [1,2).
-    Raises Unreadable if a bracket is missing."""
+    Raises Unreadable if brackets do not balance."""
     found, depth = [], 0
     for token in _TOKEN.findall(text):
         opens = token in _OPEN or token.startswith(r"\begin")
         depth -= token in _CLOSE or token.startswith(r"\end{") or token.startswith(r"\end ")
-        if depth < 0:
-            raise Unreadable
         found.append((token, depth))
         depth += opens
     if depth:
@@ -373,17 +371,17 @@ def _with_signs(text: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _expression(text: str) -> Any:
     """Parse one LaTeX expression into a sympy object with exact numbers. Raises Unreadable if this fails."""
-    text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
-    if _REFUSED.search(text) or not text.strip():
-        raise Unreadable
-    text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
-    text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
-    text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
-    # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication sign.
-    text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
-    text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
-    text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
     try:
+        text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
+        if _REFUSED.search(text) or not text.strip():
+            raise Unreadable
+        text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
+        text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
+        text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
+        # The parser would read 2(3) and 3\frac{4}{2} as mixed numbers, so add a multiplication sign.
+        text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
+        text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
+        text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
         config = ConversionConfig(lowercase_symbols=False)
         value = latex2sympy(
             text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
@@ -400,14 +398,12 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises Unreadable if an argument or brace is missing."""
+    r"""Add braces around arguments, as in \frac12 and \sqrt2. Raises IndexError or ValueError if one is missing."""
     groups: list[list[str]] = [[]]  # the parts of each open group, from right to left
 
     def argument(parts: list[str]) -> str:
-        while parts and parts[-1].isspace():
+        while parts[-1].isspace():
             parts.pop()
-        if not parts:
-            raise Unreadable
         part = parts.pop()
         return part if part[0] == "{" else f"{{{part}}}"
 
@@ -417,22 +413,19 @@ def _with_braces(text: str) -> str:
             continue
         if token == "{":
             token = "{" + "".join(reversed(groups.pop())) + "}"
-        if not groups:
-            raise Unreadable
         parts = groups[-1]
         if token in (r"\frac", r"\binom"):
             token += argument(parts) + argument(parts)
         elif token == r"\sqrt":
-            if parts and parts[-1] == "[":
+            if parts[-1] == "[":
                 while not token.endswith("]"):
-                    token += parts.pop() if parts else "]"
+                    token += parts.pop()
             token += argument(parts)
         elif token in ("^", "_") and parts and parts[-1].startswith((r"\frac", r"\sqrt", r"\binom")):
             token += f"{{{parts.pop()}}}"
         parts.append(token)
-    if len(groups) > 1:
-        raise Unreadable
-    return "".join(reversed(groups[0]))
+    (whole,) = groups
+    return "".join(reversed(whole))
 
 
 def _exact(value: Any) -> Any:
@@ -537,10 +530,8 @@ def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
         below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # small whole numbers keep 2^n exact
         above = [n for n in range(2, largest + len(symbols)) if n % below or below == 1]
         signs = (1,) if index < POINTS // 2 else (1, -1)
-        numbers = chance.sample(above, len(symbols))
-        points.append(
-            {s: sympy.Rational(n * chance.choice(signs), below) for s, n in zip(symbols, numbers, strict=True)}
-        )
+        numbers = [sympy.Rational(n * chance.choice(signs), below) for n in chance.sample(above, len(symbols))]
+        points.append(dict(zip(symbols, numbers, strict=True)))
     return points
 
 

@@ -10,12 +10,12 @@ import logging
 import os
 import resource
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
+from subprocess import DEVNULL, PIPE, Popen
 
 from core.base.errors import UserError
 from core.base.files import ROOT
@@ -64,7 +64,7 @@ class _Judge:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Popen[str] | None = None
         self.has_ended = False
         atexit.register(self._stop)
 
@@ -97,13 +97,8 @@ class _Judge:
             process.kill()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(  # set early, because `end` may be called while sympy is imported
-            [sys.executable, "-m", "core.grading.judge"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+        self._process = Popen(  # set early, because `end` may be called while sympy is imported
+            [sys.executable, "-m", "core.grading.judge"], cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
         )
         assert self._process.stdout
         if not self._process.stdout.readline():

@@ -83,10 +83,6 @@ def _with_equals(comma: "re.Match[str]") -> str:
     return " = " if is_result else comma[0]
 
 
-_MATH = (
-    r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
-    r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)"
-)
 # What is removed or replaced before reading: TeX's delimiters and names, Markdown's emphasis, tags, quotation marks.
 _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"\\(?:text|math)\w* ?\{([^{}]*)\}", r"\1"),
@@ -95,7 +91,11 @@ _PLAIN: list[tuple[str, str | Callable[["re.Match[str]"], str]]] = [
     (r"(?<![\w\\])(\d+(?:/\d+)?)π", r"\\(\1\\pi\\)"),
     (r"(?<=[setd=] )([(\[] ?-?[\d./]+(?:, ?-?[\d./]+)+ ?[)\]])(?=\W|\Z)", r"\\(\1\\)"),
     (r"(\\(?:[dt]?frac ?\{[^{}]*\} ?|sqrt ?)\{[^{}]*\}|\\pi)\s*(?:\\approx|≈)\s*\d*\.\d+", r"\1"),  # in another form
-    (_MATH, _hidden),
+    (
+        r"(?s)\\\(((?:(?!\\[()])[^#]){1,300})\\\)|\\\[((?:(?!\\[\[\]])[^#]){1,300})\\\]"
+        r"|\$\$([^$#]{1,300})\$\$|(?<![\\$])\$(?! )((?:\\\$|[^$\n])+?)(?<! )\$(?!\d)",
+        _hidden,
+    ),
     (  # asked for, and no equation: a + b + c = 12, f(1) + f(2) = 5, \\sin 2x = 1
         r"(?<![\d)] )(?<![\w)])(?:[a-w](?: ?\+ ?[a-w]\b)+|[a-z]\([^()=]+\)(?: ?[-+] ?[a-z]\([^()=]+\))*"
         r"|\\(?:(?:sin|cos|tan) ?\w+|(?:int|sum|prod|lim)_[^=\n]*))(?= ?=)",
@@ -151,16 +151,14 @@ _OPTION = re.compile(r"\A(?:\([A-Ea-e]\)|[A-Ea-e][.)])\\? ?(?=\S)")  # (B) 42
 _REASON = re.compile(r"[,;] |[,;]?(?: (?=\()| (?:because|since|as|which|where|when|but|so)\b)")
 _LISTED = re.compile(r"(?:[,;]| and| or| to| of| over| remainder)(?: and| or)? [-$]?\d")
 _BRACKETS = re.compile(r"\([^()]*\)")
-_REFUSED = (
+_UNSURE = (
     r"\b(?:can ?not|unable|impossible|not|no (?:answer|solution|way|pair|value|such)|never|none|neither(?! [a-z]+ nor)"
     r"|wrong|incorrect|mistake|unclear|unknown|error|undefined)\b|n['’]t\b"
-)
-_TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
-_UNSURE = (
-    rf"{_REFUSED}|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|maybe|perhaps|possibly"
+    r"|\?|\b(?:guess|if|whether|unless|suppos\w+|assum\w+|might|(?-i:may)|maybe|perhaps|possibly"
     r"|possible that|could (?:also |well )?be(?= (?:\W?\d|that\b))|anything but|asked to)\b"
 )
 _HEDGED = re.compile(rf"(?i){_UNSURE}|\b(?:or|either|until|given that|and an? (?:half|third|quarter))\b")
+_TASK = "(?:find|add|subtract|multiply|divide|calculate|determine|compute)"
 _PLANNED = re.compile(
     rf"(?i)\b(?:need|have|must|want|can|should)(?: to)? {_TASK}\b(?!.* (?:get|gives?|us|be|is) \W?\d)"
 )

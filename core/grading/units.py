@@ -44,10 +44,8 @@ class Unit:
 
     def agrees(self, other: "Unit") -> bool:
         """Return whether numbers with these two units can be equal. One unit may be missing, or lack some words."""
-        if not (self.measured or self.counted) or not (other.measured or other.counted):
-            return True
         agree = self.counted <= other.counted or other.counted <= self.counted
-        return self.measured == other.measured and agree
+        return NO_UNIT in (self, other) or (agree and self.measured == other.measured)
 
 
 NO_UNIT = Unit()
