@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 
 from core.grading.final import final_lines, says_nothing
@@ -53,8 +53,8 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
     first: Sequence[str | None] = boxes if has_box else lines
-    second = lines if has_box else []
-    answers = (read_value(each, answer_type) for each in reversed(first))  # lazily, because few are needed
+    value = partial(read_value, answer_type=answer_type)
+    answers = map(value, reversed(first))  # lazily, because few are needed
     answer = next((a for a in answers if a != ""), "")
     doubt = None
     others: list[str | None] = []
@@ -66,9 +66,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "unreadable" if answer is None else "empty" if first else "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
-    elif others := others_of(
-        chain(answers, (read_value(each, answer_type) for each in reversed(second))), answer, answer_type
-    ):
+    elif others := others_of(chain(answers, map(value, reversed(lines if has_box else []))), answer, answer_type):
         doubt = "several"
     readable = tuple(other for other in others if other is not None)
     return Extraction(answer or None, doubt, readable if len(readable) == len(others) <= MAX_OTHERS else ())

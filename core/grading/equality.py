@@ -258,8 +258,6 @@ def _read(text: str) -> Answer:
             return replace(_of_members("row", parts), brackets=brackets)
         if brackets in ("()", "{}"):
             return _read(content)
-        if brackets != "[]":
-            raise Unreadable
     return _statement(text)
 
 
