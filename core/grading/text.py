@@ -375,9 +375,8 @@ def _implied(text: str, answer_type: str) -> str:
     if len({re.sub(r"[\W\d]", "", each.lower()) for each in items}) == 2 and not _CONCLUDES.search(items[1]):
         return ""
     frames = [re.sub(r"\A\W*\w+|\d[\d.,]*", "", sentence) for sentence in sentences[-2:]]
-    if (
-        len({*frames}) < len(frames) and all(map(_NUMBER.search, sentences[-2:])) and re.match(" [a-z]", frames[0])
-    ):  # as in "Tom has 7 cards. Mary has 42 cards."
+    is_repeated = len({*frames}) < len(frames)  # as in "Tom has 7 cards. Mary has 42 cards."
+    if is_repeated and all(map(_NUMBER.search, sentences[-2:])) and re.match(" [a-z]", frames[0]):
         return ""
     if _UNSOLVED.search(sentences[-1] if sentences else ""):
         return "no solution"
