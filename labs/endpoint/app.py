@@ -17,7 +17,6 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from core import constants
 from core.base.arguments import Parser
@@ -26,7 +25,7 @@ from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
 from core.base.terminal import say
-from core.constants import OF_RUNS, Carrying, rules
+from core.constants import OF_RUNS, rules
 from core.engines import environment
 from core.engines.server import Server, is_local
 from core.engines.start import serving
@@ -47,6 +46,7 @@ MOST_COMPLETIONS = 4096  # limit for a request's completions and N times its can
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
+ABOUT = "constants of requests (docs/constants.md), for the scaffolds that have them. SCAFFOLD=NAME offers only one"
 PIECE = 2000  # characters of a content delta, because some clients refuse lines above 16 kB
 
 
@@ -72,8 +72,9 @@ class Endpoint:
 
     def app(self) -> Starlette:
         """Return the Starlette application, which uvicorn serves."""
-        chats = Route("/v1/chat/completions", self.completions, methods=["POST"])
-        return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers={Refusal: _refused})
+        chats = Route("/v1/chat/completions", self.completions, methods=["POST"], max_body_size=MAX_BODY)
+        handlers: Any = {Refusal: _refused, ClientDisconnect: _disconnected}
+        return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers=handlers)
 
     def stop(self) -> None:
         """Cancel the requests in progress. Their clients get an error."""
@@ -90,23 +91,24 @@ class Endpoint:
     async def completions(self, request: Request) -> Response:
         """Answer a chat request, as one response or as a stream. If the client disconnects, the work is cancelled."""
         self._authorize(request)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            # Web pages of other sites can't send this type unasked.
+            raise Refusal("the content type must be application/json", status=415)
         way = self.server.card.way(self.common)
-        asked = chat.read(await _body(request), self.server.model, self.offers, way)
+        asked = chat.read(await request.body(), self.server.model, self.offers, way)
         self._check(asked)
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        job = self._start(asked, lines.put_nowait)
+        left = asyncio.create_task(_left(request))  # ends the work when the client leaves
+        left.add_done_callback(lambda _: job.cancel())
+        job.add_done_callback(lambda _: left.cancel())
         if asked.stream:
-            lines: asyncio.Queue[str | None] = asyncio.Queue()
-            job = self._start(asked, lines.put_nowait)
             job.add_done_callback(lambda _: lines.put_nowait(None))
-            return _Events(self._stream(asked, job, lines), job)
-        progress: list[str] = []
-        job = self._start(asked, progress.append)
-        gone = asyncio.create_task(_gone(request))
-        try:
-            await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return self._whole(asked, _result(job), "".join(progress)) if job.done() else Response(status_code=499)
-        finally:
-            gone.cancel()
-            await _end(job)
+            headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # so that proxies pass events on at once
+            events = self._stream(asked, job, lines)
+            return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        await asyncio.wait({job})
+        return self._whole(asked, _result(job))
 
     def _check(self, asked: ChatRequest) -> None:
         """Raise Refusal if the model's context is too short for the constants, or if they need too many completions."""
@@ -138,8 +140,9 @@ class Endpoint:
         job.add_done_callback(self._jobs.discard)
         return job
 
-    def _whole(self, asked: ChatRequest, solved: Solved, progress: str) -> Response:
+    def _whole(self, asked: ChatRequest, solved: Solved) -> Response:
         text, reason = solved.content(asked.stop)
+        progress = "".join(step.line() for step in solved.steps)
         message = {"role": "assistant", "content": text, "reasoning_content": progress}
         choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
         body = self._head("chat.completion", asked) | {"choices": [choice], "usage": solved.usage()}
@@ -191,36 +194,6 @@ class Endpoint:
             raise Refusal(f"unknown host. {how}", None, "unknown_host", 403)
 
 
-class _Events(StreamingResponse):
-    """A stream of events. Its job is cancelled when the stream ends or the client disconnects."""
-
-    def __init__(self, events: AsyncIterator[str], job: Job) -> None:
-        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # so that proxies pass events on at once
-        super().__init__(events, media_type="text/event-stream", headers=headers)
-        self._job = job
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await _end(self._job)
-
-
-async def _body(request: Request) -> bytes:
-    """Return the body of a request. Its type must be JSON, because foreign web pages can't send JSON unasked."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal("the content type must be application/json", status=415)
-    body = bytearray()
-    try:
-        async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BODY:
-                raise Refusal(f"the body is larger than {MAX_BODY:,} bytes", status=413)
-    except ClientDisconnect:
-        raise Refusal("the client disconnected", status=499) from None
-    return bytes(body)
-
-
 def _result(job: Job) -> Solved:
     """Return the outcome of a finished job. Raises Refusal if the job failed, was cancelled or lost its server."""
     if job.cancelled():
@@ -243,16 +216,14 @@ def _ended(job: Job, began: float) -> str:
     return f"answered after {seconds:.1f} s, {tokens} completion tokens"
 
 
-async def _end(job: Job) -> None:
-    """Cancel a job and wait until it has ended."""
-    job.cancel()
-    await asyncio.wait({job})
-
-
-async def _gone(request: Request) -> None:
+async def _left(request: Request) -> None:
     """Wait until the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def _disconnected(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)
 
 
 async def _refused(request: Request, error: Any) -> Response:
@@ -319,7 +290,7 @@ def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
     scaffolds = {name: scaffold_named(name) for name in names}
     known = {each for scaffold in scaffolds.values() for each in rules(scaffold.constants)}
     if bad := next((word for word in words if word.partition("=")[0] in OF_RUNS), None):
-        raise UserError(f"an endpoint has no constant {bad.partition('=')[0]!r}. All constants: --help")
+        raise UserError(f"an endpoint has no constant {bad.partition('=')[0]!r}. docs/constants.md has all")
     found: dict[str, Offer] = {}
     for name, scaffold in scaffolds.items():
         own_rules = rules(scaffold.constants)
@@ -339,21 +310,13 @@ def offered(words: Sequence[str] = ()) -> dict[str, Offer]:
     return found
 
 
-def _help() -> str:
-    """Return the help on constants, with the defaults of each scaffold and of all together."""
-    of_each = {name: own(scaffold_named(name).constants()) for name in of_scaffolds()}
-    of_all = " ".join(f"{name}={value}" for name, value in vars(Carrying()).items() if name not in OF_RUNS)
-    shown = "; ".join(f"{name}: {values}" for name, values in (of_each | {"all": of_all}).items())
-    return f"constants of requests, for the scaffolds that have them. SCAFFOLD=NAME offers only one. Defaults: {shown}"
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Serve until stopped. The model server is the one that a run would use."""
     parser = Parser(prog="serve_rsa.sh", description="Offer RSA and other scaffolds as models to any chat client.")
     host = environment.hosting().BIND
     parser.add_argument("--host", default=host, help="address to serve on (default: BIND or 127.0.0.1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port to serve on (default: {PORT}, 0: any free port)")
-    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=_help())
+    parser.add_argument("constants", nargs="*", metavar="NAME=value", help=ABOUT)
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="host name that clients may use (repeatable)"
     )
