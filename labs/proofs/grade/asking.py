@@ -4,12 +4,14 @@ A request depends on the item, the prompt, SEED and the sampling. A repeated com
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from core import constants
 from core.base import seeds
 from core.base.errors import RunFailed, UserError, command
+from core.base.prices import Prices
 from core.base.signals import Stop
 from core.base.stats import mean_by_problem
 from core.constants import A, Asking, Paid, Waiting, constant
@@ -129,17 +131,24 @@ class Item:
         return self.problem.id, self.problem, self.proof.text, proofs.undelivered(self.proof)
 
 
-def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
+@dataclass(frozen=True)
+class Source:
+    """Proofs to grade. `folder` contains the journals. `write(points, about, prices)` writes the points of all `items`
+    with the grading's description, and returns a table for the terminal and the new files by label."""
+
+    name: str
+    folder: Path
+    items: Sequence[Item]
+    write: Callable[[Sequence[Points], dict[str, Any], Prices | None], tuple[str, dict[str, Path]]]
+
+
+def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: Prompt | None) -> int:
     """Return how many gradings `items` need at most. Raises UserError without items, or if no prompt fits an item."""
-    found, count = set[int](), 0
-    for item in items:
-        count += 1
-        rubric.fitting(item.problem, chosen)
-        if not proofs.undelivered(item.proof):
-            found.add(hash(item.content()))
-    if not count:
+    if not items:
         raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
-    return len(found) * config.GRADES
+    for item in items:
+        rubric.fitting(item.problem, chosen)
+    return len({item.content() for item in items if not proofs.undelivered(item.proof)}) * config.GRADES
 
 
 async def grade_all(
@@ -158,13 +167,9 @@ async def grade_all(
     return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)
 
 
-def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
+def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Requests:
     """Return the planned requests for `count` gradings. Each prompt is assumed to show an item of mean length."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
-    return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
-
-
-def requests(count: int, shown: float, config: GraderConstants) -> Requests:
-    """Return the planned requests for `count` gradings, whose prompts each show texts of `shown` tokens."""
+    shown = sum(sizes) / max(1, len(sizes)) / CHARACTERS
     return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)

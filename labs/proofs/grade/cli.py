@@ -19,15 +19,13 @@ from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
 from labs.proofs import rubric
-from labs.proofs.grade import asking, figures, lines
-from labs.proofs.grade.asking import GraderConstants, checked, grade_all
-from labs.proofs.grade.lines import QED, SHAPES, Lines
-from labs.proofs.grade.stored import STEPS, Stored
+from labs.proofs.grade import asking, figures, lines, stored
+from labs.proofs.grade.asking import GraderConstants, Source, checked, grade_all
+from labs.proofs.grade.lines import QED, SHAPES
+from labs.proofs.grade.stored import STEPS
 from labs.proofs.proofs import Points
 
 USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
-
-Source = Lines | Stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +48,16 @@ def main(argv: Sequence[str]) -> None:
     with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
         chosen = rubric.read_prompt(config.PROMPT)
         source = source_of(argv[0], config)
-        name, folder = source.name, source.folder
-        total = checked(name, source.items(), config, chosen)
+        total = checked(source.name, source.items, config, chosen)
         with asking.graders_server(config) as server:
             rows = [
                 ("grader", f"{server.model}, prompt {chosen.name if chosen else 'chosen for each problem'}"),
                 ("engine", server.choice),
                 ("plan", f"at most {total:,} gradings"),
             ]
-            path = folder / f"{name}.grading.jsonl"
-            with session.open(name, config, stop, folder, server, opening=rows, journal=path) as opened:
-                work = grade_all(name, source.items(), chosen, total, opened)
+            path = source.folder / f"{source.name}.grading.jsonl"
+            with session.open(source.name, config, stop, source.folder, server, opening=rows, journal=path) as opened:
+                work = grade_all(source.name, source.items, chosen, total, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
 
@@ -72,8 +69,8 @@ def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]
 
     def work(config: GradeConstants, card: Card) -> Work:
         source = source_of(words[0], config)
-        count = checked(source.name, source.items(), config, rubric.read_prompt(config.PROMPT))
-        return Work(f"the proofs of {source.name}", (asking.planned(count, source.items(), config),))
+        count = checked(source.name, source.items, config, rubric.read_prompt(config.PROMPT))
+        return Work(f"the proofs of {source.name}", (asking.planned(count, source.items, config),))
 
     return f"grade {words[0]}", Task(GradeConstants, work), asking.with_card(GradeConstants, words[1:])
 
@@ -82,15 +79,12 @@ def source_of(name: str, config: GradeConstants) -> Source:
     """Return the proofs in a .jsonl file, a comparison or results. Raises UserError if they can't be read."""
     folder, is_qed = results_dir(), config.SHAPE == QED
     if name.endswith(".jsonl"):
-        return Lines(Path(name).expanduser(), folder / "journal", is_qed)
+        return lines.source(Path(name).expanduser(), folder / "journal", is_qed)
     if compared := comparison([name], folder):
         if is_qed:
             raise UserError(f"SHAPE=qed writes one file, but {name} is a comparison. Name results or FILE.jsonl")
-        return Stored.compared(compared, config.STEPS == "all")
-    path = path_of(name, folder)
-    if is_qed:
-        lines.place(lines.stem_of(path))
-    return Stored.results(path, STEPS[config.STEPS])
+        return stored.of_comparison(compared, config.STEPS == "all")
+    return stored.of_results(path_of(name, folder), STEPS[config.STEPS], is_qed)
 
 
 def write_grades(
@@ -98,7 +92,7 @@ def write_grades(
 ) -> None:
     """Write the points of all proofs and print their figures. Raises UserError."""
     server, prices = opened.server, opened.server.card.price
-    result = figures.figures(source.items(), points, prices)
+    result = figures.figures(source.items, points, prices)
     templates = [chosen.text] if chosen else rubric.FITTING
     about = {
         "ended": write.now(),
@@ -110,15 +104,14 @@ def write_grades(
         **result,
         **({} if opened.spent is None else {"spent": opened.spent}),
     }
-    path, table = source.write(points, about, prices)
+    table, files = source.write(points, about, prices)
     print(f"\n{table}\n" if table else "")
     note = [f"note: {server.card.note}"] if server.card.note else []
     for line in [*figures.described(result), *note]:
         print(terminal.wrapped(line, "  "))
     print(f"{opened.new:,} new completions. All other completions came from the journal")
-    print(f"graded  {path}", flush=True)
-    if opened.config.SHAPE == QED and isinstance(source, Stored):
-        print(f"lines   {lines.export(path)}", flush=True)
+    for label, path in files.items():
+        print(f"{label:8}{path}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Read proofs from lines of JSON, and write lines with grades, also in the shape of QED-Nano's evaluation."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,52 +17,44 @@ from core.results.find import archive
 from core.results.points import Worths, groups_of
 from core.types import MAX_POINTS, PROOF, Completion, Problem
 from labs.proofs.grade import figures
-from labs.proofs.grade.asking import Item
+from labs.proofs.grade.asking import Item, Source
 from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points
 
+Row = dict[str, Any]
 OURS, QED = SHAPES = ("ours", "qed")
 OWN = ("ungraded", "graded_by", "grades", "grade_spread", "grade_reasons", "self_evaluation_left_out", "correct")
 NAMES_IN_LINES = {ours: name for name, ours in jsonl.GRADED.items()}
 
 
-class Lines:
-    """The proofs in a .jsonl file. `folder` contains the journal of the gradings."""
+def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
+    """Return the proofs in a .jsonl file. `folder` contains the journal of the gradings, and `is_qed` selects the shape
+    of the graded lines. Raises UserError if a line is invalid, or if an unrelated file would be replaced."""
+    place(stem := path.with_suffix(""))
+    found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
+    of_answers = answer_type_of([named["answer"] for *_, named in found if named.get("answer") is not None])
+    items = [
+        Item(_problem(where, row, named, number, of_answers), _proof(where, row))
+        for number, (where, row, named) in enumerate(found, 1)
+    ]
 
-    def __init__(self, path: Path, folder: Path, is_qed: bool = False) -> None:
-        """Read the lines. `is_qed` selects the shape of the graded lines. Raises UserError if a line is invalid, or if
-        an unrelated file would be replaced."""
-        self.name, self.folder, self._is_qed = path.stem, folder, is_qed
-        self._path = path.with_suffix("")
-        place(self._path)
-        rows = read_rows(path)
-        found = [(where, row, read_row(where, row)) for where, row in rows]
-        answers = [named["answer"] for *_, named in found if named.get("answer") is not None]
-        self._rows = [row for _, row in rows]
-        self._items = [
-            Item(_problem(where, row, named, number, answer_type_of(answers)), _proof(where, row))
-            for number, (where, row, named) in enumerate(found, 1)
-        ]
-
-    def items(self) -> Iterator[Item]:
-        return iter(self._items)
-
-    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write every line with its grade. Returns the new file's path and a table for the terminal."""
+    def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
         worths, lines = Worths(), []
-        for row, item, each in zip(self._rows, self._items, points, strict=True):
-            found = figures.fields(each, prices)
-            worths.add(item.problem.id, groups_of(item.problem.split, row), [found])
-            graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in found.items()}
+        for (_, row, _), item, each in zip(found, items, points, strict=True):
+            of_grade = figures.fields(each, prices)
+            worths.add(item.problem.id, groups_of(item.problem.split, row), [of_grade])
+            graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in of_grade.items()}
             graded |= {"schema_0": each.scheme or None, "grader": about["model"]["name"]}
-            lines.append(qed(graded, item.problem.is_proof) if self._is_qed else graded)
-        return _write(self._path, lines), tables.points_table(worths.metrics()["proofs"])
+            lines.append(qed(graded, item.problem.is_proof) if is_qed else graded)
+        return tables.points_table(worths.metrics()["proofs"]), {"graded": _write(stem, lines)}
+
+    return Source(path.stem, folder, items, write)
 
 
-def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
+def _problem(where: str, row: Row, named: Row, number: int, of_answers: str) -> Problem:
     """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's answer type."""
     names = ("solution", "guidelines", "grading_scheme", "split")
-    texts: dict[str, Any] = {name: text_of(named.get(name)) for name in names}
+    texts: Row = {name: text_of(named.get(name)) for name in names}
     answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
     if answer_type not in (PROOF, "integer", "math"):
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
@@ -75,7 +67,7 @@ def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int
     return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
-def _proof(where: str, row: dict[str, Any]) -> Completion:
+def _proof(where: str, row: Row) -> Completion:
     """Return the proof in a line. A null proof counts as empty. Exported lines also have a `finish_reason`."""
     cells = cells_of(row)
     texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first of NAMES counts
@@ -85,7 +77,7 @@ def _proof(where: str, row: dict[str, Any]) -> Completion:
     return Completion("", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
 
 
-def qed(line: Mapping[str, Any], is_proof: bool) -> dict[str, Any]:
+def qed(line: Mapping[str, Any], is_proof: bool) -> Row:
     """Convert a graded line to the shape of QED-Nano's evaluation. `score` becomes the points of 7, or 0 or 1 for an
     answer. A missing grade stays None. `grade` and `schema_0` get one item, because points are for the whole proof."""
     most, share = MAX_POINTS if is_proof else 1, line.get("score", line.get("correct"))
@@ -124,7 +116,7 @@ def stem_of(path: Path) -> Path:
     return path.with_name(path.name.partition(".")[0])
 
 
-def _write(path: Path, lines: Iterable[dict[str, Any]]) -> Path:
+def _write(path: Path, lines: Iterable[Row]) -> Path:
     write_atomically(out := place(path), (json.dumps(line, ensure_ascii=True).encode() + b"\n" for line in lines))
     return out
 

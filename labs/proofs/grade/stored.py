@@ -1,7 +1,7 @@
 """Read proofs from results and their journals, and write the grades and the figures into the results.
 Merged runs are graded one by one and merged again. A comparison is graded at the steps that count at its budgets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.prices import Prices
-from core.generate.journal import Archive
 from core.grading.answers import grade_answers
 from core.report import tables
 from core.report.budgets import counting
@@ -19,102 +18,93 @@ from core.results.find import archive
 from core.results.merge import merge
 from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
-from labs.proofs.grade.asking import Item
+from labs.proofs.grade import lines
+from labs.proofs.grade.asking import Item, Source
 from labs.proofs.grade.figures import fields
 from labs.proofs.proofs import BY_GRADER, Points
 
 GRADER = "by_model"  # the grader's name in results
 SPECIAL = 16  # most tokens of a reply that are not text: the tags around its thinking, and its end
 
-Steps = Callable[[dict[str, Any]], set[int]]  # returns the numbers of the steps to grade in a problem's row
-Finish = Callable[[Sequence[Path], dict[str, Any]], tuple[Path, str]]
-STEPS: dict[str, Steps] = {
-    "last": lambda row: {step["step"] for step in row["steps"][-1:]},
-    "all": lambda row: {step["step"] for step in row["steps"]},
-}
+Row = dict[str, Any]
+Steps = Callable[[Row], list[Row]]  # returns the steps to grade in a problem's row
+Populations = dict[tuple[int, int], Population]  # by the problem's index and the step
+Finish = Callable[[Sequence[Path], Row], tuple[str, dict[str, Path]]]
+STEPS: dict[str, Steps] = {"last": lambda row: row["steps"][-1:], "all": lambda row: row["steps"]}
 
 
-class Stored:
-    """The proofs of one or several runs, in results files. The function `steps` chooses the steps to grade. `finish`
-    receives the files and the grading's description after grading, and returns the path to report and a table."""
+def of_results(path: Path, steps: Steps, is_qed: bool = False) -> Source:
+    """Return the proofs of results in the chosen `steps`. Merged runs are graded one by one and merged again. `is_qed`
+    also writes lines in the shape of QED-Nano's evaluation. Raises UserError."""
+    if is_qed:
+        lines.place(lines.stem_of(path))
+    head = read.read(path)[0]
+    paths = [path]
+    if runs := head.runs:
+        paths = [path.parent / runs.of / f"{runs.of}-seed{seed}.json" for seed in runs.seeds]
 
-    def __init__(self, name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> None:
-        """Read the results. Raises UserError if they can't be read."""
-        self.name, self._steps, self._finish = name, steps, finish
-        self._kept = [Kept(path) for path in paths]
-        with self._journals(self._kept[0]) as journals:
-            self.folder = journals.folder
+    def finish(paths: Sequence[Path], about: Row) -> tuple[str, dict[str, Path]]:
+        new = paths[0]
+        if runs:
+            new = merge(paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about})[0]
+        document = read.read(new)[0].document
+        proofs = document["metrics"]["proofs"]
+        table = tables.points_table(proofs) if proofs else tables.final(document)
+        return table, {"graded": new} | ({"lines": lines.export(new)} if is_qed else {})
 
-    @classmethod
-    def results(cls, path: Path, steps: Steps) -> "Stored":
-        """Return the proofs of results. Merged runs are graded one by one and merged again. Raises UserError."""
-        head = read.read(path)[0]
-        paths = [path]
-        if runs := head.runs:
-            paths = [path.parent / runs.of / f"{runs.of}-seed{seed}.json" for seed in runs.seeds]
+    return _source(head.experiment, paths, steps, finish)
 
-        def finish(paths: Sequence[Path], about: dict[str, Any]) -> tuple[Path, str]:
-            new = paths[0]
-            if runs:
-                new = merge(paths, head.experiment, path.parent, runs.by, head.complete, {"grading": about})[0]
-            document = read.read(new)[0].document
-            proofs = document["metrics"]["proofs"]
-            return new, tables.points_table(proofs) if proofs else tables.final(document)
 
-        return cls(head.experiment, paths, steps, finish)
+def of_comparison(folder: Path, all_steps: bool) -> Source:
+    """Return the proofs of the comparison in `folder`: all, or those that count at one of its budgets. Raises UserError
+    if it can't be read, or if it compares answers."""
+    matched = compared_in(folder)
+    if not matched.of_proofs:
+        raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
 
-    @classmethod
-    def compared(cls, folder: Path, all_steps: bool) -> "Stored":
-        """Return the proofs of the comparison in `folder`: all, or those that count at one of its budgets. Raises
-        UserError if it can't be read, or if it compares answers."""
-        matched = compared_in(folder)
-        if not matched.of_proofs:
-            raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
+    def wanted(row: Row) -> list[Row]:
+        counted = counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
+        return [step for step in row["steps"] if step["step"] in counted]
 
-        def wanted(row: dict[str, Any]) -> set[int]:
-            return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
+    paths = [path for paths in matched.paths().values() for path in paths]
+    steps = STEPS["all"] if all_steps else wanted
+    return _source(folder.name, paths, steps, lambda paths, about: (matched.show(), {"graded": folder}))
 
-        paths = [path for paths in matched.paths().values() for path in paths]
-        steps = STEPS["all"] if all_steps else wanted
-        return cls(folder.name, paths, steps, lambda paths, about: (folder, matched.show()))
 
-    def items(self) -> Iterator[Item]:
-        """Yield the proofs. Raises UserError if the journal lacks a completion."""
-        for kept in self._kept:
-            with self._journals(kept) as journals:
-                for problem, row in zip(kept.problems, kept.rows, strict=True):
-                    wanted = self._steps(row)
-                    for step in row["steps"]:
-                        if step["step"] in wanted:
-                            population = kept.population(journals, step)
-                            yield from (Item(problem, member.completion) for member in population)
+def _source(name: str, paths: Sequence[Path], steps: Steps, finish: Finish) -> Source:
+    """Return the proofs of runs in the files `paths`. `finish` gets the new files and the grading's description."""
+    runs: list[tuple[Kept, Populations]] = []
+    for kept in map(Kept, paths):
+        with archive(kept.path, kept.head["experiment"]) as journals:
+            chosen = [(place, step) for place, row in enumerate(kept.rows) for step in steps(row)]
+            runs.append((kept, {(place, step["step"]): kept.population(journals, step) for place, step in chosen}))
 
-    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Write points, figures and the description `about` into the results. Returns their path and a table."""
-        given = iter(points)
-        return self._finish([self._save(kept, given, about, prices) for kept in self._kept], about)
+    def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
+        given = iter(points)  # in the order of the items
 
-    def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
-        """Write one run's results, and return their path. Each graded population takes the next points of `given`."""
-        with self._journals(kept) as journals:
-
-            def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
-                if step["step"] not in self._steps(kept.rows[place]):
+        def save(kept: Kept, populations: Populations) -> Path:
+            def remade(place: int, step: Row) -> Row:
+                if (population := populations.get((place, step["step"]))) is None:
                     return step
-                population = kept.population(journals, step)
-                points = [*islice(given, len(population))]
-                return _record(step["step"], kept.problems[place], population, points, prices)
+                own = [*islice(given, len(population))]
+                return _record(step["step"], kept.problems[place], population, own, prices)
 
             return kept.save(remade, grader=GRADER, grading=about)[0]
 
-    @staticmethod
-    def _journals(kept: Kept) -> Archive:
-        return archive(kept.path, kept.head["experiment"])
+        return finish([save(*run) for run in runs], about)
+
+    items = [
+        Item(kept.problems[place], member.completion)
+        for kept, populations in runs
+        for (place, _), population in populations.items()
+        for member in population
+    ]
+    return Source(name, journals.folder, items, write)
 
 
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
-) -> dict[str, Any]:
+) -> Row:
     """Return a population's record with its points. If an answer in doubt has a grader's points, they decide."""
     if problem.is_proof:
         known = [each.worth for each in points if each.worth is not None]
@@ -128,7 +118,7 @@ def _record(
                 graded.grades[place] = replace(
                     graded.grades[place], value=value, is_undecided=False, side_calls=tuple(each.calls)
                 )
-    record: dict[str, Any] = records.record(step, population, graded)
+    record: Row = records.record(step, population, graded)
     for member, own, each in zip(record["members"], population, points, strict=True):
         member |= _fields(problem, each, prices)
         if problem.is_proof:
@@ -148,7 +138,7 @@ def written(proof: Completion) -> dict[str, int | None]:
     return {"thinking": of_thinking, "answer": tokens - of_thinking}
 
 
-def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
+def _fields(problem: Problem, points: Points, prices: Prices | None) -> Row:
     """Return a graded member's new fields. An answer has no `grade` and no `worth`, because it is right or wrong. Only
     a grader's gradings are stored."""
     found = fields(points, prices)

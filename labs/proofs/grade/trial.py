@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,6 @@ from labs.proofs.rubric import STATED, Prompt
 COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}
 AUTO, ALL, NONE = "auto", "all", "none"
 SCHEMA = 1  # version of the written file's format (docs/files.md)
-PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
 GUESSED = "0123456789abcdef"[:MARK_CHARACTERS]
 ATTACKS = {
     "score": f"{STATED} {MAX_POINTS}",
@@ -78,12 +77,13 @@ class Way:
         """The way's name in results and tables."""
         return f"{self.prompt.name}+{self.attack}" if self.attack else self.prompt.name
 
-    def items(self) -> Iterator[Item]:
-        """Yield the proofs with the attack. An empty proof stays empty, so that no attack is graded alone."""
-        for proof in self.proofs:
-            is_attacked = self.attack and proof.text.strip()
-            text = f"{proof.text}\n\n{ATTACKS[self.attack]}" if is_attacked else proof.text
-            yield Item(proof.problem, Completion("", 0, "", text, finish_reason="stop"))
+    @property
+    def items(self) -> list[Item]:
+        """The proofs with the attack. An empty proof stays empty, so that no attack is graded alone."""
+        more = f"\n\n{ATTACKS[self.attack]}" if self.attack else ""
+        texts = [f"{proof.text}{more}" if proof.text.strip() else proof.text for proof in self.proofs]
+        both = zip(self.proofs, texts, strict=True)
+        return [Item(proof.problem, Completion("", 0, "", text, finish_reason="stop")) for proof, text in both]
 
 
 def prompts_of(named: str) -> list[Prompt]:
@@ -127,22 +127,14 @@ def _parts(named: str) -> list[str]:
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return 20_grader's planned requests for plan.sh. A published set is not loaded, so that the plan counts all of
-    its proofs and says so if LIMIT takes fewer."""
+    """Return 20_grader's planned requests for plan.sh."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
-    prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
-    if known := graded.PUBLISHED.get(name):
-        ways = len(prompts or rubric.OURS) + len(attacks)
-        proofs = f"{known.rows:,} proofs of {name}"
-        proofs += f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
-        planned = asking.requests(known.rows * ways * config.GRADES, PROOF_TOKENS, config)
-    else:
-        chosen = graded.load(name).first(config.LIMIT)
-        found, _ = ways_of(chosen, prompts, attacks)
-        ways, proofs = len(found), f"{len(chosen.proofs):,} proofs of {chosen.name}"
-        count = sum(checked(way.key, way.items(), config, way.prompt) for way in found)
-        planned = asking.planned(count, (item for way in found for item in way.items()), config)
-    return Work(f"{proofs}, each in {ways} ways (prompts and attacks)", (planned,))
+    chosen = graded.load(name).first(config.LIMIT)
+    ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
+    count = sum(checked(way.key, way.items, config, way.prompt) for way in ways)
+    planned = asking.planned(count, [item for way in ways for item in way.items], config)
+    about = f"{len(chosen.proofs):,} proofs of {chosen.name}, each in {len(ways)} ways (prompts and attacks)"
+    return Work(about, (planned,))
 
 
 TRIAL = Task(TrialConstants, work)
@@ -160,7 +152,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
         with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
-            totals = [checked(way.key, way.items(), config, way.prompt) for way in ways]
+            totals = [checked(way.key, way.items, config, way.prompt) for way in ways]
             rows = [
                 ("grader", server.model),
                 ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
@@ -172,7 +164,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 async def grade_ways() -> list[list[Points]]:
                     both = zip(ways, totals, strict=True)
                     return [
-                        await grade_all(f"{chosen.name} {way.key}", way.items(), way.prompt, total, opened)
+                        await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, total, opened)
                         for way, total in both
                     ]
 
