@@ -3,9 +3,10 @@
 In their lines, `grade` is a list of objects with points and desc, and `schema_0` a list with title, desc and points.
 Their `score` is 0 to 7, or 0 or 1 for answers. Our `grade` is the points, and our `score` their share of 7."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -21,32 +22,22 @@ from labs.proofs.graded import read_row
 
 Json = dict[str, Any]
 COSTS = ("input_tokens", "output_tokens", "cost")
-# Words in problems' ids, the part of the set that they name, and the part of all other problems.
-PARTS = ((("Basic",), "Basic", "Advanced"), (("2024", "2025"), "2024/2025", "others"))
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item of a marking scheme with the grader's `points` of `most`, and the grader's words. None is unknown."""
-
-    title: str
-    about: str
-    points: float | None
-    most: float | None
-    words: str
+# Patterns in ids, and the part of the set that they name, as in QED-Nano's statistics. The first match counts.
+PARTS = {"Basic": "Basic", "Advanced": "Advanced", "2024|2025": "2024/2025", "20[0-9]{2}": "others"}
 
 
 @dataclass(frozen=True)
 class Line:
     """A graded proof or answer. `worth` is its share of all points (None: missing), and `why` the reason without a
-    grade. `run` and `grading` are the costs by the names in COSTS (None: unknown)."""
+    grade. `items` are the items of the scheme, each with the grader's `points` of `most` and its `words`. `run`
+    and `grading` are the costs by the names in COSTS (None: unknown)."""
 
     problem: str
     statement: str
     solution: str  # the reference solution, or the reference answer
     proof: str
     scheme: str
-    items: tuple[Item, ...]
+    items: Sequence[Json]
     worth: float | None
     why: str | None
     is_cut: bool  # truncated or empty
@@ -76,7 +67,7 @@ def read(paths: Sequence[Path]) -> Runs:
             runs.setdefault(name, []).append(line)
         if not before:
             raise UserError(f"{path} is empty. Name a file of graded lines")
-    return _in_parts(runs)
+    return runs
 
 
 def read_line(where: str, row: Any) -> Line:
@@ -92,18 +83,18 @@ def read_line(where: str, row: Any) -> Line:
         items = _their_items(graded, scheme) if is_theirs else _our_items(row)
         score, most = row.get("score", row.get("correct")), 1.0
         if is_theirs:
-            points = [item.points for item in items if item.points is not None]
+            points = [item["points"] for item in items if item["points"] is not None]
             score = row.get("score", sum(points) if points else None)
-            most = sum(item.most or 0 for item in items) or MAX_POINTS
-        elif isinstance(score, bool):
-            score = int(score)
-        worth = None if score is None else amount(score, most) / most
+            most = sum(item["most"] or 0 for item in items) or MAX_POINTS
+        worth = None if score is None else amount(int(score) if isinstance(score, bool) else score, most) / most
         run, grading = (_cost(row.get(name)) for name in ("cost_run", "grade_cost"))
     except (TypeError, ValueError) as error:
         raise UserError(f"{where} has a score, points or a cost that are out of range ({error}). Correct it") from None
+    name = text_of(named.get("id"))
+    part = next((part for pattern, part in PARTS.items() if re.search(pattern, name)), "")
     why = text_of(row.get("ungraded")) or (None if worth is not None else "grade missing")
     return Line(
-        problem=text_of(named.get("id")) or named["problem"],
+        problem=name or named["problem"],
         statement=named["problem"],
         solution=text_of(named.get("solution")) or text_of(named.get("answer")),
         proof=proof,
@@ -113,46 +104,36 @@ def read_line(where: str, row: Any) -> Line:
         why=why,
         is_cut=not proof or why in (CUT_OFF, EMPTY) or row.get("finish_reason") == "length",
         grader=text_of(row.get("grader")),
-        groups=groups_of(text_of(named.get("split")), row),
+        groups=groups_of(text_of(named.get("split")), row) or groups_of(part, {}),
         run=run,
         grading=grading,
     )
 
 
-def _their_items(graded: Any, scheme: Any) -> tuple[Item, ...]:
+def _their_items(graded: Any, scheme: Any) -> list[Json]:
     """Return the items of a scheme, each with its points. Items without a partner have no points or no title."""
-    given, asked = ([each if isinstance(each, Mapping) else {} for each in of or []] for of in (graded, scheme))
-    items = []
-    for of, by in zip_longest(asked, given, fillvalue=dict[str, Any]()):
-        points, most = (None if each.get("points") is None else amount(each["points"], 1000) for each in (by, of))
-        items.append(Item(text_of(of.get("title")), text_of(of.get("desc")), points, most, text_of(by.get("desc"))))
-    return tuple(items)
+    both = ([each if isinstance(each, Mapping) else {} for each in of or []] for of in (scheme, graded))
+    return [
+        _item(of.get("title"), of.get("desc"), by.get("points"), _known(of.get("points"), 1000), by.get("desc"))
+        for of, by in zip_longest(*both, fillvalue=dict[str, Any]())
+    ]
 
 
-def _our_items(row: Json) -> tuple[Item, ...]:
+def _our_items(row: Json) -> list[Json]:
     """Return an item for each grading, because our graders give points for the whole proof."""
     both = zip(row.get("grade_reasons") or [], row.get("grades") or [], strict=False)
-    return tuple(
-        Item(f"Grading {n}", "", None if given is None else amount(given, MAX_POINTS), MAX_POINTS, text_of(words))
-        for n, (words, given) in enumerate(both, 1)
-    )
+    return [_item(f"Grading {n}", "", points, MAX_POINTS, words) for n, (words, points) in enumerate(both, 1)]
+
+
+def _item(title: Any, about: Any, points: Any, most: float | None, words: Any) -> Json:
+    texts = {"title": text_of(title), "about": text_of(about), "words": text_of(words)}
+    return {**texts, "points": _known(points, 1000), "most": most}
 
 
 def _cost(cell: Any) -> dict[str, float | None]:
     costs = cell if isinstance(cell, Mapping) else {}
-    return {name: None if costs.get(name) is None else amount(costs[name]) for name in COSTS}
+    return {name: _known(costs.get(name)) for name in COSTS}
 
 
-def _in_parts(runs: Runs) -> Runs:
-    """Return the runs with the parts that problems' ids name, as in QED-Nano's statistics, if no line has a part."""
-    every = [line for lines in runs.values() for line in lines]
-    if any(line.groups for line in every):
-        return runs
-    for words, part, other in PARTS:
-        is_in = {line.problem: any(word in line.problem[:100] for word in words) for line in every}
-        if any(is_in.values()):
-            return {
-                name: [replace(line, groups={"split": part if is_in[line.problem] else other}) for line in lines]
-                for name, lines in runs.items()
-            }
-    return runs
+def _known(cell: Any, most: float = 1e15) -> float | None:
+    return None if cell is None else amount(cell, most)
