@@ -1,8 +1,12 @@
-"""Compute statistics of graded lines: `bash scripts/stats.sh FILE.jsonl …` (docs/proofs.md)."""
+"""Show graded lines: `bash scripts/stats.sh FILE.jsonl …` prints tables, and `bash scripts/report.sh FILE.graded.jsonl`
+also writes a page (docs/proofs.md). The page is one HTML file that needs no network. It contains the lines as packed
+JSON and shows texts as text nodes, so that they can't run as code (core/report/page.py)."""
 
+import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -10,14 +14,18 @@ from typing import Any
 
 from core.base import terminal
 from core.base.arguments import Parser
-from core.base.errors import command
+from core.base.errors import UserError, command
+from core.base.files import write_atomically
 from core.base.prices import shown
-from core.report import tables
+from core.report import page, tables, texts
 from core.report.table import NONE, Column, Table
 from core.results.points import Worths, is_good
+from core.results.write import now
 from core.types import GOOD, MAX_POINTS
 from labs.proofs.scored import Line, Runs, read
 
+WEB = Path(__file__).resolve().parent / "web"
+SCRIPTS = (*(page.WEB / f"{name}.js" for name in ("base", "tables", "reading")), WEB / "graded.js")
 ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results (report.sh NAME --jsonl),
 or lines of QED-Nano's evaluation. Several files, several seeds in a file, and repetitions of a problem are runs of one
 model. The tables show mean points with 95% intervals over problems, the parts of the set, each run with the best and
@@ -32,6 +40,49 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         print(text(read([path.expanduser() for path in args.files]), args.markdown))
+
+
+def answers(args: Namespace, folder: Path) -> bool:
+    """Print the statistics and write the page. Return False if no .jsonl file is named. Raises UserError."""
+    files = [Path(name).expanduser() for name in args.results if name.endswith(".jsonl")]
+    if not files:
+        return False
+    others = (args.live, args.anyway, args.figures is not None, args.jsonl is not None, args.inspect)
+    if any(others) or len(files) < len(args.results):
+        raise UserError("with FILE.jsonl, report.sh accepts only such files, --markdown and --out. Remove the others")
+    runs = read(files)
+    if args.markdown:
+        print(text(runs, markdown=True))
+        return True
+    out = args.out or files[0].with_suffix(".html")
+    write_atomically(out, html(runs, files[0].stem))
+    print(f"{text(runs)}\n\nreport  {out} ({os.path.getsize(out) / 1e6:.1f} MB)")
+    return True
+
+
+def is_folder(folder: Path) -> bool:
+    """Return False, since report.sh shows graded lines only by the names of their files."""
+    return False
+
+
+def html(runs: Runs, title: str) -> Iterator[bytes]:
+    """Yield the page in pieces."""
+    every = [(run, line) for run, lines in runs.items() for line in lines]
+    rows = [asdict(line) | {"run": run, "tokens": line.run["output_tokens"]} for run, line in every]
+    tables = [table.page() for table in tables_of(runs)]
+    known = {"title": title, "notes": notes(runs), "tables": tables, "rows": rows, "runs": len(runs)}
+    known |= {"most": MAX_POINTS, "good": GOOD}
+    katex = (page.WEB / "katex" / "katex.min.js").read_text()
+    scripts, css = (katex, "\n".join(path.read_text() for path in SCRIPTS)), page.style()
+    pieces = page.template(WEB / "graded.html").generate(
+        known=known,
+        made=now(),
+        data=texts.packed(known).decode(),
+        scripts=scripts,
+        style=css,
+        policy=page.policy(scripts, css, "", "'none'"),
+    )
+    return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
 
 
 def text(runs: Runs, markdown: bool = False) -> str:
@@ -79,18 +130,18 @@ def tokens(runs: Runs) -> Table:
     """Tabulate the output tokens of proofs: least, mean and most, for all, right and wrong proofs, and of gradings."""
     lines = [*chain.from_iterable(runs.values())]
     graded = [line for line in lines if line.worth is not None]
-    texts = {
+    kinds = {
         "all proofs": [line.run for line in lines],
         f"right ({GOOD} points or more)": [line.run for line in graded if is_good(line.worth or 0)],
         "wrong": [line.run for line in graded if not is_good(line.worth or 0)],
         "gradings": [line.grading for line in lines],
     }
-    known = [[count for cost in of if (count := cost["output_tokens"]) is not None] for of in texts.values()]
+    known = [[count for cost in of if (count := cost["output_tokens"]) is not None] for of in kinds.values()]
     figures: dict[str, Callable[[list[float]], float]] = {"least": min, "mean": fmean, "most": max, "sum": sum}
     return Table(
         "Tokens written",
         [
-            Column("texts", [*texts]),
+            Column("texts", [*kinds]),
             Column("counted", [f"{len(of):,}" for of in known]),
             *(Column(name, [f"{figure(of):,.0f}" if of else NONE for of in known]) for name, figure in figures.items()),
         ],

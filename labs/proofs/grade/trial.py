@@ -88,14 +88,7 @@ class Way:
 
 def prompts_of(named: str) -> list[Prompt]:
     """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
-    if named == AUTO:
-        return []
-    prompts = [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
-    if not prompts:
-        raise UserError(f"PROMPTS={named!r:.60} is empty. Give {AUTO}, names ({', '.join(rubric.OURS)}) or file paths")
-    if len({prompt.name for prompt in prompts}) < len(prompts):
-        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them")
-    return prompts
+    return [] if named == AUTO else [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
 
 
 def attacks_of(named: str) -> list[str]:

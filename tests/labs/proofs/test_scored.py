@@ -11,7 +11,6 @@ from core.base.errors import UserError
 from core.report import report
 from core.report.table import Table
 from labs.proofs import stats
-from labs.proofs.report import html
 from labs.proofs.scored import Line, Runs, read
 from tests.helpers.browser import Tab
 from tests.labs.proofs.conftest import FRAGMENTS, Desk, Row, rows, the_error, written
@@ -161,7 +160,7 @@ def test_the_page_shows_items_and_reasons_as_text_and_is_accessible(tab: Tab, tm
     line = theirs(5, 2, schema_0=scheme, grade=[{"points": 3, "desc": "yes"}, {"points": 2, "desc": hostile}])
     found = scored(tmp_path, [theirs(7, 1, model_solution=f"{hostile} $x^2$"), line])
     path = tmp_path / "x.html"
-    path.write_bytes(b"".join(html(found, "x")))
+    path.write_bytes(b"".join(stats.html(found, "x")))
     tab.page.set_viewport_size({"width": 390, "height": 800})
     tab.page.goto(f"file://{path}")
     tab.page.get_by_role("button", name="wrong").click()

@@ -97,7 +97,6 @@ def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
         (["GRADED=gone.csv"], "gone.csv"),
         (["GRADED=proofbench_graded"], "data/sets/proofbench_graded.parquet"),
         (["PROMPTS=gone.txt"], "gone.txt"),
-        (["PROMPTS=,"], "PROMPTS=','"),
         (["ATTACKS=bribe"], "'bribe'"),
         (["PROBLEMS=sums"], "PROBLEMS"),
     ],
