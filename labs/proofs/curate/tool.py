@@ -22,7 +22,7 @@ from core.problems.rows import stream_rows
 from core.report import tables
 from core.session import session
 from core.session.session import Session
-from core.types import Ask, Completion, Message
+from core.types import Ask, Completion
 from labs.proofs.defence import fenced, mark
 from labs.proofs.grade import asking
 from labs.proofs.grade.asking import AskingConstants
@@ -101,9 +101,8 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
         texts = [texts_of(row, tool.places) for row in rows]
         total = len({content(each) for each in texts if each["solution"]})
         if not total:
-            raise UserError(
-                f"no row of {argv[0]} has {listed('solution')}. Add solutions. Row 1 has {names_in(rows[0])}"
-            )
+            columns = names_in(rows[0]) if rows else "is missing"
+            raise UserError(f"no row of {argv[0]} has {listed('solution')}. Add solutions. Row 1: {columns}")
         with asking.graders_server(config) as server:
             opening = [
                 ("model", f"{server.model}, prompt {prompt.name}"),
@@ -119,8 +118,8 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
 
 def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
     """Read the first `limit` rows (0: all) of a file or of hub:owner/name, with values that fit into JSON. Returns the
-    path of new files without an ending (hub rows: in `folder`), and the rows. Raises UserError if there are no rows, or
-    if a row lacks a statement."""
+    path of new files without an ending (hub rows: in `folder`), and the rows. Raises UserError if a row lacks a
+    statement."""
     found: Iterable[tuple[str, Any]]
     if name.startswith("hub:"):
         asked = hub.Spec.read(name)
@@ -132,8 +131,6 @@ def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
     for where, row in islice(found, limit or None):
         read_row(where, row)
         rows.append(plain(row))
-    if not rows:
-        raise UserError(f"{name} has no rows. Give a file with rows that have a problem and a solution")
     return place, rows
 
 
@@ -157,23 +154,20 @@ def content(texts: Texts) -> tuple[str, ...]:
     return (hashlib.sha256("\n".join(texts.values()).encode("utf-8", "surrogatepass")).hexdigest(),)
 
 
-def messages(tool: Tool, prompt: Prompt, texts: Texts, seed: int) -> list[Message]:
-    """Return the messages of the request about a row. Each text is fenced. An empty text becomes (none)."""
-    drawn = mark("\n".join(texts.values()), "fence", seed, tool.name)
-    filled = prompt.text.format(**{place: fenced(text or "(none)", drawn) for place, text in texts.items()})
-    return [{"role": "user", "content": f"{filled.strip()}\n\n{ENDING.format(mark=drawn)}{tool.ending}"}]
-
-
 async def ask_about(
     tool: Tool, prompt: Prompt, name: str, texts: Iterable[Texts], total: int, opened: Session[CurateConstants]
 ) -> list[Answer]:
-    """Return the model's answer about each row of the file `name`, in the order of `texts`. Raises UserError."""
+    """Return the model's answer about each row of the file `name`, in the order of `texts`. Each text in a prompt is
+    fenced. Raises UserError."""
 
     async def one(each: Texts, ask: Ask) -> Answer:
         if not each["solution"]:
             return Answer(None, NO_SOLUTION)
-        asked = messages(tool, prompt, each, opened.config.SEED)
-        return Answer(*await attempts(ask, asked, lambda reply: tool.read(reply, asked[0]["content"]), tool.name))
+        drawn = mark("\n".join(each.values()), "fence", opened.config.SEED, tool.name)
+        filled = prompt.text.format(**{place: fenced(text or "(none)", drawn) for place, text in each.items()})
+        shown = f"{filled.strip()}\n\n{ENDING.format(mark=drawn)}{tool.ending}"
+        asked = [{"role": "user", "content": shown}]
+        return Answer(*await attempts(ask, asked, lambda reply: tool.read(reply, shown), tool.name))
 
     def so_far(answers: Iterator[Answer]) -> str:
         return f"missing {missing}" if (missing := sum(each.columns is None for each in answers)) else ""
