@@ -5,11 +5,14 @@ missing after two replies without points, and never counts as 0. Answers are sen
 import asyncio
 import hashlib
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from core.base.prices import Prices
 from core.grading import answers
+from core.results.model import total
 from core.results.points import CUT_OFF, EMPTY, NOT_DELIVERED
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
 from labs.proofs.defence import shown
@@ -138,3 +141,52 @@ def _compared(problem: Problem, proof: Completion) -> Points | None:
         return None
     words = f"The solution's answer is {grade.answer}, and the reference answer is {problem.answer}."
     return Points((Grading(MAX_POINTS * int(grade.value == 1), None, words),), by=BY_MATH_VERIFY)
+
+
+def fields(points: Points, prices: Prices | None) -> dict[str, Any]:
+    """Return the fields of a graded proof, by their names in results (core/report/jsonl.py has the names in lines)."""
+    return {
+        "grade": points.grade,
+        "worth": points.worth,
+        "ungraded": points.why,
+        "graded_by": points.by if points.gradings else None,
+        "grades": [each.points for each in points.gradings],
+        "spread": points.spread,
+        "reasons": [each.reason for each in points.gradings],
+        "scheme": points.scheme,
+        "self_evaluation_left_out": points.left_out,
+        "grade_cost": cost(points.calls, prices),
+    }
+
+
+def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
+    """Count proofs with a grade, proofs without a grade, gradings, tokens and dollars."""
+    asked = distinct(points)
+    gradings = [grading for each in asked for grading in each.gradings if each.by == BY_GRADER]
+    ungraded = Counter(each.ungraded for each in points)
+    return {
+        "proofs": len(points),
+        "graded": sum(each.grade is not None for each in points),
+        "not_delivered": {why: ungraded[why] for why in NOT_DELIVERED if ungraded[why]},
+        "missing": dict(Counter(each.why for each in points if each.worth is None)),
+        "gradings": len(gradings),
+        "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
+        "asked_again": sum(len(each.calls) - 1 for each in gradings),
+        **cost([call for each in asked for call in each.calls], prices),
+    }
+
+
+def distinct(points: Sequence[Points]) -> list[Points]:
+    """Return each object once, because equal proofs share one Points object."""
+    return list({id(each): each for each in points}.values())
+
+
+def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
+    """Return the tokens and dollars of `calls`. Failed calls count as free.
+    A figure is None if the server did not count all its tokens. Dollars are also None without `prices`."""
+    counted = [call.counted for call in calls if not call.error]
+    return {
+        "input_tokens": total([prompt for prompt, _, _ in counted]),
+        "output_tokens": total([written for _, _, written in counted]),
+        "cost": total([prices.dollars(each) for each in counted]) if prices else None,
+    }

@@ -25,11 +25,10 @@ from core.session.session import Session
 from core.types import Ask, Completion
 from labs.proofs.defence import fenced, mark
 from labs.proofs.grade import asking
-from labs.proofs.grade.asking import AskingConstants
-from labs.proofs.grade.figures import cost, took
+from labs.proofs.grade.asking import AskingConstants, took
 from labs.proofs.grade.lines import check_free
 from labs.proofs.graded import read_row
-from labs.proofs.proofs import attempts
+from labs.proofs.proofs import attempts, cost
 from labs.proofs.rubric import Prompt, read_prompt
 
 INPUT = """each row of a problem file (.json, .jsonl, .csv or .parquet), or of a data set on the hub

@@ -1,7 +1,7 @@
 """Ask a model about many items in one session, and grade many proofs. Equal items share their requests.
 A request depends on the item, the prompt, SEED and the sampling. A repeated command uses the journal's replies."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from core import constants
 from core.base import seeds
 from core.base.errors import RunFailed, UserError, command
-from core.base.prices import Prices
+from core.base.prices import Prices, shown
 from core.base.signals import Stop
 from core.base.stats import mean_by_problem
+from core.base.terminal import short
 from core.constants import A, Asking, Paid, Waiting, constant
 from core.engines import cards, environment
 from core.engines.need import Need
@@ -173,3 +174,12 @@ def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Reque
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     shown = sum(sizes) / max(1, len(sizes)) / CHARACTERS
     return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)
+
+
+def took(of: Mapping[str, Any]) -> str:
+    """Return a text with the tokens and dollars of `cost`."""
+    tokens = [
+        "tokens not counted" if of[name] is None else f"{short(int(of[name]))} tokens {verb}"
+        for name, verb in (("input_tokens", "read"), ("output_tokens", "written"))
+    ]
+    return ", ".join([*dict.fromkeys(tokens), *([] if of["cost"] is None else [shown(of["cost"])])])

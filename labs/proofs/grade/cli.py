@@ -5,25 +5,28 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from core import constants
 from core.base import terminal
 from core.base.errors import UserError
 from core.base.files import results_dir
+from core.base.prices import Prices
 from core.constants import constant
 from core.engines.cards import Card
 from core.plan.work import Task, Work
+from core.report import tables
 from core.results import write
 from core.results.find import comparison, path_of
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
 from labs.proofs import rubric
-from labs.proofs.grade import asking, figures, lines, stored
-from labs.proofs.grade.asking import GraderConstants, Source, checked, grade_all
+from labs.proofs.grade import asking, lines, stored
+from labs.proofs.grade.asking import GraderConstants, Item, Source, checked, grade_all, took
 from labs.proofs.grade.lines import QED, SHAPES
 from labs.proofs.grade.stored import STEPS
-from labs.proofs.proofs import Points
+from labs.proofs.proofs import BY_MATH_VERIFY, Points, counts, distinct
 
 USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
@@ -92,7 +95,7 @@ def write_grades(
 ) -> None:
     """Write the points of all proofs and print their figures. Raises UserError."""
     server, prices = opened.server, opened.server.card.price
-    result = figures.figures(source.items, points, prices)
+    result = figures_of(source.items, points, prices)
     templates = [chosen.text] if chosen else rubric.FITTING
     about = {
         "ended": write.now(),
@@ -107,11 +110,39 @@ def write_grades(
     table, files = source.write(points, about, prices)
     print(f"\n{table}\n" if table else "")
     note = [f"note: {server.card.note}"] if server.card.note else []
-    for line in [*figures.described(result), *note]:
+    for line in [*described(result), *note]:
         print(terminal.wrapped(line, "  "))
     print(f"{opened.new:,} new completions. All other completions came from the journal")
     for label, path in files.items():
         print(f"{label:8}{path}", flush=True)
+
+
+def figures_of(items: Sequence[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
+    """Return the counts of a grading, and the mean spread. `points` are the results for the proofs `items`."""
+    spreads = [each.spread for each in distinct(points) if each.spread is not None]
+    return {
+        **counts(points, prices),
+        "problems": len({item.problem.id for item in items}),
+        "by_math_verify": sum(each.by == BY_MATH_VERIFY for each in points),
+        "self_evaluations": sum(each.left_out > 0 for each in points),
+        "spread": sum(spreads) / len(spreads) if spreads else None,
+    }
+
+
+def described(of: dict[str, Any]) -> list[str]:
+    """Return the lines of text that describe the result of `figures_of`."""
+    lines = [f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"]
+    lines += tables.lacking(of)
+    if of["by_math_verify"]:
+        lines.append(f"answers that math-verify decided without the grader: {of['by_math_verify']:,}")
+    if of["self_evaluations"]:
+        lines.append(f"proofs whose self-evaluation was hidden from the grader: {of['self_evaluations']:,}")
+    if of["spread"] is not None:
+        lines.append(f"mean standard deviation of a proof's gradings: {of['spread']:.2f} points")
+    missing = of["missing_gradings"]
+    bad = f", {sum(missing.values()):,} of them missing ({tables.listed(missing)})" if missing else ""
+    lines.append(f"{of['gradings']:,} gradings{bad}, {of['asked_again']:,} retries, {took(of)}")
+    return lines
 
 
 if __name__ == "__main__":

@@ -16,10 +16,9 @@ from core.results import read
 from core.results.find import archive
 from core.results.points import Worths, groups_of
 from core.types import MAX_POINTS, PROOF, Completion, Problem
-from labs.proofs.grade import figures
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.graded import lacking, read_row
-from labs.proofs.proofs import Points
+from labs.proofs.proofs import Points, fields
 
 Row = dict[str, Any]
 OURS, QED = SHAPES = ("ours", "qed")
@@ -41,7 +40,7 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
         worths, lines = Worths(), []
         for (_, row, _), item, each in zip(found, items, points, strict=True):
-            of_grade = figures.fields(each, prices)
+            of_grade = fields(each, prices)
             worths.add(item.problem.id, groups_of(item.problem.split, row), [of_grade])
             graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in of_grade.items()}
             graded |= {"schema_0": each.scheme or None, "grader": about["model"]["name"]}

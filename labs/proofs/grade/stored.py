@@ -20,8 +20,7 @@ from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from labs.proofs.grade import lines
 from labs.proofs.grade.asking import Item, Source
-from labs.proofs.grade.figures import fields
-from labs.proofs.proofs import BY_GRADER, Points
+from labs.proofs.proofs import BY_GRADER, Points, fields
 
 GRADER = "by_model"  # the grader's name in results
 SPECIAL = 16  # most tokens of a reply that are not text: the tags around its thinking, and its end

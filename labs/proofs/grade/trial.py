@@ -30,9 +30,8 @@ from labs.proofs.agreement import Json, Pair
 from labs.proofs.defence import MARK_CHARACTERS
 from labs.proofs.grade import asking, trial_table
 from labs.proofs.grade.asking import GraderConstants, Item, checked, grade_all
-from labs.proofs.grade.figures import cost, counts
 from labs.proofs.graded import GradedProof, GradedSet
-from labs.proofs.proofs import Points
+from labs.proofs.proofs import Points, cost, counts
 from labs.proofs.rubric import STATED, Prompt
 
 COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}

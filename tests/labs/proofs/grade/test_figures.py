@@ -5,7 +5,7 @@ import pytest
 from core.base.prices import Prices
 from core.types import Completion, Problem
 from labs.proofs.grade.asking import Item
-from labs.proofs.grade.figures import figures
+from labs.proofs.grade.cli import figures_of
 from labs.proofs.proofs import Grading, Points
 
 PRICES = Prices(read=1.0, cached=1.0, written=10.0)
@@ -24,7 +24,7 @@ def of_problems(*names: str) -> list[Item]:
 
 
 def test_what_is_graded_missing_and_not_delivered_is_counted_with_what_it_took() -> None:
-    of = figures(
+    of = figures_of(
         of_problems("a", "a", "b", "b", "c"),
         [worth(7), worth(6), Points(ungraded="cut off"), worth(4, 6), worth(None, calls=2)],
         PRICES,
@@ -38,9 +38,9 @@ def test_what_is_graded_missing_and_not_delivered_is_counted_with_what_it_took()
 
 def test_the_same_proof_is_paid_for_once_and_tokens_that_nobody_counted_are_unknown() -> None:
     same = worth(5)
-    assert figures(of_problems("a", "a"), [same, same], PRICES)["input_tokens"] == 100
+    assert figures_of(of_problems("a", "a"), [same, same], PRICES)["input_tokens"] == 100
     lacking = Points((Grading(5, None, "", (call(0, 0),)),))
-    of = figures(of_problems("a"), [lacking], PRICES)
+    of = figures_of(of_problems("a"), [lacking], PRICES)
     assert of["input_tokens"] is None and of["cost"] is None
     failed = Points((Grading(None, "failed", "", (Completion("", 0, error="gone"),)),))
-    assert figures(of_problems("a"), [failed], None)["input_tokens"] == 0
+    assert figures_of(of_problems("a"), [failed], None)["input_tokens"] == 0
