@@ -2,7 +2,7 @@
 Kappa and the distributions weigh proofs equally. Other figures weigh problems equally. Missing grades are left out."""
 
 import math
-from bisect import bisect, bisect_left
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -58,7 +58,6 @@ def figures(pairs: Sequence[Pair]) -> Json:
     moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0).tolist() for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
     buckets = [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
-    by_length = _grouped(sorted(known, key=attrgetter("length")), _length_group(known))
     return {
         "mean_absolute_error": _resampled(errors, ratio),
         "bucket_accuracy": mean_by_problem(buckets).to_json(),
@@ -68,7 +67,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
         "quadratic_kappa": _resampled(moments, _kappa),
         "bias": _bias("", known),
         "bias_by_writer": [_bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())],
-        "bias_by_length": [_bias(name, of) for name, of in by_length.items()],
+        "bias_by_length": [_bias(name, of) for name, of in _by_length(known).items()],
         **given([(pair.problem, pair.grader) for pair in pairs]),
     }
 
@@ -107,17 +106,16 @@ def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
     return Counter("same" if sign > 0 else "reversed" if sign < 0 else "tied" for sign in signs)
 
 
-def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
-    """Return a function that names a proof's length group."""
-    lengths = sorted(pair.length for pair in known)
-    ends = [lengths[math.ceil(len(lengths) * part / LENGTHS) - 1] for part in range(1, LENGTHS + 1)] if known else []
-    begins = [*lengths[:1], *(end + 1 for end in ends)]
-
-    def name(pair: Pair) -> str:
-        part = bisect_left(ends, pair.length)
-        return f"{begins[part]} to {ends[part]} characters"
-
-    return name
+def _by_length(known: Sequence[Pair]) -> dict[str, list[Pair]]:
+    """Divide proofs into LENGTHS groups of about the same size. Proofs of one length share a group."""
+    ordered = sorted(known, key=attrgetter("length"))
+    places = [math.ceil(len(ordered) * part / LENGTHS) - 1 for part in range(1, LENGTHS + 1)]
+    ends = sorted({ordered[place].length for place in places if ordered})
+    begins = [ordered[0].length, *(end + 1 for end in ends)] if ordered else []
+    return {
+        f"{begin} to {end} characters": [pair for pair in ordered if begin <= pair.length <= end]
+        for begin, end in zip(begins, ends, strict=False)
+    }
 
 
 def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import amount
-from core.problems.columns import NAMES as COLUMNS
-from core.problems.columns import cells_of, text_of
+from core.problems.columns import text_of
 from core.problems.rows import stream_rows
 from core.results.points import CUT_OFF, EMPTY, groups_of
 from core.types import MAX_POINTS
@@ -73,9 +72,7 @@ def read(paths: Sequence[Path]) -> Runs:
 def read_line(where: str, row: Any) -> Line:
     """Return a graded line. Raises UserError if it is not graded, or has points that are out of range."""
     named = read_row(where, row)
-    cells = cells_of(row)
-    proof = text_of(next((cells[name] for name in COLUMNS["proof"] if name in cells), None))
-    graded, scheme = row.get("grade"), row.get("schema_0")
+    graded, scheme, proof = row.get("grade"), row.get("schema_0"), text_of(named.get("proof"))
     is_theirs = isinstance(graded, list) or isinstance(scheme, list)
     if not is_theirs and "score" not in row and not isinstance(row.get("correct"), bool):
         raise UserError(f"{where} is not graded. Grade the file first: bash scripts/grade.sh FILE.jsonl GRADER=card")

@@ -73,20 +73,20 @@ def test_what_is_no_proof_is_sent_to_nobody(made: Completion, ungraded: str, wor
 
 
 @pytest.mark.parametrize(
-    ("text", "points", "by"),
+    ("text", "stated", "points", "by"),
     [
-        ("So \\boxed{42}.", 7, "math-verify"),
-        ("So \\boxed{41}.", 0, "math-verify"),
-        ("\\boxed{41} or \\boxed{42}", 7, "grader"),
-        ("It is forty-two.", 7, "grader"),
+        ("So \\boxed{42}.", 7, 7, "math-verify"),
+        ("So \\boxed{41}.", 7, 0, "math-verify"),
+        ("\\boxed{41} or \\boxed{42}", 7, 7, "grader"),
+        ("It is forty-two.", 0, 0, "grader"),
+        ("It is forty-two.", 5, None, "grader"),
     ],
 )
-def test_of_answers_a_grader_decides_what_math_verify_leaves_in_doubt(text: str, points: int, by: str) -> None:
-    found, names = graded(lambda number, attempt: "Points: 7", problem=ANSWER, made=replace(MADE, answer=text))
-    assert (found.grade, found.by, len(names)) == (points, by, by == "grader")
-
-
-def test_an_answer_is_right_or_wrong_to_a_grader_too() -> None:
-    made = replace(MADE, answer="It is forty-two.")
-    found, names = graded(lambda number, attempt: "Points: 5", problem=ANSWER, made=made)
-    assert found.why == "grading unreadable" and len(names) == 2
+def test_of_answers_a_grader_decides_what_math_verify_leaves_in_doubt(
+    text: str, stated: int, points: int | None, by: str
+) -> None:
+    """To a grader too, an answer is right or wrong, so that 5 points are unreadable."""
+    made = replace(MADE, answer=text)
+    found, names = graded(lambda number, attempt: f"Points: {stated}", problem=ANSWER, made=made)
+    assert (found.grade, found.by) == (points, by)
+    assert len(names) == (0 if by == "math-verify" else 1 if points is not None else ATTEMPTS)

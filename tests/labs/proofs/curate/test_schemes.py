@@ -1,7 +1,5 @@
 """Marking schemes are read if they keep their form, and checked to add up."""
 
-from typing import Any
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,22 +11,6 @@ CHAINS = (
     "Checkpoints:\n- 2 points: a\nChain: x\n- 5 points: b\nChain: y\n- 1 point: c\n- 4 points: d\n"
     "No credit:\n- none\nDeductions:\n- none"
 )
-
-line = st.text(st.characters(exclude_characters="\n"), max_size=30).map(str.strip).filter(bool)
-points = st.integers(1, 7)
-items = st.lists(st.tuples(points, line), min_size=1, max_size=4)
-parts = st.tuples(items, st.lists(items, max_size=3), st.lists(line, max_size=3), st.lists(st.tuples(points, line)))
-
-
-def text_of(common: list[Any], chains: list[Any], no_credit: list[str], deductions: list[Any]) -> str:
-    def listed(items: list[Any]) -> list[str]:
-        return [f"- {worth} points: {words}" for worth, words in items]
-
-    lines = ["Checkpoints:", *listed(common)]
-    for number, chain in enumerate(chains):
-        lines += [f"Chain: way {number}", *listed(chain)]
-    lines += ["No credit:", *(f"- {words}" for words in no_credit), "Deductions:", *listed(deductions)]
-    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("text", [f"Checkpoints: I think of two.\n\n{PLAIN}\n", CHAINS])
@@ -93,17 +75,6 @@ def test_a_scheme_that_stands_in_what_was_shown_is_nobodys() -> None:
     shown = f"It is so.\n{PLAIN}"
     assert read(shown, shown) is None and read(f"As they say:\n\n**Checkpoints:**\n\n{PLAIN[13:]}", shown) is None
     assert read(CHAINS, shown) == read(CHAINS) != None  # noqa: E711
-
-
-@given(parts)
-def test_a_written_scheme_is_read_again_and_its_fault_is_that_of_a_sum_by_hand(given: tuple[Any, ...]) -> None:
-    found = read(text_of(*given))
-    common, chains = given[:2]
-    ways = [common + chain for chain in chains] or [common]
-    if all(sum(worth for worth, _ in way) == 7 for way in ways):
-        assert isinstance(found, dict) and read(f"Thus:\n{found['grading_scheme']}\n") == found
-    else:
-        assert isinstance(found, str)
 
 
 @example("\x1f", "")

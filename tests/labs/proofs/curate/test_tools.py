@@ -146,12 +146,9 @@ def test_hostile_texts_win_nothing_from_a_model_that_repeats_them(tool: str, des
 
 
 BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
-    ([], (), "proofs.jsonl"),
-    ([[1]], (), "proofs.jsonl, line 1"),
-    ([{"solution": "y"}], (), 'line 1 needs "problem"'),
+    ([], (), "is missing"),
     ([*rows(1), {"problem": " ", "solution": "y"}], (), 'line 2 needs "problem"'),
     ([{"problem": "x", "proof": "y"}], (), '"solution"'),
-    (rows(1), ("PROMPT=nowhere.txt",), "nowhere.txt"),
     (rows(1), ("PROMPT=README.md",), "README.md"),
     (rows(1), ("GRADES=2",), "'GRADES'"),
 ]
