@@ -89,25 +89,19 @@ def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path:
     assert [line.worth for line in all_of(scored(tmp_path, answers))] == [0, 1]
 
 
-@pytest.mark.parametrize("shape", ["ours", "qed"])
-def test_what_grade_writes_is_read_in_both_shapes(desk: Desk, shape: str) -> None:
+def test_what_grade_writes_is_read_in_both_shapes(desk: Desk) -> None:
     lines = rows(4)
     lines[1]["model_solution"] = None
     lines += [{"problem": "How much is 6*7?", "answer": 42, "model_solution": f"\\boxed{{{n}}}"} for n in (42, 41)]
-    made = desk.made("grade", lines, f"SHAPE={shape}")
-    if shape == "qed":
-        assert [row["score"] for row in made][4:] == [1, 0] and all(row["score"] in (*range(8), None) for row in made)
-        assert [row["grade"][0]["points"] for row in made] == [row["score"] for row in made]
-        assert made[0]["schema_0"][0]["points"] == 7 and made[0]["schema_0"][0]["desc"] == lines[0]["grading_scheme"]
-        assert "Points:" in made[0]["grade"][0]["desc"] and made[0]["grade_cost"]["output_tokens"] > 0
-        assert "grade_reasons" not in made[0] and made[0]["problem_idx"] == "p0"
-    other = desk.made("grade", lines, f"SHAPE={'ours' if shape == 'qed' else 'qed'}")
+    made, other = desk.made("grade", lines, "SHAPE=qed"), desk.made("grade", lines)
     assert desk.grader.asked == 3, "another shape needs no new grading"
-    worths = [
-        [line.worth for line in all_of(read([Path(written(desk.path.with_name("x.jsonl"), each))]))]
-        for each in (made, other)
-    ]
-    assert worths[0] == pytest.approx(worths[1]) and None not in worths[0]
+    assert [row["score"] for row in made][4:] == [1, 0] and all(row["score"] in (*range(8), None) for row in made)
+    assert [row["grade"][0]["points"] for row in made] == [row["score"] for row in made]
+    assert made[0]["schema_0"][0]["points"] == 7 and made[0]["schema_0"][0]["desc"] == lines[0]["grading_scheme"]
+    assert "Points:" in made[0]["grade"][0]["desc"] and made[0]["grade_cost"]["output_tokens"] > 0
+    assert "grade_reasons" not in made[0] and made[0]["problem_idx"] == "p0"
+    theirs, ours = ([line.worth for line in all_of(scored(desk.path.parent, each))] for each in (made, other))
+    assert theirs == pytest.approx(ours) and None not in theirs
 
 
 def test_the_page_contains_hostile_texts_only_packed(
@@ -123,7 +117,7 @@ def test_the_page_contains_hostile_texts_only_packed(
     out, page = capsys.readouterr().out, (tmp_path / "mine.graded.html").read_bytes().decode(errors="replace")
     assert "mine.graded.html" in out and "points of 7" in out
     assert "alert(1)" not in page and "<b>evil" not in page and "default-src &#39;none&#39;" in page
-    report.main([path, "--markdown"])
+    stats.main([path, "--markdown"])
     assert "| run | proofs |" in capsys.readouterr().out
 
 
@@ -143,10 +137,8 @@ def test_bad_lines_are_refused(tmp_path: Path, lines: list[Row], named: str) -> 
         scored(tmp_path, lines)
 
 
-def test_commands_print_tables_or_one_line(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_commands_are_one_line(tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "a.jsonl", [theirs(7)])
-    stats.main([path, "--markdown"])
-    assert "**Runs**" in capsys.readouterr().out
     commands = ((stats.main, ["x.json"]), (report.main, [path, "02_rsa_basic"]), (report.main, [path, "--live"]))
     for main, argv in commands:
         with pytest.raises(SystemExit) as raised:

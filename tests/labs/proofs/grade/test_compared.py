@@ -14,7 +14,7 @@ from core.results import read
 from tests.conftest import ended, python
 from tests.fakes.grader import points_of
 from tests.fakes.server import ScriptedServer
-from tests.labs.proofs.conftest import Desk, the_error
+from tests.labs.proofs.conftest import Desk
 
 PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]
 ENTRIES = """
@@ -96,10 +96,3 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     assert desk.run("grade", "99_small", desk.card())[0] == 0 and desk.grader.asked == kept and rows(folder) == after
     cli.main(["99_small"])
     assert table in capsys.readouterr().out
-
-
-def test_a_comparison_of_answers_is_refused(compared: str, desk: Desk, results: Path) -> None:
-    path = results / "99_small" / "table.jsonl"
-    path.write_text(path.read_text().replace('"of_proofs": true', '"of_proofs": false', 1))
-    status, _, err = desk.run("grade", "99_small", desk.card())
-    assert status == 2 and "99_small" in the_error(err)
