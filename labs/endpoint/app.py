@@ -46,8 +46,8 @@ MOST_COMPLETIONS = 4096  # limit for a request's completions and N times its can
 MOST_CONNECTIONS = 256  # open connections at a time (further requests get 503)
 GRACE_SECONDS = 5  # time for clients to read the end of a response when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds without an event, after which a comment keeps proxies from closing the stream
-ABOUT = "constants of requests (docs/constants.md), for the scaffolds that have them. SCAFFOLD=NAME offers only one"
 PIECE = 2000  # characters of a content delta, because some clients refuse lines above 16 kB
+ABOUT = "constants of requests (docs/constants.md), for the scaffolds that have them. SCAFFOLD=NAME offers only one"
 
 
 def clients_key(server: Server) -> str:
@@ -67,7 +67,7 @@ class Endpoint:
         self.server, self.common = generator.server, next(iter(offers.values())).defaults
         self.key = clients_key(self.server)
         self.created = int(time.time())
-        self._jobs: set[asyncio.Task[Solved]] = set()
+        self._jobs = set[Job]()
         self._requests = 0  # number of requests since the start
 
     def app(self) -> Starlette:

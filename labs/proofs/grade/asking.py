@@ -149,11 +149,15 @@ def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: P
         raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
     for item in items:
         rubric.fitting(item.problem, chosen)
+    return _most(items, config)
+
+
+def _most(items: Sequence[Item], config: GraderConstants) -> int:
     return len({item.content() for item in items if not proofs.undelivered(item.proof)}) * config.GRADES
 
 
 async def grade_all(
-    name: str, items: Iterable[Item], chosen: Prompt | None, total: int, opened: Session[GraderConstants]
+    name: str, items: Sequence[Item], chosen: Prompt | None, opened: Session[GraderConstants]
 ) -> list[Points]:
     """Return each proof's points, in the order of `items`. Raises RunFailed if all requests failed, or UserError."""
     config = opened.config
@@ -165,14 +169,18 @@ async def grade_all(
         known = [each.worth for each in results if each.worth is not None]
         return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
 
-    return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)
+    return await each(opened, f"grade {name}", _most(items, config), items, Item.content, one, so_far)
 
 
 def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Requests:
     """Return the planned requests for `count` gradings. Each prompt is assumed to show an item of mean length."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
-    shown = sum(sizes) / max(1, len(sizes)) / CHARACTERS
+    return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
+
+
+def requests(count: int, shown: float, config: GraderConstants) -> Requests:
+    """Return the planned requests for `count` gradings, whose prompts each show texts of `shown` tokens."""
     return Requests("gradings", count, INSTRUCTIONS + shown, config.MAX_TOKENS, VERIFY_MEDIAN_TOKENS)
 
 

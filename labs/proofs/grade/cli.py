@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> None:
             ]
             path = source.folder / f"{source.name}.grading.jsonl"
             with session.open(source.name, config, stop, source.folder, server, opening=rows, journal=path) as opened:
-                work = grade_all(source.name, source.items, chosen, total, opened)
+                work = grade_all(source.name, source.items, chosen, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)
 

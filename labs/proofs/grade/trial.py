@@ -35,6 +35,7 @@ from labs.proofs.proofs import Points, cost, counts
 from labs.proofs.rubric import STATED, Prompt
 
 COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}
+PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
 AUTO, ALL, NONE = "auto", "all", "none"
 SCHEMA = 1  # version of the written file's format (docs/files.md)
 GUESSED = "0123456789abcdef"[:MARK_CHARACTERS]
@@ -119,14 +120,22 @@ def _parts(named: str) -> list[str]:
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return 20_grader's planned requests for plan.sh."""
+    """Return 20_grader's planned requests for plan.sh. A published set is not loaded, so that the plan counts all of
+    its proofs and says so if LIMIT takes fewer."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
-    chosen = graded.load(name).first(config.LIMIT)
-    ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
-    count = sum(checked(way.key, way.items, config, way.prompt) for way in ways)
-    planned = asking.planned(count, [item for way in ways for item in way.items], config)
-    about = f"{len(chosen.proofs):,} proofs of {chosen.name}, each in {len(ways)} ways (prompts and attacks)"
-    return Work(about, (planned,))
+    prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
+    if known := graded.PUBLISHED.get(name):
+        ways = len(prompts or rubric.OURS) + len(attacks)
+        proofs = f"{known.rows:,} proofs of {name}"
+        proofs += f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
+        planned = asking.requests(known.rows * ways * config.GRADES, PROOF_TOKENS, config)
+    else:
+        chosen = graded.load(name).first(config.LIMIT)
+        found, _ = ways_of(chosen, prompts, attacks)
+        ways, proofs = len(found), f"{len(chosen.proofs):,} proofs of {chosen.name}"
+        count = sum(checked(way.key, way.items, config, way.prompt) for way in found)
+        planned = asking.planned(count, [item for way in found for item in way.items], config)
+    return Work(f"{proofs}, each in {ways} ways (prompts and attacks)", (planned,))
 
 
 TRIAL = Task(TrialConstants, work)
@@ -144,21 +153,17 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
         with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
-            totals = [checked(way.key, way.items, config, way.prompt) for way in ways]
+            most = sum(checked(way.key, way.items, config, way.prompt) for way in ways)
             rows = [
                 ("grader", server.model),
                 ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
                 ("engine", server.choice),
-                ("plan", f"{len(ways)} prompts and attacks, at most {sum(totals):,} gradings"),
+                ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
             with session.open(name, config, stop, folder, server, opening=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
-                    both = zip(ways, totals, strict=True)
-                    return [
-                        await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, total, opened)
-                        for way, total in both
-                    ]
+                    return [await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, opened) for way in ways]
 
                 points = opened.asked(grade_ways(), "gradings so far are kept")
             document = {
