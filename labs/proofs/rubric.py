@@ -172,14 +172,13 @@ def ends_with_a_quotation(text: str, proof: str) -> bool:
 def _ours(problem: Problem) -> Prompt:
     if not problem.is_proof:
         return Prompt("answer", ANSWER)
-    if problem.grading_scheme or (problem.guidelines and not problem.solution):
-        return Prompt("scheme", SCHEME)
-    if problem.guidelines:
-        return Prompt("guidelines", GUIDELINES)
-    raise UserError(
-        f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
-        "set PROMPT to a prompt file that needs neither"
-    )
+    if not (problem.guidelines or problem.grading_scheme):
+        raise UserError(
+            f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
+            "set PROMPT to a prompt file that needs neither"
+        )
+    name = "guidelines" if problem.solution and not problem.grading_scheme else "scheme"
+    return Prompt(name, OURS[name])
 
 
 def _texts(problem: Problem) -> dict[str, str]:

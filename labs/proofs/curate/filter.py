@@ -65,8 +65,7 @@ def read(reply: str, shown: str) -> Mapping[str, Any] | None:
     return found
 
 
-PLACES = ("problem", "solution", "candidates", "path")
-FILTER = Tool("filter", "all six columns", ABOUT, OURS, ENDING, PLACES, COLUMNS, read)
+FILTER = Tool("filter", "all six columns", ABOUT, OURS, ENDING, COLUMNS, read)
 
 if __name__ == "__main__":
     tool.main(FILTER, sys.argv[1:])

@@ -107,7 +107,7 @@ def _section(line: str) -> str | None:
     return found[1].capitalize() if found else None
 
 
-SCHEMES = Tool("schemes", "a grading_scheme", ABOUT, OURS, ENDING, ("problem", "solution"), ("grading_scheme",), read)
+SCHEMES = Tool("schemes", "a grading_scheme", ABOUT, OURS, ENDING, ("grading_scheme",), read)
 
 if __name__ == "__main__":
     tool.main(SCHEMES, sys.argv[1:])

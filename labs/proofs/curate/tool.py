@@ -57,7 +57,7 @@ class CurateConstants(AskingConstants):
 
 @dataclass(frozen=True)
 class Tool:
-    """A command that asks a model about rows. Its built-in prompt `ours` has the placeholders `places`.
+    """A command that asks a model about rows. `ours` is its built-in prompt, which has all placeholders.
 
     Every prompt gets the `ending`, which sets the reply's form. `what` names a row's result. `read(reply, shown)` reads
     the reply to the prompt `shown`, and returns the new `columns`, a reason (any details follow " (") or None.
@@ -68,7 +68,6 @@ class Tool:
     about: str
     ours: str
     ending: str
-    places: tuple[str, ...]
     columns: tuple[str, ...]
     read: Callable[[str, str], Mapping[str, Any] | str | None]
 
@@ -92,12 +91,13 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
     usage = f"give a problem file or hub:owner/name: bash scripts/{tool.name}.sh FILE GRADER=card"
     about = f"{tool.about}\n\n{OUTPUT.format(name=tool.name)}"
     with asking.on_file(CurateConstants, argv, about, usage) as (config, stop):
-        prompt = read_prompt(config.PROMPT, tool.places, ("problem", "solution"), {}) or Prompt("built-in", tool.ours)
+        ours = Prompt("built-in", tool.ours)
+        prompt = read_prompt(config.PROMPT, sorted(ours.places), ("problem", "solution"), {}) or ours
         folder = results_dir()
         place, rows = rows_of(argv[0], folder, config.LIMIT)
         name = f"{place.name}.{tool.name}"
         check_free(out := place.with_name(f"{name}.jsonl"), f"{tool.name}.sh", tool.more_columns)
-        texts = [texts_of(row, tool.places) for row in rows]
+        texts = [texts_of(row, ours.places) for row in rows]
         total = len({content(each) for each in texts if each["solution"]})
         if not total:
             columns = names_in(rows[0]) if rows else "is missing"
