@@ -88,7 +88,10 @@ class Way:
 
 def prompts_of(named: str) -> list[Prompt]:
     """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
-    return [] if named == AUTO else [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
+    found = [] if named == AUTO else [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
+    if len({prompt.name for prompt in found}) < len(found):  # figures are stored by the prompt's name
+        raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them")
+    return found
 
 
 def attacks_of(named: str) -> list[str]:

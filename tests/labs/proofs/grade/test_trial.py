@@ -97,6 +97,7 @@ def test_a_set_without_references_leaves_out_the_prompt_that_shows_them(
         (["GRADED=gone.csv"], "gone.csv"),
         (["GRADED=proofbench_graded"], "data/sets/proofbench_graded.parquet"),
         (["PROMPTS=gone.txt"], "gone.txt"),
+        (["PROMPTS=alone,alone"], "PROMPTS=alone,alone"),
         (["ATTACKS=bribe"], "'bribe'"),
         (["PROBLEMS=sums"], "PROBLEMS"),
     ],
