@@ -11,7 +11,7 @@ import pytest
 
 from core.base.errors import UserError
 from labs.lean import pairs, theorems
-from labs.lean.prepare import SPLITS, main
+from labs.lean.prepare import SPLIT, main
 from tests.fakes.http import HttpFake, Request
 
 ROOT = "leandojo_benchmark_4"
@@ -50,7 +50,7 @@ def benchmark(**changes: Any) -> dict[str, str]:
     }
     premises = [{"full_name": name, "code": code, "start": [1, 1]} for name, code in sources.items()]
     parts |= {name: changes.pop(name) for name in list(changes) if name in parts}
-    files = {f"{split}/{part}.json": json.dumps(rows) for split in SPLITS for part, rows in parts.items()}
+    files = {f"{SPLIT}/{part}.json": json.dumps(rows) for part, rows in parts.items()}
     files["corpus.jsonl"] = json.dumps({"path": "Mathlib/Logic/Basic.lean", "premises": premises}) + "\n"
     files["metadata.json"] = json.dumps({"leandojo_version": "2.0.0", "from_repo": {"commit": "29dcec07"}})
     return files | {name.replace("__", "/"): text for name, text in changes.items()}
@@ -87,16 +87,8 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     assert learned == {"Foo.one": "(p : Prop) : p → p", "Foo.two": "{p : Prop} (h : p) : p ∧ p"}
     assert [each.name for each in theorems.read(folder / "theorems_test.json")] == ["Foo.test"]
     built = json.loads((folder / "manifest.json").read_text())
-    assert built["pairs"] == {
-        "kept": 2,
-        "of a theorem that is held out": 2,
-        "the same pair again": 1,
-        "a refused tactic: a hole or code": 1,
-        "a tactic of several lines": 1,
-        "no state": 1,
-        "no tactic": 1,
-    }
-    assert built["statements"]["not elaborated by itself"] == 1 and built["split"] == "novel_premises"
+    assert built["pairs"] == {"kept": 2, "left out": 7}
+    assert built["theorems"] == {"theorems.json": 2, "theorems_test.json": 1}
     assert built["source"]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
     assert built["source"]["metadata"]["leandojo_version"] == "2.0.0"
     for name, digest in built["files"].items():
@@ -105,12 +97,14 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     assert "theorems_test.json" in capsys.readouterr().out
 
 
-def test_a_folder_does_as_well_as_its_archive(results: Path, tmp_path: Path) -> None:
+def test_a_folder_does_as_well_as_its_archive_and_pairs_need_no_lean(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tarfile.open(archive(tmp_path / "a.tar.gz", benchmark())) as packed:
         packed.extractall(tmp_path / "data", filter="data")
-    main(["--from", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--theorems", "0", "--split", "random"])
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["manifest.json", "pairs.jsonl"]
-    assert not (results / "lean" / "prepared").exists()
+    monkeypatch.setenv("LEAN", str(tmp_path / "missing"))
+    main(["--from", str(tmp_path / "data")])
+    assert {each.name for each in (results / "lean" / "prepared").iterdir()} == {"manifest.json", "pairs.jsonl"}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +112,7 @@ def test_a_folder_does_as_well_as_its_archive(results: Path, tmp_path: Path) -> 
     [
         {"train": [theorem("a") | {"full_name": 3}]},
         {"train": []},
-        {"novel_premises__train.json": "[{"},
+        {"random__train.json": "[{"},
         {"corpus.jsonl": '{"premises": [{"full_name": "a"}]}\n'},
         {"metadata.json": "{"},
     ],
