@@ -10,7 +10,6 @@ import hashlib
 import http.client
 import re
 import urllib.request
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -182,11 +181,6 @@ class Problem(Struct):
     formal_statement: str
     header: str
 
-    @property
-    def opens(self) -> str:
-        """The `open` lines of the header."""
-        return "".join(f"{line}\n" for line in _OPEN.findall(self.header))
-
 
 def is_minif2f(named: str) -> bool:
     return named.partition(":")[0] == MINIF2F
@@ -202,22 +196,12 @@ def minif2f(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], T
         raise UserError(f"{named} needs Mathlib. Set LEAN to a lake project with Mathlib, and unset LEAN_HEAD")
     path, remedy = fetched(URL, folder / f"{MINIF2F}.jsonl"), "Remove the file, and run the same command again"
     rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
-    if len({row.name for row in rows}) != EACH:
-        raise UserError(f"{path} has not {EACH} problems of {split} with different names. {remedy}")
-    opens = Counter(row.opens for row in rows).most_common(1)[0][0]
-    theorems, left = [], Counter[str]()
-    for row in rows:
-        found = theorem_in(modern(row.formal_statement))
-        why = "no theorem" if found is None else guard.refused_statement(found[1])
-        why = why or ("another header" if row.opens != opens else "")
-        if found and not why:
-            theorems.append(Theorem(row.name, found[1]))
-        else:
-            left[why] += 1
-    if left:
-        reasons = ", ".join(f"{why} {count}" for why, count in left.most_common())
-        terminal.say(f"note: all rates exclude {left.total()} of {EACH} problems ({reasons})")
-    return theorems, replace(lean, head=lean.head + IMPLICIT + opens)
+    theorems = {row.name: theorem_in(modern(row.formal_statement)) for row in rows}
+    if len(theorems) != EACH or not all(theorems.values()):
+        raise UserError(f"{path} has not {EACH} theorems of {split} with different names. {remedy}")
+    opens = "".join(f"{line}\n" for line in _OPEN.findall(rows[0].header))  # equal in all lines
+    found = [Theorem(name, source[1]) for name, source in theorems.items() if source]
+    return found, replace(lean, head=lean.head + IMPLICIT + opens)
 
 
 def modern(statement: str) -> str:
