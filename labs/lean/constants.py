@@ -152,8 +152,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
     TRACED: str = constant(
         "none",
-        'traced proofs of training theorems, as more data for the energy: "none", a file pairs.jsonl, or "auto" (the '
-        "tiny policy's training lemmas)",
+        'traced proofs of training theorems, as more data for the energy: a file pairs.jsonl, or "none"',
         free=True,  # the record's key has its content
     )
     START: str = constant(

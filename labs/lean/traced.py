@@ -7,7 +7,6 @@ state that another tactic reaches is off it. The files have the format of a sear
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,6 @@ from labs.lean.constants import LeanConstants
 from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, attempted, merged
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
-from labs.lean.theorems import taught
 
 Proofs = Mapping[str, Sequence[str]]  # a theorem's name, and the tactics of its traced proof
 
@@ -28,32 +26,22 @@ def key(named: str) -> dict[str, str | None]:
     """Return the field of a record's key for the value `named` of TRACED. Raises UserError if its file is missing."""
     if named == "none":
         return {}
-    path = Path(named).expanduser()
-    if named != "auto" and not path.is_file():
-        raise UserError(f"TRACED={named} does not exist. Set TRACED to a file pairs.jsonl, auto or none")
-    return {"TRACED": named if named == "auto" else sha256(path)}
-
-
-def proofs(named: str) -> Proofs:
-    """Return the traced proofs in the file `named`, or for "auto" the proofs of the lemmas marked teach. Raises
-    UserError if the file can't be read."""
-    if named == "auto":
-        return {row["name"]: row["proof"] for row in taught()}
-    found: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs.read(Path(named).expanduser()):
-        found[pair.theorem].append(pair.tactic)
-    return found
+    if not (path := Path(named).expanduser()).is_file():
+        raise UserError(f"TRACED={named} does not exist. Set TRACED to a file pairs.jsonl, or none")
+    return {"TRACED": sha256(path)}
 
 
 def given(named: str, theorems: Sequence[Theorem]) -> Proofs:
-    """Return the traced proofs (see `proofs`) of `theorems`. Raises UserError if there are none."""
-    found = proofs(named)
-    chosen = {theorem.name: found[theorem.name] for theorem in theorems if theorem.name in found}
-    if not chosen:
+    """Return the traced proofs of `theorems` in the file `named`. Raises UserError if there are none."""
+    found: dict[str, list[str]] = {theorem.name: [] for theorem in theorems}
+    for pair in pairs.read(Path(named).expanduser()):
+        if pair.theorem in found:
+            found[pair.theorem].append(pair.tactic)
+    if not any(found.values()):
         raise UserError(
             f"TRACED={named} has no proof of a training theorem. Set TRAIN_THEOREMS to theorems in its file"
         )
-    return chosen
+    return {name: tactics for name, tactics in found.items() if tactics}
 
 
 @dataclass
@@ -69,11 +57,8 @@ class Walking(Searching):
         steps = await asyncio.gather(*(world.run(tactics[:count]) for count in range(len(tactics) + 1)))
         states = [step.state for step in steps if step.state]
         errors = [step.error for step in steps if not step.state]
-        if errors or [bool(state.goals) for state in states] != [True] * len(tactics) + [False]:
-            why = errors[0] if errors else "the proof has too few or too many tactics"
+        if why := errors[0] if errors else (await world.accept(tactics)).reason:
             return Found(theorem.name, ERROR if why in PASSING else START, why, seconds={"all": 0.0})
-        if not (verdict := await world.accept(tactics)).proved:
-            return Found(theorem.name, START, verdict.reason, seconds={"all": 0.0})
         answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))
         found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))
         found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals))
