@@ -9,7 +9,7 @@ tactics. Also try LENGTH_NORMALISED=1: mean log probabilities may gain as much o
 Command: bash scripts/run.sh 26_lean_energy ITERATION=2 (after 25_lean_all)
 """
 
-from labs.lean.ablation import ABLATION, ablate
+from labs.lean.experiments import ABLATION, ablate
 
 ITERATION = 0  # iteration whose policy and energy are used
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, "minif2f", or "auto" (data/lean's held-out lemmas)

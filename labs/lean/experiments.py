@@ -1,29 +1,46 @@
-"""Run a baseline or expert iteration in Lean, and plan the work of Lean experiments for plan.sh."""
+"""Run a baseline, expert iteration or a comparison of search orders in Lean, and plan their work for plan.sh."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from core.base.files import results_dir
+from core.base import seeds
+from core.base.errors import UserError
+from core.base.files import results_dir, sha256, write_atomically
+from core.base.stats import holm, mean_by_problem, paired
+from core.base.terminal import columns
 from core.engines.cards import Card
 from core.engines.need import Need
 from core.generate.journal import content_key
 from core.plan.work import Requests, Task, Work
+from core.report.table import Column, Table
+from core.report.tables import shift
 from core.session import session
 from core.session.checks import check_context
+from core.session.session import Session
 from labs.lean import control, outcome, served, toolchain
-from labs.lean.constants import BaselineConstants, ControlledConstants, IterationConstants
-from labs.lean.iterate import Iterations, check_apart, folder_of, numbers
-from labs.lean.outcome import Record, keep
+from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants, exploring
+from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
+from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
+from labs.lean.outcome import TABLE, Outcome, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
+from labs.lean.theorem import State, Theorem
 from labs.lean.theorems import TEST, TRAIN, count_of, elaborating, given, is_minif2f
+from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training import served as weights
+from labs.training.served import Weights
 
 TAKEN = "Use THEOREMS=FILE to search your own theorems"  # the remedy if PROBLEMS is set
 PROMPT_TOKENS = 200  # assumed length of a prompt with a state and its hypotheses
 TACTIC_TOKENS = 16  # assumed median length of a tactic
+# Orders of a search's states. Random numbers are computed from a state's text.
+LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
+ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)
+
+Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcomes of all theorems
 
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
@@ -99,14 +116,117 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         print(f"results {out}")
 
 
+# Search orders
+
+
+def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
+    """Compare orders in which a search expands states, with one policy, the same theorems and equal nodes.
+    States are ordered by log probability, by energy, by both with the weight ALPHA, or at random. `namespace`: the
+    globals of the experiment file, as for `baseline`."""
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+        config = config.tried()
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
+        results = results_dir()
+        own = folder_of(place(results, config), config.ITERATION)
+        policy, out = iteration_of(own), own / "orders"
+        served.check_embeds(policy, config)
+        chosen = elaborating(chosen, where, lean, config)
+        text = f"of iteration {config.ITERATION} ({policy.digest[:12]}), with its energy model"
+        rows = [("policy", text), ("theorems", f"{where}, n={len(chosen)}"), ("Lean", lean.name)]
+        rows += served.rows(config)
+        known_by = {**config.closed, **vars(config)}
+        run = content_key([policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)])
+        with session.open(name, config, stop, results, opening=rows) as opened:
+            record = Record.begun(out, run, config, lean, where)
+            with served.serving(policy, config, out) as (server, embeds):
+                by_energy = guided(own / "energy", embeds)
+                found = {order: _ordered(order, opened.at(server), chosen, lean, out, by_energy) for order in ORDERS}
+        orders = compared(found, config.budgets)
+        record.save(complete=True, orders=orders)
+        write_atomically(out / TABLE, f"{table(orders, config.budgets)}\n".encode())
+        print(f"\n{table(orders, config.budgets, columns())}\nresults {out}")
+
+
+def iteration_of(folder: Path) -> Weights:
+    """Return the policy that an iteration trained. Raises UserError if the policy or its energy model is missing."""
+    policy = served.trained(policy_in(folder))
+    if not policy.path.exists() or not (folder / "energy").is_dir():
+        number = folder.name.removeprefix("iteration_")
+        raise UserError(
+            f"{folder} contains no policy with an energy model. Train both first: bash scripts/run.sh 24_lean_iteration"
+            f" ITERATION={number} MAX_ITERATION={number} ENERGY=1{' SMOKE=1' * (folder.parent.name == 'smoke')}"
+        )
+    return policy
+
+
+def _ordered(
+    order: str, session: Session[Any], theorems: Sequence[Theorem], lean: Toolchain, folder: Path, energy: Guidance
+) -> list[list[Outcome]]:
+    """Search the theorems in an order with each seed."""
+    config: AblationConstants = session.config
+    guidance = {LOGPROB: ALONE, RANDOM: Guidance(lambda: nullcontext(_random), RANDOM)}.get(order, energy)
+    alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
+    found = []
+    for seed in range(config.SEED, config.SEED + config.SEEDS):
+        own = session.but(name=f"{order}, seed {seed}", config=exploring(config, SEED=seed, ALPHA=alpha))
+        out = folder / order.replace(" ", "-") / f"seed{seed}"
+        found.append(Searching(own, lean, out, guidance).of(theorems))
+    return found
+
+
+async def _random(states: Sequence[State]) -> list[float]:
+    return [seeds.rng("random order", text_of(state.pp)).random() for state in states]
+
+
+def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
+    """Return each order's solve rates by node budget, and its gain over LOGPROB at the last budget, for the record.
+    Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for all gains."""
+    orders: dict[str, Any] = {}
+    for order, runs in found.items():
+        solved = {nodes: [*zip(*(outcome.solved(of, nodes) for of in runs), strict=True)] for nodes in budgets}
+        whole = outcome.figures([each for of in runs for each in of], budgets)
+        orders[order] = {
+            "solved": {str(nodes): mean_by_problem(of).to_json() for nodes, of in solved.items()},
+            "by_seed": [mean_by_problem(outcome.solved(of, budgets[-1])).value for of in runs],
+            **{name: whole[name] for name in ("nodes_to_proof", "seconds", "reasons")},
+        }
+        if order == LOGPROB:
+            first = solved[budgets[-1]]
+        else:
+            orders[order]["gain"] = vars(paired(first, solved[budgets[-1]]))
+    gains = [of["gain"] for order, of in orders.items() if order != LOGPROB]
+    for gain, p in zip(gains, holm([gain["p"] for gain in gains]), strict=True):
+        gain["p_holm"] = p
+    return orders
+
+
+def table(orders: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
+    """Format the result of `compared` as a table of at most `width` characters (0: no limit)."""
+    gains = [of.get("gain") for of in orders.values()]
+    shifts = [shift(gain["difference"], gain["low"], gain["high"]) if gain else "" for gain in gains]
+    rates = [
+        Column(f"{nodes} nodes, %", [outcome.rate(of, nodes) for of in orders.values()], rank=len(budgets) - place)
+        for place, nodes in enumerate(budgets, 1)
+    ]
+    rows = [
+        Column("order", list(orders)),
+        *rates,
+        Column("gain over log probability", shifts),
+        Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
+        Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
+    ]
+    ended = outcome.counts(orders[LOGPROB]["reasons"])
+    return f"{Table('', rows).body(width)}\n\nsearches by log probability without a proof, by reason: {ended}"
+
+
 # Plans
 
 
 def _baseline_work(config: ControlledConstants, card: Card) -> Work:
     config = config.tried()
     count = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
-    searches = count * (2 if config.INDEX != "none" else 1)  # the control sends no requests to a model
-    return work_of(config, f"{count:,} theorems", [("tactics", count, config.MAX_NODES)], searches * config.MAX_NODES)
+    control = 0 if config.INDEX == "none" else count * config.MAX_NODES  # sends no requests to a model
+    return _work(config, f"{count:,} theorems", ("tactics", count, config.MAX_NODES), control=control)
 
 
 def _iterations_work(config: IterationConstants, card: Card) -> Work:
@@ -116,28 +236,35 @@ def _iterations_work(config: IterationConstants, card: Card) -> Work:
     held_out = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     chosen = numbers(config)
     begun = chosen or [0]  # the first policy alone is evaluated on the searches of iteration 0
-    noisy = round(config.NOISE * learned) if 0 in begun else 0
     before = 0 if config.SKIP_BASELINE else (1 + config.ENERGY) * (0 in begun)
-    evaluations = before + len(chosen) * (1 + config.ENERGY)
-    searches = [
-        ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
-        ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
-        ("tactics of held-out theorems", held_out * evaluations, config.MAX_NODES),
-    ]
     times = "1 iteration" if len(chosen) == 1 else f"{len(chosen)} iterations"
-    of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
-    return work_of(config, of, searches, sum(count * nodes for _, count, nodes in searches))
+    return _work(
+        config,
+        f"{times} of {learned:,} theorems, evaluated on {held_out:,}",
+        ("tactics of training theorems", learned * len(begun), config.TRAIN_NODES),
+        ("tactics at NOISE_TEMPERATURE", round(config.NOISE * learned) * (0 in begun), config.TRAIN_NODES),
+        ("tactics of held-out theorems", held_out * (before + len(chosen) * (1 + config.ENERGY)), config.MAX_NODES),
+    )
 
 
-def work_of(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
-    """Return the work of `searches` (for each: name, number, nodes)."""
+def _ablation_work(config: AblationConstants, card: Card) -> Work:
+    config = config.tried()
+    count = count_of(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+    of = f"{count:,} theorems in {len(ORDERS)} orders with {config.SEEDS} seeds"
+    return _work(config, of, ("tactics", count * len(ORDERS) * config.SEEDS, config.MAX_NODES))
+
+
+def _work(config: BaselineConstants, of: str, *searches: tuple[str, int, int], control: int = 0) -> Work:
+    """Return the work of `searches` (for each: name, number, nodes), and of a control with so many tactics."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
+    tactics = control + sum(count * nodes for _, count, nodes in searches)
     lean = f"at most {tactics:,} tactics in searches. The estimate excludes Lean and training. A shorter run: SMOKE=1"
     return Work(of, requests, rows=(("Lean", lean),))
 
 
 BASELINE = Task(ControlledConstants, _baseline_work)
 ITERATION = Task(IterationConstants, _iterations_work)
+ABLATION = Task(AblationConstants, _ablation_work)
