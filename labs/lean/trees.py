@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,15 +144,10 @@ class Draws:
     If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        self._trees = [tree for tree in trees if not tree.is_held_out]
-        off = [tree.off_path for tree in self._trees]
-        self._ends = np.cumsum([0, *map(len, off)])
-        self._off = np.array([number for each in off for number in each], np.int64)
+        trees = [tree for tree in trees if not tree.is_held_out]
+        self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
         self.examples = [
-            (place, number, left)
-            for place, tree in enumerate(self._trees)
-            for number, left in zip(tree.on_path, tree.remaining, strict=True)
-            if tree.off_path or len(self._off)
+            (tree, number, left) for tree in trees for number, left in zip(tree.on_path, tree.remaining, strict=True)
         ]
         # The standard deviation of the distances to the proof's end, or 1 if all are equal.
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
@@ -161,32 +157,20 @@ class Draws:
         states, is_there = np.zeros((size, 1 + NEGATIVES), np.int64), np.zeros((size, 1 + NEGATIVES), np.bool_)
         remaining = np.zeros(size)
         for row, which in enumerate(chosen):
-            place, number, remaining[row] = self.examples[which]
-            drawn = [number, *self._negatives(place, rng)]
+            tree, number, remaining[row] = self.examples[which]
+            drawn = [number, *self._negatives(tree, rng)]
             states[row, : len(drawn)], is_there[row, : len(drawn)] = drawn, True
         return Batch(states, is_there, remaining)
 
-    def _negatives(self, place: int, rng: np.random.Generator) -> list[int]:
-        tree = self._trees[place]
+    def _negatives(self, tree: Tree, rng: np.random.Generator) -> list[int]:
         siblings, same, _ = (int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)))
         near, far = (rng.permutation(np.array(pool, np.int64)).tolist() for pool in (tree.siblings, tree.others))
         own = near[:siblings] + far[:same] + far[same:] + near[siblings:]
+        known = {*tree.on_path, *own}
+        drawn = rng.choice(self._off, 4 * NEGATIVES).tolist()  # some are the theorem's own, or repeated
+        elsewhere = [number for number in dict.fromkeys(drawn) if number not in known]
         taken, left = own[: siblings + same], own[siblings + same :]
-        others = self._elsewhere(place, NEGATIVES - len(taken), {*tree.on_path, *taken}, rng)
-        return [*taken, *others, *(number for number in left if number not in others)][:NEGATIVES]
-
-    def _elsewhere(self, place: int, count: int, known: set[int], rng: np.random.Generator) -> list[int]:
-        """Draw up to `count` states off the paths of other theorems, without the `known` states."""
-        begin, end = self._ends[place], self._ends[place + 1]
-        room = len(self._off) - int(end - begin)
-        found: dict[int, None] = {}
-        for _ in range(4):  # most draws are new, but if theorems share many states, some remain undrawn
-            if not room or len(found) >= count:
-                break
-            at = rng.integers(room, size=count)
-            drawn = self._off[np.where(at < begin, at, at + (end - begin))]
-            found |= dict.fromkeys(int(number) for number in drawn if int(number) not in known)
-        return list(found)[:count]
+        return [*taken, *elsewhere[: NEGATIVES - len(taken)], *left][:NEGATIVES]
 
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
@@ -197,9 +181,5 @@ def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False)
 
 
 def _auc_of(families: Sequence[Family], energies: NDArray[np.float64]) -> float | None:
-    right = pairs = 0.0
-    for on, off in families:
-        good, bad = ([-float(energies[number]) for number in each] for each in (on, off))
-        right += len(on) * len(off) * (stats.auc(good, bad) or 0.0)
-        pairs += len(on) * len(off)
-    return right / pairs if pairs else None
+    pairs = [(energies[good], energies[bad]) for on, off in families for good in on for bad in off]
+    return fmean((good < bad) + 0.5 * (good == bad) for good, bad in pairs) if pairs else None
