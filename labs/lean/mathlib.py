@@ -9,14 +9,14 @@ from labs.lean import toolchain
 from labs.lean.accept import accept
 from labs.lean.session import steps
 from labs.lean.theorem import Theorem
-from labs.lean.toolchain import Toolchain
 
 THEOREM = Theorem("check", "(a b : Real) : a + b = b + a")  # Lean knows the real numbers from Mathlib only
 PROOF = "exact add_comm a b"
 
 
-def check(lean: Toolchain) -> None:
-    """Raise UserError unless a Lean server proves THEOREM, and a fresh process accepts the proof."""
+def main() -> None:
+    """Raise UserError unless a server of the Lean that LEAN names proves THEOREM, and a fresh process accepts it."""
+    began, lean = time.monotonic(), toolchain.find()
     if not lean.has_mathlib:
         raise UserError(f"{lean.name} has no compiled Mathlib. Run 'lake exe cache get' in the folder that LEAN names")
     (step,) = steps(lean, 1, [(THEOREM.statement, [PROOF])])
@@ -24,12 +24,6 @@ def check(lean: Toolchain) -> None:
         raise UserError(
             f"{lean.name} does not prove {THEOREM.statement} ({why}). Run 'lake exe cache get!' in its folder"
         )
-
-
-def main() -> None:
-    """Check the Lean that LEAN names, and print its name and the duration of the check."""
-    began, lean = time.monotonic(), toolchain.find()
-    check(lean)
     say(f"{lean.name} proves a theorem about real numbers ({time.monotonic() - began:.0f} s)")
 
 

@@ -41,6 +41,7 @@ SECONDS = 60.0  # longest time without data from a server
 _OVER = re.compile(r"([∑∏] *\w+) in ")
 _OVER_TYPED = re.compile(r"([∑∏]) *(\w+) *: *([^\s,()]+) in ([^,()]+),")
 _OPEN = re.compile(r"^open (?!.* in$)[\w. ]+$", re.MULTILINE)
+_COMMENT = re.compile(r"/-.*?-/|--[^\n]*", re.DOTALL)  # the guard refuses the rest of a nested comment
 _MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
 _NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
 _NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")
@@ -143,7 +144,7 @@ def theorem_in(source: str) -> tuple[str, str] | None:
     """Return a theorem's name and its statement on one line, or None if `source` is not a theorem with a type.
     The source may begin with attributes and modifiers, and end with a proof. `theorem NAME BINDERS : TYPE := by` has
     the statement "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, is part of the statement."""
-    text = without_comments(source).lstrip()
+    text = _COMMENT.sub(" ", source).lstrip()
     while text.startswith("@["):  # attributes
         closed = next((place for place in guard.outside(text) if text[place] == "]"), len(text))
         text = text[closed + 1 :].lstrip()
@@ -157,17 +158,6 @@ def theorem_in(source: str) -> tuple[str, str] | None:
     statement = body[: ends.start() if ends else values[0] if values else len(body)]
     has_type = any(statement[place] == ":" and statement[place + 1 :][:1] != "=" for place in guard.outside(statement))
     return (named["name"], " ".join(statement.split())) if has_type else None
-
-
-def without_comments(text: str) -> str:
-    """Replace each comment by a space. Block comments may be nested."""
-    kept, depth, place = [], 0, 0  # `place`: the index after the last mark
-    while mark := re.compile(r"/-|-/" if depth else r"/-|--[^\n]*").search(text, place):
-        if not depth:
-            kept += [text[place : mark.start()], " "]
-        depth += {"/-": 1, "-/": -1}.get(mark[0], 0)
-        place = mark.end()
-    return "".join(kept) + ("" if depth else text[place:])
 
 
 # miniF2F

@@ -153,7 +153,7 @@ def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
         ("theorem a(x : ℕ):x = x := rfl", "a", "(x : ℕ):x = x"),
         ("theorem a.{u, v} {α : Type u} : α = α := by", "a", "{α : Type u} : α = α"),
         ("@[simp, norm_cast (attr := a[b])] @[x]\nprotected nonrec theorem a : True := by", "a", ": True"),
-        ("/-- of x : y := z -/\ntheorem a -- (h :\n  : /- a /- b -/ := -/ True := by", "a", ": True"),
+        ("/-- of x : y := z -/\ntheorem a -- (h :\n  : /- a := b -/ True := by", "a", ": True"),
         ("theorem a : let x := 2; x = 2 := by", "a", ": let x := 2; x = 2"),
         ("theorem a (f : ℕ → ℕ) : (∀ x : ℕ, f x = 0) := by", "a", "(f : ℕ → ℕ) : (∀ x : ℕ, f x = 0)"),
         ("theorem a ⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x := by", "a", "⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x"),
