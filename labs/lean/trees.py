@@ -6,8 +6,8 @@ to the end. Only the hash of a theorem's name decides whether it is held out, in
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -29,24 +29,23 @@ NEGATIVES = 7  # most states off the path in a training example
 # The expected shares of siblings of path states, of the theorem's other states, and of states of other theorems.
 SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
 
-Family = tuple[tuple[int, ...], tuple[int, ...]]  # children of a path state: on the path, and off it
-Children = dict[int, tuple[set[int], set[int]]]  # a path state, and its children
+Pairs = tuple[tuple[int, int], ...]  # of a state on the path and a sibling off it
 
 
 @dataclass(frozen=True)
 class Tree:
     """The numbers of the states of a theorem.
     `remaining`: the number of tactics from each state in `on_path` to a proof's end. `siblings`: states off the path
-    whose parent is on it. `others`: all other states off the path. `families`, for the AUC: the children of one parent
-    in one search, some on the path and some off it. `own`: families of states that the policy's tactics reached."""
+    whose parent is on it. `others`: all other states off the path. `pairs`, for the AUC: states with the same parent in
+    one search, the first on the path and the second off it. `own`: pairs that the policy's own tactics reached."""
 
     theorem: str
     on_path: tuple[int, ...]
     remaining: tuple[int, ...]
     siblings: tuple[int, ...]
     others: tuple[int, ...]
-    families: tuple[Family, ...]
-    own: tuple[Family, ...] = field(default=(), repr=False)  # not included in Forest.sha256
+    pairs: Pairs = ()
+    own: Pairs = ()
 
     @property
     def off_path(self) -> tuple[int, ...]:
@@ -106,26 +105,20 @@ def _tree(
         if row["label"] == POSITIVE:
             number, left = numbers[row["text"]], row["remaining_depth"]
             remaining[number] = min(left, remaining.get(number, left))
-    siblings, others, families, own = set[int](), set[int](), list[Family](), list[Family]()
+    siblings, others, pairs, own = set[int](), set[int](), list[tuple[int, int]](), list[tuple[int, int]]()
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
-        children, by_policy = Children(), Children()
         for row in rows:
-            number, parent = numbers[row["text"]], row["parent_state_id"]
-            if number not in remaining:
-                (siblings if parent in path else others).add(number)
-            if parent in path:
-                for kind in (children, by_policy) if row["llm_log_prob"] != probe else (children,):
-                    kind.setdefault(parent, (set(), set()))[number not in remaining].add(number)
-        families += _families(children)
-        own += _families(by_policy)
+            if (number := numbers[row["text"]]) not in remaining:
+                (siblings if row["parent_state_id"] in path else others).add(number)
+        for parent in sorted(path):
+            below = [row for row in rows if row["parent_state_id"] == parent]
+            for kept, chosen in ((pairs, below), (own, [row for row in below if row["llm_log_prob"] != probe])):
+                found = sorted({numbers[row["text"]] for row in chosen})
+                kept += product((n for n in found if n in remaining), (n for n in found if n not in remaining))
     on_path, depths = zip(*sorted(remaining.items()), strict=True) if remaining else ((), ())
     off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
-    return Tree(theorem, on_path, depths, *off_path, tuple(families), tuple(own))
-
-
-def _families(children: Children) -> list[Family]:
-    return [(tuple(sorted(on)), tuple(sorted(off))) for _, (on, off) in sorted(children.items()) if on and off]
+    return Tree(theorem, on_path, depths, *off_path, tuple(pairs), tuple(own))
 
 
 class Batch(NamedTuple):
@@ -176,10 +169,9 @@ class Draws:
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it.
     The share of such pairs is averaged over theorems. `own`: only states that the policy's tactics reached."""
-    values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
-    return stats.mean_by_problem([value for value in values if value is not None])
-
-
-def _auc_of(families: Sequence[Family], energies: NDArray[np.float64]) -> float | None:
-    pairs = [(energies[good], energies[bad]) for on, off in families for good in on for bad in off]
-    return fmean((good < bad) + 0.5 * (good == bad) for good, bad in pairs) if pairs else None
+    shares = []
+    for pairs in filter(None, (tree.own if own else tree.pairs for tree in trees)):
+        shares.append(
+            fmean((energies[on] < energies[off]) + 0.5 * (energies[on] == energies[off]) for on, off in pairs)
+        )
+    return stats.mean_by_problem(shares)

@@ -199,21 +199,19 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
     assert {names[n] for n in a.siblings} == {"a\n⊢ off 1 0", "a\n⊢ off 2 0"}
     assert {names[n] for n in a.others} == {f"a\n⊢ far {n} 0" for n in range(3)}
-    families = [({names[n] for n in on}, {names[n] for n in off}) for on, off in a.families]
-    assert families == 2 * [({"a\n⊢ on 2"}, {"a\n⊢ off 1 0"})]
-    assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
+    assert [(names[on], names[off]) for on, off in a.pairs] == 2 * [("a\n⊢ on 2", "a\n⊢ off 1 0")]
+    assert len(b.pairs) == 9 and not c.on_path and not c.pairs and len(c.off_path) > 20
     # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
-    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, -0.5).trees)
+    assert a.own == a.pairs and not any(each.own for each in trees.forest(paths, stored, -0.5).trees)
     next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
     (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
-    own = trees.forest(paths, stored, PROBE).trees[1].own
-    assert [(len(on), len(off)) for on, off in own] == [(1, 3), (1, 2), (1, 3)]
+    assert len(trees.forest(paths, stored, PROBE).trees[1].own) == 8
 
 
 def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) -> Tree:
     numbers = iter(range(begin, begin + on + siblings + others))
     one, two, three = (tuple(next(numbers) for _ in range(count)) for count in (on, siblings, others))
-    return Tree(theorem, one, (1,) * on, two, three, ())
+    return Tree(theorem, one, (1,) * on, two, three)
 
 
 def in_training(count: int) -> list[str]:
