@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from core.base.errors import one_line
 from labs.lean import guard
-from labs.lean.theorem import GIVEN, LONGEST_ERROR, NAME, SORRY, Theorem, Verdict, proof
+from labs.lean.theorem import GIVEN, LONGEST_ERROR, NAME, SORRY, Theorem, proof
 from labs.lean.toolchain import Toolchain
 
 SECONDS = 300.0
@@ -24,24 +24,23 @@ NO_AXIOMS = f"'{NAME}' does not depend on any axioms"
 _AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
 
 
-async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Return the verdict on a proof. If the guard refuses its text, Lean does not read it."""
+async def rejected(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> str:
+    """Return why a proof is not accepted, or "" if it is. If the guard refuses its text, Lean does not read it."""
     if why := guard.refused_proof(theorem.statement, tactics):
-        return Verdict(False, f"refused: {why}")
+        return f"refused: {why}"
     return await judged(toolchain, theorem, tactics, seconds)
 
 
-async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
-    """Return Lean's verdict on a proof without the guard. Call it directly only for trusted texts and in tests."""
+async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> str:
+    """Return why Lean rejects a proof, or "". Call it without the guard only for trusted texts and in tests."""
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
         if status == -signal.SIGKILL:  # killed from outside, perhaps for its memory: try once more
             status, out = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
-        return Verdict(False, "timed out")
-    reason = _judged(status, out, line)
-    return Verdict(not reason, reason)
+        return "timed out"
+    return _judged(status, out, line)
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:

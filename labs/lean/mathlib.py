@@ -6,7 +6,7 @@ import time
 from core.base.errors import UserError, command
 from core.base.terminal import say
 from labs.lean import toolchain
-from labs.lean.accept import accept
+from labs.lean.accept import rejected
 from labs.lean.session import steps
 from labs.lean.theorem import Theorem
 
@@ -20,7 +20,7 @@ def main() -> None:
     if not lean.has_mathlib:
         raise UserError(f"{lean.name} has no compiled Mathlib. Run 'lake exe cache get' in the folder that LEAN names")
     (step,) = steps(lean, 1, [(THEOREM.statement, [PROOF])])
-    if why := step.error or asyncio.run(accept(lean, THEOREM, [PROOF])).reason:
+    if why := step.error or asyncio.run(rejected(lean, THEOREM, [PROOF])):
         raise UserError(
             f"{lean.name} does not prove {THEOREM.statement} ({why}). Run 'lake exe cache get!' in its folder"
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from labs.lean.constants import LeanConstants
-from labs.lean.theorem import State, Step, Verdict
+from labs.lean.theorem import State, Step
 
 # Reasons why a search ends without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
@@ -47,13 +47,13 @@ class World:
     """The functions that a search calls.
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
     `propose(state)` returns tactics with log probabilities, always the same for a state. It may raise Failed.
-    `accept(tactics)` returns the verdict on a whole proof. `energy(states)` returns a number for each state, which
-    should be low near a proof. `refused(tactic)` returns why a tactic is refused, or "" if it is allowed. A refused
+    `rejected(tactics)` returns why a whole proof is not accepted, or "" if it is. `energy(states)` returns a number for
+    each state, which should be low near a proof. `refused(tactic)` returns why a tactic is refused, or "". A refused
     tactic adds no node."""
 
     run: Runs
     propose: Proposes
-    accept: Callable[[Sequence[str]], Awaitable[Verdict]]
+    rejected: Callable[[Sequence[str]], Awaitable[str]]
     energy: Scores | None = None
     refused: Callable[[str], str] = lambda tactic: ""
 
@@ -241,7 +241,7 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
-        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `accept`."""
+        A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `rejected`."""
         self._see_time()
         tasks = [asyncio.ensure_future(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
@@ -294,11 +294,11 @@ class _Search:
 
     async def _is_accepted(self, node: Node) -> bool:
         with self._timed("accept"):
-            verdict = await self.world.accept(self._tactics(node.number))
-        if not verdict.proved:
+            why = await self.world.rejected(self._tactics(node.number))
+        if why:
             self._failures[UNACCEPTED] += 1
-            node.error = f"{UNACCEPTED}: {verdict.reason}"
-        return verdict.proved
+            node.error = f"{UNACCEPTED}: {why}"
+        return not why
 
     def _path(self, number: int) -> list[int]:
         path = [number]

@@ -19,10 +19,10 @@ from typing import Any, Self
 
 from core.base.errors import UserError, one_line
 from labs.lean import guard
-from labs.lean.accept import accept
+from labs.lean.accept import rejected
 from labs.lean.constants import LeanConstants
 from labs.lean.search import TOO_LONG, Proposes, Scores, World
-from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
+from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, opening, proof
 from labs.lean.toolchain import Toolchain
 
 START_SECONDS = 300.0  # time limit of a process's first file: Lean may read Mathlib from the disk
@@ -293,15 +293,15 @@ class Workers:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
-    async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
-        """Return the verdict on a whole proof."""
+    async def rejected(self, theorem: Theorem, tactics: Sequence[str]) -> str:
+        """Return why a whole proof is not accepted, or "" if it is."""
         async with self._checks:
-            return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
+            return await rejected(self.toolchain, theorem, tactics, self.accept_seconds)
 
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return the functions that a search of this theorem calls, with `propose` and `energy`."""
-        run, accept = partial(self.run, theorem.statement), partial(self.accept, theorem)
-        return World(run, propose, accept, energy, guard.refused)
+        run, check = partial(self.run, theorem.statement), partial(self.rejected, theorem)
+        return World(run, propose, check, energy, guard.refused)
 
     async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
         try:

@@ -1,4 +1,4 @@
-"""Define theorems, proof states, results of tactics, verdicts, and the file that Lean reads."""
+"""Define theorems, proof states, results of tactics, and the file that Lean reads."""
 
 import re
 from collections.abc import Sequence
@@ -32,14 +32,6 @@ class Step:
 
     state: State | None
     error: str = ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on a proof, with the reason if the proof is rejected."""
-
-    proved: bool
-    reason: str = ""
 
 
 def opening(statement: str) -> str:

@@ -57,7 +57,7 @@ class Walking(Searching):
         steps = await asyncio.gather(*(world.run(tactics[:count]) for count in range(len(tactics) + 1)))
         states = [step.state for step in steps if step.state]
         errors = [step.error for step in steps if not step.state]
-        if why := errors[0] if errors else (await world.accept(tactics)).reason:
+        if why := errors[0] if errors else await world.rejected(tactics):
             return Found(theorem.name, ERROR if why in PASSING else START, why, seconds={"all": 0.0})
         answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))
         found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))

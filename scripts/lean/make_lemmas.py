@@ -21,7 +21,7 @@ from pathlib import Path
 from core.base.errors import UserError, command
 from core.base.files import DATA, write_atomically
 from labs.lean import toolchain
-from labs.lean.accept import accept
+from labs.lean.accept import rejected
 from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
@@ -108,9 +108,9 @@ async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) 
 
     async def check(statement: str, tactics: Sequence[str]) -> None:
         async with gate:
-            verdict = await accept(lean, Theorem("lemma", statement), tactics)
-        if not verdict.proved:
-            raise UserError(f"{statement}: {list(tactics)} is not a proof ({verdict.reason})")
+            why = await rejected(lean, Theorem("lemma", statement), tactics)
+        if why:
+            raise UserError(f"{statement}: {list(tactics)} is not a proof ({why})")
 
     await asyncio.gather(*(check(statement, tactics) for statement, tactics in lemmas.items()))
     return sorted(lemmas.items(), key=lambda lemma: (len(lemma[1]), len(lemma[0]), lemma[0]))

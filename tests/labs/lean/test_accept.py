@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from labs.lean import accept as acceptance
-from labs.lean.accept import accept, judged
-from labs.lean.theorem import GIVEN, NAME, Theorem, Verdict
+from labs.lean.accept import judged, rejected
+from labs.lean.theorem import GIVEN, NAME, Theorem
 from labs.lean.toolchain import Toolchain
 
 PAIR = "(p q : Prop) : p → q → p ∧ q"
@@ -52,7 +52,7 @@ TRAPS = [
 
 @pytest.mark.parametrize(("statement", "tactics"), PROOFS)
 def test_proofs_are_accepted(lean: Toolchain, statement: str, tactics: list[str]) -> None:
-    assert asyncio.run(accept(lean, Theorem("a", statement), tactics)) == Verdict(True)
+    assert asyncio.run(rejected(lean, Theorem("a", statement), tactics)) == ""
 
 
 def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:
@@ -61,10 +61,9 @@ def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:
 
         async def one(statement: str, tactics: list[str]) -> None:
             async with gate:
-                verdict = await judged(lean, Theorem("a", statement), tactics)
-            assert not verdict.proved and verdict.reason and "\n" not in verdict.reason, (statement, tactics)
-            guarded = await accept(lean, Theorem("a", statement), tactics)
-            assert not guarded.proved
+                why = await judged(lean, Theorem("a", statement), tactics)
+            assert why and "\n" not in why, (statement, tactics)
+            assert await rejected(lean, Theorem("a", statement), tactics)
 
         await asyncio.gather(*(one(*trap) for trap in TRAPS))
 
@@ -74,8 +73,7 @@ def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:
 def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
     head = lean.head + "axiom cheat : False\n"
     other = Toolchain(lean.program, head, "with an axiom", lean.variables)
-    verdict = asyncio.run(accept(other, Theorem("a", FALSE), ["exact cheat"]))
-    assert not verdict.proved and verdict.reason.endswith(" cheat")
+    assert asyncio.run(rejected(other, Theorem("a", FALSE), ["exact cheat"])).endswith(" cheat")
 
 
 @pytest.mark.parametrize("text", ["", "\n", "unsolved goals"])
@@ -86,7 +84,7 @@ def test_an_error_is_no_proof_even_without_a_text(text: str) -> None:
 
 
 def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
-    assert not asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05)).proved
+    assert asyncio.run(rejected(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05)) == "timed out"
 
 
 def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,4 +95,4 @@ def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, monke
         return await real(*args) if runs[-1] else (-signal.SIGKILL, "")
 
     monkeypatch.setattr(acceptance, "_run", mortal)
-    assert asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"])).proved and len(runs) == 2
+    assert not asyncio.run(rejected(lean, Theorem("a", ": True"), ["trivial"])) and len(runs) == 2

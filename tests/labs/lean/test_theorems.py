@@ -117,9 +117,7 @@ def test_sums_are_written_as_mathlib_reads_them(output: str, read: str) -> None:
     assert theorems.modern(output) == read
 
 
-@pytest.mark.parametrize(
-    "line", ["{", "[1]", *(json.dumps(problem("x", **changes)) for changes in ({}, {"header": None}))]
-)
+@pytest.mark.parametrize("line", ["{", "[1]", json.dumps(problem("x") | {"header": None}), json.dumps(problem("x"))])
 def test_another_file_of_minif2f_is_refused(line: str, tmp_path: Path) -> None:
     path = published(tmp_path)
     path.write_text(path.read_text() + line + "\n")

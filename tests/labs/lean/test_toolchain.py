@@ -13,7 +13,7 @@ import pytest
 from core.base import files
 from core.base.errors import UserError
 from labs.lean import cage, toolchain
-from labs.lean.accept import accept, judged
+from labs.lean.accept import judged, rejected
 from labs.lean.session import Session
 from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import PRELUDE, Toolchain
@@ -38,7 +38,7 @@ def test_a_toolchains_folder_is_used_with_the_users_own_head(
     monkeypatch.setattr(toolchain, "OPTIONS", "set_option autoImplicit false\n")
     found = toolchain.find()
     assert found.program == (str(folder / "bin" / "lean"),)
-    assert asyncio.run(accept(found, Theorem("a", ": True"), ["trivial"])).proved
+    assert not asyncio.run(rejected(found, Theorem("a", ": True"), ["trivial"]))
     monkeypatch.setenv("LEAN", str(folder / "bin" / "lean"))
     assert toolchain.find().program == found.program
 
@@ -178,7 +178,7 @@ for each in {OUTSIDE!r}:
 @[extern "lean_io_create_dir"] def IO.FS.createDir (p : @& String) (w : Lean.Syntax) : Lean.Syntax := w
 @[macro «term_∧_»] def evil : Lean.Macro := fun _ _ _ => IO.FS.createDir "{tmp_path}/made" Lean.Syntax.missing
 theorem x : True ∧ True := by"""
-    assert not asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"])).proved
+    assert asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"]))
     assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "kept").read_text() == "kept"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labs.lean.constants import LeanConstants
 from labs.lean.search import Candidate, Failed, Found, World, search
-from labs.lean.theorem import State, Step, Verdict
+from labs.lean.theorem import State, Step
 
 PROOF = "proof"
 Target = int | str  # a state; PROOF; or an error
@@ -74,9 +74,9 @@ class Toy:
             return Step(State("", 0))
         return Step(State(str(at))) if isinstance(at, int) else Step(None, at)
 
-    async def _accept(self, tactics: Sequence[str]) -> Verdict:
+    async def _rejected(self, tactics: Sequence[str]) -> str:
         await self._said("accept", tuple(tactics))
-        return Verdict(True) if self.accepts(tactics) else Verdict(False, "sorry")
+        return "" if self.accepts(tactics) else "sorry"
 
     async def _energies(self, states: Sequence[Any]) -> list[float]:
         assert self.energy
@@ -86,7 +86,7 @@ class Toy:
     @property
     def world(self) -> World:
         energy = self._energies if self.energy else None
-        return World(self._run, self._propose, self._accept, energy, self.refused)
+        return World(self._run, self._propose, self._rejected, energy, self.refused)
 
     def asked(self, what: str) -> list[Any]:
         return [of for kind, of in self.log if kind == what]
