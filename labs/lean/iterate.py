@@ -192,10 +192,8 @@ class Iterations:
     def _trace(self, before: Weights, record: Record) -> None:
         """Store the states of traced proofs, and the states that the first policy's tactics reach from them."""
         proofs, folder = traced.given(self.config.TRACED, self.theorems), self.own(0) / TRACED
-        config = self.config.learning
-        config = replace(config, MAX_NODES=max(map(len, proofs.values())) + len(config.probes))  # for the bar
         with self._served(before) as (session, _):
-            session = session.but(name="traced proofs", config=config)
+            session = session.but(name="traced proofs", config=self.config.learning)
             walking = Walking(session, self.lean, folder, by=content_key(proofs), proofs=proofs)
             walked = walking.of([theorem for theorem in self.theorems if theorem.name in proofs])
         if not (count := sum(each.is_proved for each in walked)):

@@ -5,7 +5,6 @@ texts as packed JSON and shows them as text nodes, so that they can't run as cod
 """
 
 import json
-import math
 import os
 import re
 from argparse import Namespace
@@ -386,12 +385,8 @@ def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str
 
 def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
-    names = ("state_id", "parent_state_id", "tactic_applied", "state_pp", "llm_log_prob", "ebm_score")
+    names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     return [
-        [*(_finite(row[name]) for name in names), row["label"] == POSITIVE]
-        for row in sorted(rows, key=lambda row: row["state_id"])
+        [*(row[name] for name in names), round(row["llm_log_prob"], 6), row["ebm_score"], row["label"] == POSITIVE]
+        for row in rows
     ]
-
-
-def _finite(value: Any) -> Any:  # JSON has no nan and no infinities
-    return (round(value, 6) if math.isfinite(value) else None) if isinstance(value, float) else value
