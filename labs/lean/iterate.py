@@ -235,16 +235,13 @@ class Iterations:
             title = f"iteration {number}" + (" with the energy" if energy else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
-            if not number and (drawn := self._noisy()):
+            if not number:
+                rng, count = seeds.rng(self.config.SEED, "lean", "noise"), len(self.theorems)
+                places = sorted(rng.choice(count, round(self.config.NOISE * count), replace=False))
                 noise = session.but(name="noise", config=replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE))
-                noisy = Searching(noise, self.lean, own / "noisy", harvests=harvests).of(drawn)
+                searching = Searching(noise, self.lean, own / "noisy", harvests=harvests)
+                noisy = searching.of([self.theorems[place] for place in places])
         return outcomes, noisy
-
-    def _noisy(self) -> list[Theorem]:
-        """Draw the training theorems that are also searched at NOISE_TEMPERATURE."""
-        rng = seeds.rng(self.config.SEED, "lean", "noise")
-        chosen = rng.choice(len(self.theorems), round(self.config.NOISE * len(self.theorems)), replace=False)
-        return [self.theorems[place] for place in sorted(chosen)]
 
     # Training and evaluating
 
