@@ -104,23 +104,14 @@ def run(toy: Toy, clock: Callable[[], float] = lambda: 0.0, **changes: Any) -> F
 
 def tree(depth: int, good: Sequence[int] = ()) -> dict[int, dict[str, tuple[float, Target]]]:
     """Return a tree with three equally likely tactics in each state, whose only proof is `good` and one more."""
-    good = good or (1,) * depth
+    end, leaves = 0, (3**depth - 1) // 2  # the state before the proof's last tactic, and the first leaf
+    for number in good or (1,) * depth:
+        end = 3 * end + 1 + number
     graph: dict[int, dict[str, tuple[float, Target]]] = {}
-    level, on_path, count = [0], 0, 1
-    for place in range(depth + 1):
-        below = []
-        ahead = -1
-        for state in level:
-            graph[state] = {}
-            for number in range(3):
-                is_good = state == on_path and number == (good[place] if place < depth else 0)
-                target: Target = (PROOF if is_good else "no") if place == depth else count
-                if place < depth:
-                    below.append(count)
-                    ahead = count if is_good else ahead
-                    count += 1
-                graph[state][f"t{number}"] = (-1.0, target)
-        level, on_path = below, ahead
+    for state in range(leaves + 3**depth):
+        last: list[Target] = [PROOF if state == end else "no", "no", "no"]
+        below = last if state >= leaves else [3 * state + 1 + number for number in range(3)]
+        graph[state] = {f"t{number}": (-1.0, target) for number, target in enumerate(below)}
     return graph
 
 
