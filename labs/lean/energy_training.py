@@ -7,6 +7,7 @@ times a squared error, so that a path state's energy also predicts the number of
 is divided by its standard deviation. Divided by the longest path's length instead, it was not learned.
 """
 
+import hashlib
 import json
 import math
 import time
@@ -143,6 +144,7 @@ def train(options: Namespace) -> None:
         aucs = {name: trees.auc(held_out, energies, own) for name, own in (("held_out", False), ("held_out_own", True))}
         aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
+        contents = {"trees": repr(forest.trees).encode(), "vectors": forest.vectors.tobytes() + stored.model.encode()}
         record = {
             "model": stored.model,
             "width": int(forest.vectors.shape[1]),
@@ -158,7 +160,7 @@ def train(options: Namespace) -> None:
             "states": len(forest.vectors),
             "states_on_path": sum(len(tree.on_path) for tree in forest.trees),
             "states_cut": int(stored.cut.sum()),
-            "sha256": forest.sha256,
+            "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
             "seconds": round(time.monotonic() - began, 1),
             "device": f"cpu, {THREADS} thread",
             "versions": {"torch": torch.__version__, "numpy": np.__version__},

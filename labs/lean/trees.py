@@ -4,7 +4,6 @@ All searches of a theorem are merged. A state on the path of any proof counts as
 to the end. Only the hash of a theorem's name decides whether it is held out, in all iterations and with all seeds.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
@@ -58,19 +57,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class Forest:
-    """The trees sorted by theorem, and the `vectors` of their states, sorted by hash, from the embedding `model`."""
+    """The trees sorted by theorem, and the `vectors` of their states, sorted by hash."""
 
     trees: tuple[Tree, ...]
     vectors: Vectors
-    model: str
-
-    @property
-    def sha256(self) -> dict[str, str]:
-        """The hash of the trees, and the hash of the vectors with their model."""
-        return {
-            "trees": hashlib.sha256(repr(self.trees).encode()).hexdigest(),
-            "vectors": hashlib.sha256(self.vectors.tobytes() + self.model.encode()).hexdigest(),
-        }
 
 
 def texts_in(paths: Sequence[Path]) -> list[str]:
@@ -94,7 +84,7 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
         raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more theorems")
-    return Forest(trees, vectors, stored.model)
+    return Forest(trees, vectors)
 
 
 def _tree(
