@@ -59,9 +59,13 @@ def test_a_baseline_is_compared_with_the_index_by_theorem(baseline: Path) -> Non
 
 @pytest.mark.parametrize(
     "content",
-    [None, "", "{]\n", "[1]\n", '{"theorem": "t", "state": 3, "output": "x"}\n',
-     '{"theorem": "searched", "state": "s", "output": "x"}\n'],
-)  # fmt: skip
+    [
+        None,
+        "",
+        '{"theorem": "t", "state": 3, "output": "x"}\n',
+        '{"theorem": "searched", "state": "s", "output": "x"}\n',
+    ],
+)
 def test_another_index_is_refused(content: str | None, lean: Toolchain, tmp_path: Path) -> None:
     path = tmp_path / "index.jsonl"
     if content is not None:

@@ -35,11 +35,6 @@ def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(proved: int, of: 
     assert found is goes and ("MAX_NODES" in why) is not goes
 
 
-def test_other_theorems_are_not_compared() -> None:
-    with pytest.raises(ValueError, match="differ"):
-        outcome.compared(outcomes(1), outcomes(1, 2), 8)
-
-
 def test_orders_are_compared_by_theorem_over_all_seeds() -> None:
     found = {
         experiments.LOGPROB: [outcomes(2, None, 7, None), outcomes(2, None, None, None)],
