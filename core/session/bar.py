@@ -5,7 +5,7 @@ A timer draws it, because an hour may pass without a completion, for example bec
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,32 +15,29 @@ from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+FORMAT_IN_A_LOG = "{desc}: {percentage:.0f}%, {n_fmt}/{total_fmt} completions, {elapsed}{postfix}"
 
 
 class Bar:
-    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may change `total`."""
+    """A progress bar of `done` out of `total` completions. Use it as a context manager. Callers may change `total`,
+    which may be too low, and `stage`, the part of the command that runs."""
 
     def __init__(self, name: str, total: int) -> None:
-        self.name, self.total, self.done = name, total, 0
+        self.name, self.total, self.done, self.stage = name, total, 0, ""
         self._new = self._new_tokens = self._failed = 0
         self._began = time.monotonic()
-        self._parts: Callable[[], Sequence[str]] = list
-        self._drawn: Any = None  # the bar of tqdm, only on a terminal
-        self._stage, self._is_over = "", False
+        self._parts: Callable[[], list[str]] = list
+        self._drawn: Any = None  # the bar of tqdm, which shows nothing in a log file
 
     def __enter__(self) -> "Bar":
         from tqdm import tqdm  # slow to import. Errors in constants are reported before this
 
-        self._clock = tqdm.format_interval  # "05:12" or "1:05:12"
-        if sys.stderr.isatty():
-            self._drawn = tqdm(total=self.total, desc=self.name, dynamic_ncols=True, bar_format=FORMAT)
+        self._drawn = tqdm(desc=self.name, total=self.total, disable=None, dynamic_ncols=True, bar_format=FORMAT)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over = True
         self._draw()
-        if self._drawn is not None:
-            self._drawn.close()
+        self._drawn.close()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
         self.done += 1
@@ -51,51 +48,51 @@ class Bar:
 
     def write(self, line: str) -> None:
         """Print a line above the bar."""
-        if self._drawn is not None:
-            self._drawn.write(wrapped(line, "  "), file=sys.stderr)
-        else:
+        if self._drawn.disable:
             say(line, sys.stderr)
+        else:
+            self._drawn.write(wrapped(line, "  "), file=sys.stderr)
 
     @asynccontextmanager
-    async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
-        """Draw the bar while the block runs, with the text `accuracy()` and the name of this `stage`, if any."""
-        self._parts, self._stage = lambda: self._so_far(generator, accuracy()), stage
-        heart = asyncio.create_task(self._beat())
+    async def beating(self, generator: Generator, accuracy: Callable[[], str]) -> AsyncIterator[None]:
+        """Draw the bar while the block runs, with the text `accuracy()`."""
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(SECONDS_IN_A_LOG if self._drawn.disable else SECONDS)
+                self._draw()
+
+        self._parts = lambda: self._so_far(generator, accuracy())
+        heart = asyncio.create_task(beat())
         try:
             yield
         finally:
             heart.cancel()
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(SECONDS if self._drawn is not None else SECONDS_IN_A_LOG)
-            self._draw()
-
     def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
         """Return the texts after the bar, the most important first. Tokens of reused completions do not count."""
-        elapsed = time.monotonic() - self._began
-        trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.asker.reason)
-        shown = [trouble] if trouble else []
-        if self._failed:
-            shown.append(f"failed {self._failed}")
-        if self._new and not self._is_over and not trouble:
-            shown.append(f"about {self._clock(elapsed / self._new * max(0, self.total - self.done))} left")
-        if not self._is_over:
-            shown.append(f"{generator.asker.wire.in_flight} in flight")
-        if reason:
-            shown.append(reason)
-        if tokens := self._new_tokens + generator.asker.wire.streamed:
-            shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
-        return [*shown, accuracy] if accuracy else shown
+        elapsed, wire, left = time.monotonic() - self._began, generator.asker.wire, max(0, self.total - self.done)
+        tokens = self._new_tokens + wire.streamed
+        is_timed = self._new and left and not generator.trouble
+        return [
+            generator.trouble,
+            f"failed {self._failed}" if self._failed else "",
+            f"about {self._drawn.format_interval(elapsed / self._new * left)} left" if is_timed else "",
+            f"{wire.in_flight} in flight" if left else "",
+            generator.asker.reason,
+            *([f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"] if tokens else []),
+            accuracy,
+        ]
 
     def _draw(self) -> None:
-        total = max(self.total, self.done)  # the expected total may be too low
-        if self._drawn is not None:
-            self._drawn.desc, self._drawn.total, self._drawn.n = self._stage or self.name, total, self.done
-            self._drawn.set_postfix_str(", ".join(self._parts()))
-            return
-        share = 100 * self.done // max(1, total)
-        spent = self._clock(time.monotonic() - self._began)
-        stage = [self._stage] if self._stage else []
-        parts = [f"{self.name}: {share}%", f"{self.done}/{total} completions", spent, *stage, *self._parts()]
-        print(", ".join(parts), file=sys.stderr, flush=True)
+        shown, total, parts = self._drawn, max(self.total, self.done), self._parts()
+        if shown.disable:
+            parts, elapsed = [self.stage, *parts], time.monotonic() - self._began
+            postfix = ", ".join(filter(None, parts))
+            line = shown.format_meter(
+                self.done, total, elapsed, prefix=self.name, postfix=postfix, bar_format=FORMAT_IN_A_LOG
+            )
+            print(line, file=sys.stderr, flush=True)
+        else:
+            shown.desc, shown.total, shown.n = self.stage or self.name, total, self.done
+            shown.set_postfix_str(", ".join(filter(None, parts)))

@@ -40,7 +40,6 @@ class Experiment(Generic[A]):
         scaffold: Scaffold[A],
         grader: Grader = by_answer,
         bar: Bar | None = None,
-        stage: str = "",
         allotted: int = 0,
     ) -> None:
         """Prepare the run. If it is a stage of a longer command, it has the command's `bar`, which expects `allotted`
@@ -60,7 +59,7 @@ class Experiment(Generic[A]):
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
-        self.bar, self.stage, self.allotted = bar, stage, allotted or self.max_completions
+        self.bar, self.allotted = bar, allotted or self.max_completions
         # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
         left = {"RUNS", "OUT", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
@@ -132,6 +131,10 @@ class Experiment(Generic[A]):
             async def one(number: int, generator: Generator, graders: Generator | None) -> None:
                 await self._solve(number, generator, graders or generator, bar)
 
+            def count(completion: Completion, is_new: bool) -> None:
+                bar.arrived(completion, is_new)
+                self._count(completion, is_new)
+
             await self.session.each(
                 numbers,
                 one,
@@ -139,8 +142,7 @@ class Experiment(Generic[A]):
                 places,
                 lambda _: self._accuracy(),
                 self.session.generator(second, bar, lambda *_: None) if second else nullcontext(),
-                count=self._count,
-                stage=self.stage,
+                count=count,
             )
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:

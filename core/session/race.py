@@ -141,10 +141,8 @@ class _Race(Matching):
         entry = self.entries[place]
         if place not in self.runs:
             self.runs[place] = self.experiments(*self.within(entry, self.budget))
-        paths = []
-        for each in self.runs[place]:
-            each.stage = f"{block.stop}/{self.n} {entry.name}"
-            paths.append(each.finish(block))
+        self.bar.stage = f"{block.stop}/{self.n} {entry.name}"
+        paths = [each.finish(block) for each in self.runs[place]]
         if self.budget == math.inf:
             self.budget = in_unit([self.common.BUDGET], paths, self.meter)[0]
         for problem in block:

@@ -33,17 +33,17 @@ class Series:
         """Return the runs of a scaffold, one for each seed."""
         runs = []
         for seed in self.seeds:
-            self._begun += 1
-            stage = f"{self._begun}/{len(self.allotted) * len(self.seeds)} {name}"
             own = replace(config, SEED=seed, RUNS=1)
             session = self.opened.but(name=self._file(name, seed), config=own, folder=self.folder)
-            runs.append(Experiment(session, scaffold, self.grader, self.bar, stage, self.allotted[name]))
+            runs.append(Experiment(session, scaffold, self.grader, self.bar, self.allotted[name]))
         return runs
 
     def run(self, name: str, scaffold: Scaffold[Any], config: Constants) -> list[Path]:
         """Run a scaffold with each seed. Return the paths of the results."""
         paths = []
         for experiment in self.experiments(name, scaffold, config):
+            self._begun += 1
+            self.bar.stage = f"{self._begun}/{len(self.allotted) * len(self.seeds)} {name}"
             paths.append(experiment.finish())
             self.document = experiment.document
             for counted, more in experiment.counts.items():

@@ -104,19 +104,13 @@ class Session(Generic[A_co]):
         *,
         content: Callable[[T], Hashable] | None = None,
         count: Callable[[Completion, bool], None] | None = None,
-        stage: str = "",
     ) -> list[R]:
         """Call `one(item, generator, own)` for each item, and return the results in the order of the items.
 
         At most `places` calls run at the same time. If several items have equal `content`, only the first is processed
         and all get its result. `context` is entered before the calls, and yields `own`. The `bar` shows the text
-        `so_far(results)` and the `stage`. `count(completion, is_new)` is called for each completion. If several calls
-        fail, a bug is raised rather than a UserError."""
-
-        def arrived(completion: Completion, is_new: bool) -> None:
-            bar.arrived(completion, is_new)
-            if count:
-                count(completion, is_new)
+        `so_far(results)`. `count(completion, is_new)` is called for each completion (default: the bar's). If several
+        calls fail, a bug is raised rather than a UserError."""
 
         async def kept(key: Hashable, item: T, own: B) -> None:
             try:
@@ -124,7 +118,7 @@ class Session(Generic[A_co]):
             finally:
                 free.release()
 
-        generator, free = self.generator(self.server, bar, arrived), asyncio.Semaphore(places)
+        generator, free = self.generator(self.server, bar, count or bar.arrived), asyncio.Semaphore(places)
         keys: list[Hashable] = []
         begun: set[Hashable] = set()
         results: dict[Hashable, R] = {}
@@ -133,7 +127,7 @@ class Session(Generic[A_co]):
                 async with (
                     stopping_judge(),
                     generator,
-                    bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results), stage),
+                    bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results)),
                     context as own,
                     asyncio.TaskGroup() as group,
                 ):

@@ -147,7 +147,7 @@ class Loop:
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):
-            experiment = Experiment(each, answering.scaffold, bar=bar, stage=each.name)
+            experiment, bar.stage = Experiment(each, answering.scaffold, bar=bar), each.name
             runs.ended(experiment.finish(), experiment.document)
         result, replies = _read(runs.path), answering.completions.values()
         forms = [[self._form(each) for each in of] for of in replies]
