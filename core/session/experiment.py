@@ -59,7 +59,8 @@ class Experiment(Generic[A]):
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
-        self.bar, self.allotted = bar, allotted or self.max_completions
+        self.is_stage, self.allotted = bar is not None, allotted or self.max_completions
+        self.bar = bar or Bar(session.name, self.max_completions * len(chosen.problems))
         # RUNS is omitted, so that each of several runs has the same document as a single run. OUT is its `experiment`.
         left = {"RUNS", "OUT", "ANSWER", *([] if self.framing.provenance else constants.rules(constants.Framed))}
         self.document: dict[str, Any] = {
@@ -125,27 +126,14 @@ class Experiment(Generic[A]):
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
         # A limit in MINUTES covers all problems together, so all of them must begin at once.
         places = len(numbers) if getattr(self.config, "MINUTES", 0) else enough
-        second, own = self.session.grades_at, Bar(self.session.name, self.max_completions * len(numbers))
-        with nullcontext(self.bar) if self.bar else own as bar:
-
-            async def one(number: int, generator: Generator, graders: Generator | None) -> None:
-                await self._solve(number, generator, graders or generator, bar)
-
-            def count(completion: Completion, is_new: bool) -> None:
-                bar.arrived(completion, is_new)
-                self._count(completion, is_new)
-
+        bar, graders = self.bar, self.session.grades_at
+        second = self.session.generator(graders, bar, lambda *_: None) if graders else nullcontext()
+        with nullcontext() if self.is_stage else bar:
             await self.session.each(
-                numbers,
-                one,
-                bar,
-                places,
-                lambda _: self._accuracy(),
-                self.session.generator(second, bar, lambda *_: None) if second else nullcontext(),
-                count=count,
+                numbers, self._solve, bar, places, lambda _: self._accuracy(), second, count=self._count
             )
 
-    async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
+    async def _solve(self, number: int, generator: Generator, second: Generator | None) -> None:
         problem = self.chosen.problems[number]
         sampling = Sampling.of(self.config, self.chosen.asks_for_proofs, problem.reading)
         contract = Contract(getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions)
@@ -163,30 +151,33 @@ class Experiment(Generic[A]):
         steps = self.steps[number]
         async for population in self.scaffold.run(problem, ask, self.config):
             contract.yielded(population)
-            graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
+            graded = await self.grader(
+                problem, population, self._asking_grader(problem, len(steps), second or generator)
+            )
             record = records.record(len(steps), population, graded)
             if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
-                bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
+                self.bar.write(f"note: {unstated.warning(counts, problem.way == BOXED)}")
             steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
                 self.next_save = math.inf
                 await asyncio.to_thread(write.save, *self._newest(complete=False))
                 self.next_save = time.monotonic() + SAVE_SECONDS
-        contract.ended(was_cut=self.bar is not None)
+        contract.ended(was_cut=self.is_stage)
         self.figures.finished[number] = True
-        bar.total -= self.allotted - contract.total  # a scaffold may need fewer completions than its maximum
+        self.bar.total -= self.allotted - contract.total  # a scaffold may need fewer completions than its maximum
 
-    def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
+    def _asking_grader(self, problem: Problem, step: int, generator: Generator) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             if self.session.grades_at is None:
-                bar.total += 1
+                self.bar.total += 1
             seed = seeds.derive(self.config.SEED, problem.id, "grade", step, *names)
-            return await second(messages, seed, replace(self.sampling, **changes))
+            return await generator(messages, seed, replace(self.sampling, **changes))
 
         return ask
 
     def _count(self, completion: Completion, is_new: bool) -> None:
+        self.bar.arrived(completion, is_new)
         rests_on = self.session.server.rests_on
         if not is_new:
             self.counts["reused"][completion.origin] += 1

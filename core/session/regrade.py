@@ -82,14 +82,11 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
     kept, changes = Kept(path, way), list[Change]()
     before, name = kept.head.get("grader"), by_answer.__name__
     if before != name:
-        if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
-            raise UserError(
-                f"{path.name} contains proofs, which {name} can't grade. Let a model grade them: bash "
-                f"scripts/grade.sh {path} GRADER=card"
-            )
+        again = (
+            f"bash scripts/grade.sh {path} GRADER=card" if before == ungraded.__name__ else "run the experiment again"
+        )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, not by {name}. Run the experiment again. The new run reuses "
-            "the completions in the journal"
+            f"{path.name} was graded by {before!r:.60}, not by {name}. Its completions are kept, so {again}"
         )
     with archive(path, kept.head["experiment"]) as journals:
 

@@ -15,7 +15,7 @@ from core.types import Grader, Scaffold
 
 
 class Series:
-    """The runs of several scaffolds, each with the seeds SEED to SEED + RUNS - 1. `document` is the newest run's."""
+    """The runs of several scaffolds, each with the seeds SEED to SEED + RUNS - 1."""
 
     def __init__(self, opened: Session[Constants], allotted: Mapping[str, int], grader: Grader) -> None:
         """Make the folder. `allotted` has the expected completions per problem by the scaffold's name."""
@@ -23,20 +23,20 @@ class Series:
         self.folder, self.chosen = opened.folder / opened.name, opened.problems
         self.seeds = range(opened.config.SEED, opened.config.SEED + opened.config.RUNS)
         self.bar = Bar(opened.name, len(self.seeds) * len(self.chosen.problems) * sum(allotted.values()))
-        self.document: dict[str, Any] = {}
+        self.model = opened.server.model_info()
+        self.title = f"{self.model['name']} on {self.chosen.name}, n={len(self.chosen.problems)}"
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self._begun = 0
         names = {self._file(name, seed) for name in allotted for seed in self.seeds}
-        write.own_folder(self.folder, names, opened.server.model_info()["name"], self.chosen.name)
+        write.own_folder(self.folder, names, self.model["name"], self.chosen.name)
 
     def experiments(self, name: str, scaffold: Scaffold[Any], config: Constants) -> list[Experiment[Any]]:
         """Return the runs of a scaffold, one for each seed."""
-        runs = []
-        for seed in self.seeds:
-            own = replace(config, SEED=seed, RUNS=1)
-            session = self.opened.but(name=self._file(name, seed), config=own, folder=self.folder)
-            runs.append(Experiment(session, scaffold, self.grader, self.bar, self.allotted[name]))
-        return runs
+        sessions = [
+            self.opened.but(name=self._file(name, seed), config=replace(config, SEED=seed, RUNS=1), folder=self.folder)
+            for seed in self.seeds
+        ]
+        return [Experiment(each, scaffold, self.grader, self.bar, self.allotted[name]) for each in sessions]
 
     def run(self, name: str, scaffold: Scaffold[Any], config: Constants) -> list[Path]:
         """Run a scaffold with each seed. Return the paths of the results."""
@@ -45,19 +45,14 @@ class Series:
             self._begun += 1
             self.bar.stage = f"{self._begun}/{len(self.allotted) * len(self.seeds)} {name}"
             paths.append(experiment.finish())
-            self.document = experiment.document
             for counted, more in experiment.counts.items():
                 self._counts[counted] += more
         return paths
 
-    @property
-    def title(self) -> str:
-        return f"{self.document['model']['name']} on {self.chosen.name}, n={len(self.chosen.problems)}"
-
     def notes(self, left_out: Sequence[str]) -> list[str]:
         """Return the notes on the model and the server, with the notes on scaffolds that were `left_out` between."""
-        server = warnings.of_server(self.document, self._counts)
-        return [*warnings.of_card(self.document["model"]), *left_out, *server]
+        document = {"model": self.model, "engine": {"origin": self.opened.server.origin}}
+        return [*warnings.of_card(self.model), *left_out, *warnings.of_server(document, self._counts)]
 
     @staticmethod
     def _file(name: str, seed: int) -> str:

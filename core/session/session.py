@@ -19,6 +19,7 @@ from core.base.prices import shown
 from core.base.signals import Stop
 from core.constants import BOXED, A, Asking, C, Constants, Paid, Part
 from core.engines import cards, environment
+from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
@@ -196,13 +197,10 @@ def open(
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
         budget = None
-        if server and isinstance(config, Paid):
-            if grades_at:
-                check_prices(grades_at.card, grades_at.model, config)
-            if server.card.price or (grades_at and grades_at.card.price):
-                budget = Budget(kept, config.MAX_DOLLARS)
-                if config.MAX_DOLLARS and kept.paid:
-                    print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
+        if isinstance(config, Paid) and any(each.card.price for each in (server, grades_at) if each):
+            budget = Budget(kept, config.MAX_DOLLARS)
+            if config.MAX_DOLLARS and kept.paid:
+                print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
         session = Session(name, config, folder, kept, stop, server or _NONE, kept=len(kept))
         yield session.but(budget=budget, grades_at=grades_at)
 
@@ -220,27 +218,27 @@ def open_on_problems(
     """Open the session of the experiment `name`, and print its model, problems, engine and plan.
     The problems are the first LIMIT of `named`, or of the set PROBLEMS. `planned` is a scaffold or a comparison. The
     `grader` may have its own server, and decides the kinds of problems (taken_by). Raises UserError for other kinds."""
-    wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
-    card = environment.card()
+    wanted, card = taken_by(grader), environment.card()
     shots = framing.of(config, card).tokens  # before a download, so that errors are reported early
-    # Read the problems before starting a server, so that errors in them are reported early.
-    if named is None and config.PROBLEMS not in cards.NONE.own_sets:
-        named = sets.load(config.PROBLEMS, wanted)
-    if named:
-        check_kind(name, named, wanted, instead)
-        framing.of(config, card, named.first(config.LIMIT).problems)
-    if card.base_url:
-        check_prices(card, card.model, config)  # before the first request
+    is_default = named is None and config.PROBLEMS in cards.NONE.own_sets
+
+    def loaded(card: Card) -> ProblemSet:
+        found = named or sets.load(card.own_sets.get(config.PROBLEMS, config.PROBLEMS), wanted)
+        check_kind(name, found, wanted, getattr(planned, "for_proofs", ""))
+        framing.of(config, card, found.first(config.LIMIT).problems)
+        return found.first(config.LIMIT)
+
+    # Unless the server's card decides, read the problems first, so that errors in them are reported early.
+    chosen = None if is_default else loaded(card)
     with serving(need_of(planned, config, shots)) as server:
-        chosen = named or sets.load(server.card.own_sets[config.PROBLEMS], wanted)
-        check_kind(name, chosen, wanted, instead)
-        chosen = chosen.first(config.LIMIT)
+        chosen = chosen or loaded(server.card)
         check_context(server, config)
         if note := server.card.advice(config):
             terminal.say(note, sys.stderr)
         is_graded = bool(grader) and wanted == EITHER
-        opening = _opening(config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
-        second = graders_server() if grader else None
+        opening = _opening(config, server, chosen, planned, is_default, is_graded)
+        if second := graders_server() if grader else None:
+            check_prices(second, config)
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
