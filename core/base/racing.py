@@ -92,5 +92,4 @@ def race(scores: Array, alpha: float = 0.05, effect: float = 0.0) -> Standing:
 
 def _log_mean(logs: Array) -> Array:
     """Return the logarithm of the mean of exp(`logs`) over the first axis."""
-    top = logs.max(axis=0)
-    return np.asarray(top + np.log(np.exp(logs - top).mean(axis=0)))
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - math.log(len(logs)))

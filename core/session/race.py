@@ -24,7 +24,7 @@ from core.problems.sets import ProblemSet
 from core.report import plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.matched import TABLE
-from core.report.table import NONE, Metric, Table, filled
+from core.report.table import NONE, Column, Table
 from core.results import read, write
 from core.results.find import found
 from core.results.spending import UNITS
@@ -91,13 +91,13 @@ class _Race(Matching):
         super().__init__(planned, opened, by_answer)
         if len(self.entries) < 2:
             raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
-        self.n, self.common = len(self.chosen.problems), opened.config
+        common = self.common = opened.config
+        self.n = len(self.chosen.problems)
         self.scores = np.full((self.n, len(self.entries)), np.nan)
         self.tokens = np.zeros_like(self.scores)  # per run, with the step beyond the budget
         self.begun: set[int] = set()  # the entries whose only step, or a later one than the first, a budget paid for
         self.budget, self.looks, self.first = math.inf, list[str](), 0
         self.runs: dict[int, list[Experiment[Any]]] = {}
-        common = self.common
         matters = f", or until nothing left is better by {100 * common.EFFECT:g} points" if common.EFFECT else ""
         self.rule = (
             f"an entry is dropped if it is shown not to be the best, until one is left{matters}. A look follows "
@@ -116,12 +116,10 @@ class _Race(Matching):
                     self._run_block(place, block)
                 standing = race(self.scores[: block.stop], self.common.ALPHA, self.common.EFFECT)
                 out = [place for place in before if place in standing.dropped]
-                for each in (run for place in out for run in self.runs[place]):
-                    bar.total -= (self.n - block.stop) * each.allotted
                 if block.stop < self.n:
-                    for place in before if standing.is_settled else out:
-                        for each in self.runs[place]:
-                            each.end()
+                    for run in (run for place in (before if standing.is_settled else out) for run in self.runs[place]):
+                        bar.total -= (self.n - block.stop) * run.allotted
+                        run.end()
                 self.looks.append(self._look(block.stop, standing, out))
                 bar.write(self.looks[-1])
                 text, self.first = self._show(standing), standing.left[0]
@@ -168,19 +166,16 @@ class _Race(Matching):
         places = (first, *rest, *dropped)
         courses = {place: self._course(place, first) for place in places}
         rows = [self._row(place, courses[place][-1], standing) for place in places]
-        metrics = [
-            Metric("entry", "", lambda row: row["entry"]),
-            Metric("state", "", lambda row: row["state"]),
-            Metric("problems", "", lambda row: str(row["accuracy"]["n"])),
-            Metric("accuracy", "", lambda row: tables.interval(row["accuracy"])),
-            Metric(
-                f"minus {self.entries[first].name}",
-                "",
-                lambda row: tables.shift(row["difference"], row["low"], row["high"]) if row is not rows[0] else NONE,
-            ),
-            Metric("tokens", "", lambda row: f"{row['tokens']:,.0f}", rank=1),
+        shifts = [tables.shift(row["difference"], row["low"], row["high"]) for row in rows[1:]]
+        columns = [
+            Column("entry", [row["entry"] for row in rows]),
+            Column("state", [row["state"] for row in rows]),
+            Column("problems", [str(row["accuracy"]["n"]) for row in rows]),
+            Column("accuracy", [tables.interval(row["accuracy"]) for row in rows]),
+            Column(f"minus {self.entries[first].name}", [NONE, *shifts]),
+            Column("tokens", [f"{row['tokens']:,.0f}" for row in rows], rank=1),
         ]
-        table, width = Table("", filled(metrics, rows)), terminal.columns()
+        table, width = Table("", columns), terminal.columns()
         names = [self.entries[place].name for place in standing.left]
         result = f"not told apart: {', '.join(names)}" if rest else f"the winner is {names[0]}"
         if standing.is_settled and rest:
@@ -206,8 +201,7 @@ class _Race(Matching):
         head = {"experiment": self.opened.name, "made": write.now(), "unit": self.meter.unit, "budget": self.budget}
         head |= {each: getattr(common, each) for each in ("BUDGET", "ALPHA", "EFFECT", "BLOCK", "PRIOR", "SEED")}
         head |= {"is_settled": standing.is_settled, "looks": self.looks, "notes": notes}
-        lines = "\n".join(json.dumps(line) for line in (head, *rows))
-        write_atomically(self.folder / "table.jsonl", f"{lines}\n".encode())
+        write_atomically(self.folder / "table.jsonl", (f"{json.dumps(line)}\n".encode() for line in (head, *rows)))
         drawn = [(self.entries[place].name, courses[place][: standing.dropped.get(place)]) for place in places[1:]]
         document = self.runs[first][0].document | {"config": {}}
         plot.race(document, drawn, self.entries[first].name, self.folder / "race.png")

@@ -195,7 +195,10 @@ def open(
         if of_card := environment.card().constants_in(config):
             opening = [*opening, ("constants", of_card)]
         print(name, terminal.labelled([(label, one_line(text)) for label, text in opening]), sep="\n", flush=True)
-    with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
+    with Journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
+        if lines := kept.damaged:
+            note = f"note: {kept.path} has {len(lines)} damaged lines (the first is line {lines[0]}). "
+            terminal.say(f"{note}Lost replies are requested again if needed", sys.stderr)
         budget = None
         if isinstance(config, Paid) and any(each.card.price for each in (server, grades_at) if each):
             budget = Budget(kept, config.MAX_DOLLARS)
@@ -251,16 +254,6 @@ def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:
 def taken_by(grader: Grader | None) -> str:
     """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER for another grader or None."""
     return ANSWERS if grader is by_answer else PROOFS if grader is ungraded else EITHER
-
-
-@contextmanager
-def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """Open the journal in the file `path`. Prints a note about damaged lines."""
-    with Journal(path, is_private) as journal:
-        if journal.damaged:
-            lines = f"{len(journal.damaged)} damaged lines (the first is line {journal.damaged[0]})"
-            terminal.say(f"note: {journal.path} has {lines}. Lost replies are requested again if needed", sys.stderr)
-        yield journal
 
 
 def _opening(
