@@ -1,5 +1,6 @@
 """Format text for a terminal: wrapped messages, tables and short numbers."""
 
+import os
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -8,9 +9,12 @@ from typing import TextIO
 LEAST = 40  # columns. Text is never wrapped to a smaller width
 
 
-def columns() -> int:
-    """Return $COLUMNS, else the terminal's width, or 0 if standard output is a file or a pipe."""
-    width = shutil.get_terminal_size((0, 0)).columns
+def columns(stream: TextIO | None = None) -> int:
+    """Return the width of `stream`, or 0 for a file or a pipe. Without one: $COLUMNS, else standard output's width."""
+    if stream is None:
+        width = shutil.get_terminal_size((0, 0)).columns
+    else:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     return max(LEAST, width) if width else 0
 
 
@@ -28,8 +32,7 @@ def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
 
 def say(line: str, stream: TextIO | None = None) -> None:
     """Print a message to `stream` (default: standard output) without buffering, wrapped to the terminal's width."""
-    width = columns() if stream is None or stream.isatty() else 0
-    print(wrapped(line, "  ", width), file=stream, flush=True)
+    print(wrapped(line, "  ", columns(stream)), file=stream, flush=True)
 
 
 def cut(text: str, most: int) -> str:
