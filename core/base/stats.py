@@ -52,18 +52,17 @@ class Paired:
     ties: int
 
 
-Amounts = Sequence[float] | NDArray[np.float64]  # one number per problem
-Values = Sequence[Sequence[float]] | Amounts  # for each problem, either its samples' values or a single value
+Values = Sequence[float] | NDArray[np.float64]  # one number per problem, such as the mean over its samples
 
 
 def mean_by_problem(values: Values) -> Estimate:
-    """Average the problems' means, with a 95% interval. Problems may have different numbers of samples.
+    """Average the problems' means, with a 95% interval.
 
     The interval is Clopper and Pearson's for an effective number of yes-no problems (Korn and Graubard 1998, Survey
     Methodology 24). This number is n if no problem has both right and wrong samples, and higher if problems are more
     alike. If all samples are right, the interval is one-sided: 0.05**(1/n) to 1 (rule of three). If all are wrong, it
-    is mirrored. One problem or none gives 0 to 1. Raises ValueError if values are missing or outside [0, 1]."""
-    means = _problem_means(values)
+    is mirrored. One problem or none gives 0 to 1. Raises ValueError for a value outside [0, 1]."""
+    means = _rates(values)
     n, mean = means.size, float(means.mean()) if means.size else math.nan
     if n < 2:
         return Estimate(mean, 0.0, 1.0, n)
@@ -77,7 +76,7 @@ def mean_by_problem(values: Values) -> Estimate:
 
 
 def paired(a: Values, b: Values) -> Paired:
-    """Compare b with a. a[i] and b[i] belong to the same problem, and have the form of `values` in mean_by_problem.
+    """Compare b with a. a[i] and b[i] belong to the same problem, and are in [0, 1].
 
     The test flips the signs of the differences b - a. The p-value is the share of sign patterns whose mean is at least
     as far from 0 as the observed mean. With up to EXACT_UP_TO differences other than 0, all patterns are tried. With
@@ -89,8 +88,11 @@ def paired(a: Values, b: Values) -> Paired:
     extreme as the observed one if the shift is between the means of the parts (Hartigan 1969, JASA 64). But most of a
     gain may come from rare problems, which a problem set may lack. So a shift is rejected only if the share of
     patterns, times the chance that n problems contain no rare one, is at most LEVEL. With 5 problems or fewer, no shift
-    is rejected. Raises ValueError for invalid values (see mean_by_problem), unequal lengths or no problems."""
-    differences = _differences(a, b)
+    is rejected. Raises ValueError for a value outside [0, 1], unequal lengths or no problems."""
+    if len(a) != len(b) or not len(a):
+        raise ValueError(f"a and b must belong to the same problems, but have {len(a)} and {len(b)}")
+    differences = _rates(b) - _rates(a)
+    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
     mean = float(differences.mean())
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     p, low, high = _sign_flips(differences)
@@ -104,7 +106,7 @@ def paired(a: Values, b: Values) -> Paired:
     return Paired(mean, max(low, -1.0), min(high, 1.0), p, differences.size, wins, losses, ties)
 
 
-def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
+def relative_change(a: Values, b: Values) -> Estimate | None:
     """Return mean(b) / mean(a) - 1, such as the change in cost, or None if a mean is 0 or missing. Amounts are >= 0.
     The interval is Student's t for the logarithm of the ratio, with the jackknife's standard error (Tukey 1958, Annals
     of Mathematical Statistics 29). The interval is nan if all problems except one are 0 in `a` or in `b`."""
@@ -161,22 +163,11 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
     return float((below + up_to).mean() / 2 / ranked.size)
 
 
-def _problem_means(values: Values) -> NDArray[np.float64]:
-    if isinstance(values, np.ndarray) and bool(np.all((values >= 0) & (values <= 1))):
-        return values
-    samples = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in values]
-    if not all(sample.size and np.all((sample >= 0) & (sample <= 1)) for sample in samples):  # false for nan too
-        raise ValueError("a problem has no values, or values outside [0, 1]")
-    return np.array([sample.mean() for sample in samples], dtype=np.float64)
-
-
-def _differences(a: Values, b: Values) -> NDArray[np.float64]:
-    means_a, means_b = _problem_means(a), _problem_means(b)
-    if means_a.size != means_b.size or means_a.size == 0:
-        raise ValueError(f"a and b must belong to the same problems, but have {means_a.size} and {means_b.size}")
-    differences = means_b - means_a
-    differences[np.abs(differences) < 1e-12] = 0.0  # a rounding error is no difference
-    return differences
+def _rates(values: Values) -> NDArray[np.float64]:
+    rates = np.asarray(values, dtype=np.float64)
+    if not ((rates >= 0) & (rates <= 1)).all():  # false for nan too
+        raise ValueError(f"a problem has a value outside [0, 1]: {rates.tolist()}")
+    return rates
 
 
 def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -219,13 +220,13 @@ class RunMetrics:
             found["verification"] = dict(self._verification) | counts | {"auc_within": within}
         return found
 
-    def _aucs(self) -> list[list[float]]:
-        """Compute each problem's AUCs, one for each run with both right and wrong candidates. Omit other problems."""
+    def _aucs(self) -> list[float]:
+        """Compute each problem's mean AUC over the runs with both right and wrong candidates. Omit other problems."""
         right, wrong = self._scores[True], self._scores[False]
         found = defaultdict[int, list[float]](list)
         for number in sorted(right.keys() & wrong.keys()):
             found[number // self._runs].append(stats.auc(right[number], wrong[number]) or 0.0)
-        return list(found.values())
+        return [fmean(of) for of in found.values()]
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
         """Compute the figures of step `t`. Accuracies include problems that ended earlier, by their last population."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from core.base import seeds
@@ -183,7 +184,7 @@ def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     Each theorem's result is the mean over seeds. `p_holm` is the gain's p with Holm's correction for all gains."""
     orders: dict[str, Any] = {}
     for order, runs in found.items():
-        solved = {nodes: [*zip(*(outcome.solved(of, nodes) for of in runs), strict=True)] for nodes in budgets}
+        solved = {n: [fmean(x) for x in zip(*(outcome.solved(of, n) for of in runs), strict=True)] for n in budgets}
         whole = outcome.figures([each for of in runs for each in of], budgets)
         orders[order] = {
             "solved": {str(nodes): mean_by_problem(of).to_json() for nodes, of in solved.items()},

@@ -57,7 +57,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
     advantages = [[1.0, fmean(abs(each - fmean(of)) for each in of)] for of in more if len(of) > 1]
     moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0).tolist() for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
-    buckets = [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
+    buckets = [fmean(bucket(human) == bucket(grader) for human, grader in proofs) for proofs in problems]
     return {
         "mean_absolute_error": _resampled(errors, ratio),
         "bucket_accuracy": mean_by_problem(buckets).to_json(),
@@ -130,7 +130,7 @@ def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
     if not proofs:
         return None
     problems = _grouped(proofs, lambda proof: proof[0]).values()
-    before, after = ([[points[side] / MAX_POINTS for _, *points in of] for of in problems] for side in (0, 1))
+    before, after = ([fmean(points[side] / MAX_POINTS for _, *points in of) for of in problems] for side in (0, 1))
     found = asdict(paired(before, after))
     return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 

@@ -102,10 +102,11 @@ def test_the_interval_equals_the_one_of_all_samples_clustered_by_problem(
     steps = merged(paths, "mean", folder)["metrics"]["steps"]
     assert len(steps) == max(map(len, alone))
     for t, step in enumerate(steps):
-        samples = [
-            [float(flag) for run in runs for flag in run[p][min(t, len(run[p]) - 1)]] for p in range(len(runs[0]))
+        rates = [
+            statistics.fmean(flag for run in runs for flag in run[p][min(t, len(run[p]) - 1)])
+            for p in range(len(runs[0]))
         ]
-        expected = mean_by_problem(samples).to_json()
+        expected = mean_by_problem(rates).to_json()
         assert step["mean_accuracy"] == pytest.approx(expected, abs=1e-9)
         assert step["pass_at_k"]["1"] == pytest.approx(expected, abs=1e-9)
         each = [run[min(t, len(run) - 1)] for run in alone]

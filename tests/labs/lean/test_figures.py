@@ -48,7 +48,7 @@ def test_orders_are_compared_by_theorem_over_all_seeds() -> None:
     both, random = (orders[order]["gain"] for order in (experiments.BOTH, experiments.RANDOM))
     assert both["difference"] == pytest.approx((0 + 1 + 0.5 + 0) / 4) and (both["wins"], both["losses"]) == (2, 0)
     assert random["difference"] == pytest.approx(-0.375) and (random["wins"], random["losses"]) == (0, 2)
-    by_hand = paired([[1, 1], [0, 0], [1, 0], [0, 0]], [[1, 1], [1, 1], [1, 1], [0, 0]])
+    by_hand = paired([1, 0, 0.5, 0], [1, 1, 1, 0])
     assert both["p"] == by_hand.p and both["p_holm"] == min(1.0, 2 * by_hand.p)
     text = experiments.table(orders, [4, 8], 100)
     assert max(map(len, text.splitlines())) <= 100 and "+37.5" in text and "budget 5" in text
