@@ -56,8 +56,23 @@ class Kept:
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
         """Return the population of a `step`. Raises UserError if the journals lack a valid record of a completion."""
-        members = [_member(self.path, journals, m) for m in step["members"]]
+        members = []
+        for m in step["members"]:
+            own, *checks = (self._completion(journals, cost) for cost in (m, *m.get("checks", [])))
+            more = (m.get("score"), m.get("verdicts"), checks, m.get("again", False), m.get("notes", []))
+            members.append(Member(own, m["parents"], *more))
         return Stage(step["stage"], members, step.get("partial", False)) if "stage" in step else members
+
+    def _completion(self, journals: Archive, cost: dict[str, Any]) -> Completion:
+        """Return the completion of the record `cost` from the journals. If they lack a failure, use the record."""
+        if kept := journals.get(cost["key"]):
+            return kept
+        if "error" in cost:
+            return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
+        raise UserError(
+            f"{self.path.name} contains completions of which no journal has a valid record, such as {cost['key']}. "
+            f"Copy the run's journal to {journals.folder}, or run the experiment again"
+        )
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
         """Compute new steps and metrics, and save them with write.save, which keeps a complete old file.
@@ -98,24 +113,6 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
 
         new, document = kept.save(remade, regraded=write.now())
     return new, kept.head, document, changes
-
-
-def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
-    own, *checks = (_completion(path, journals, cost) for cost in (m, *m.get("checks", [])))
-    score, verdicts, notes = m.get("score"), m.get("verdicts"), m.get("notes", [])
-    return Member(own, m["parents"], score, verdicts, checks, m.get("again", False), notes)
-
-
-def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
-    """Return the completion of the record `cost` from the journals. If they lack a failure, use the record itself."""
-    if kept := journals.get(cost["key"]):
-        return kept
-    if "error" in cost:
-        return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
-    raise UserError(
-        f"{path.name} contains completions of which no journal has a valid record, such as {cost['key']}. Copy the "
-        f"run's journal to {journals.folder}, or run the experiment again"
-    )
 
 
 def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:

@@ -113,39 +113,30 @@ def test_the_command_line_wins_over_the_card(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("constants", "words"),
+    ("constant", "value", "text"),
     [
-        ({"SHOTS": 9}, "SHOTS=9"),
-        ({"SHOTS": "nowhere.json"}, "nowhere.json"),
-        ({"SHOTS": "no_answer"}, "no_answer.jsonl"),
-        ({"SHOTS": "no_solution"}, "no_solution.jsonl"),
-        ({"SHOTS": "no_text"}, "no_text.jsonl"),
-        ({"SHOTS": "of_the_set"}, "of_the_set.jsonl"),
-        ({"SYSTEM": "nowhere.txt"}, "nowhere.txt"),
-        ({"PROMPT": "nowhere.txt"}, "nowhere.txt"),
-        ({"PROMPT": "no_place"}, "no_place.jsonl"),
-        ({"PROMPT": "no_heading"}, "no_heading.jsonl"),
-        ({"PROMPT": "no_candidates"}, "no_candidates.jsonl"),
+        ("SHOTS", "9", ""),
+        ("SHOTS", "nowhere.json", ""),
+        ("SHOTS", "no_answer.jsonl", json.dumps(ROWS[0] | {"answer": None})),
+        ("SHOTS", "no_solution.jsonl", json.dumps({"problem": "1+1?", "answer": 2})),
+        ("SHOTS", "no_text.jsonl", json.dumps(ROWS[0] | {"candidates": [{"solution": "5"}]})),
+        ("SHOTS", "of_the_set.jsonl", json.dumps(TWO[0] | {"solution": "It is 2."})),
+        ("SYSTEM", "nowhere.txt", ""),
+        ("PROMPT", "nowhere.txt", ""),
+        ("PROMPT", "no_place.txt", "Solve it."),
+        ("PROMPT", "no_heading.txt", "{problem} {candidates}"),
+        ("PROMPT", "no_candidates.txt", "{problem}\n[aggregate]\n{problem}"),
     ],
 )
 def test_bad_input_is_one_line_before_any_request(
-    server: ScriptedServer, results: Path, tmp_path: Path, constants: dict[str, Any], words: str
+    server: ScriptedServer, results: Path, tmp_path: Path, constant: str, value: str, text: str
 ) -> None:
-    texts = {
-        "no_answer": json.dumps(ROWS[0] | {"answer": None}),
-        "no_solution": json.dumps({"problem": "1+1?", "answer": 2}),
-        "no_text": json.dumps(ROWS[0] | {"candidates": [{"solution": "5"}]}),
-        "of_the_set": json.dumps(TWO[0] | {"solution": "It is 2."}),
-        "no_place": "Solve it.",
-        "no_heading": "{problem} {candidates}",
-        "no_candidates": "{problem}\n[aggregate]\n{problem}",
-    }
-    for name, text in texts.items():
-        (tmp_path / f"{name}.jsonl").write_text(f"{text}\n", encoding="utf-8")
-    given = {name: str(tmp_path / f"{value}.jsonl") if value in texts else value for name, value in constants.items()}
+    path = tmp_path / value
+    if text:
+        path.write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(UserError) as raised:
-        solve_sync(RSA, TWO, N=2, K=2, T=1, **given)
-    assert words in str(raised.value) and "\n" not in str(raised.value)
+        solve_sync(RSA, TWO, N=2, K=2, T=1, **{constant: str(path) if text else value})
+    assert all(word in str(raised.value) for word in (constant, value)) and "\n" not in str(raised.value)
     assert not server.asked
 
 

@@ -1,4 +1,4 @@
-"""A session: what is asked of each of many things, and how a stop ends."""
+"""A session: what is asked of each of many things."""
 
 import asyncio
 from collections.abc import Iterator
@@ -67,9 +67,3 @@ def test_a_bug_counts_before_a_users_error(opened: Session[Constants]) -> None:
 
     with pytest.raises(ValueError, match="a bug"):
         all_of(opened, [1, 0], one)
-
-
-def test_a_stopped_session_reports_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="130"), session.stopped(lambda: "2 of 3 are kept"):
-        raise KeyboardInterrupt
-    assert capsys.readouterr().out == "\nstopped (2 of 3 are kept). Run the same command again to continue.\n"
