@@ -25,7 +25,7 @@ from core.scaffolds import framing
 from core.session.bar import Bar
 from core.session.contract import Contract
 from core.session.session import Session
-from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
+from core.types import Completion, Grader, Message, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # least time between two saves of partial results
 AHEAD = 4  # the N of the problems in progress add up to about AHEAD times the limit of requests in flight
@@ -148,12 +148,15 @@ class Experiment(Generic[A]):
             contract.got(completion)
             return completion
 
+        async def ask_for_grade(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            self.bar.total += second is None  # the bar lacks the completions of a second server
+            seed = seeds.derive(self.config.SEED, problem.id, "grade", len(steps), *names)
+            return await (second or generator)(messages, seed, replace(self.sampling, **changes))
+
         steps = self.steps[number]
         async for population in self.scaffold.run(problem, ask, self.config):
             contract.yielded(population)
-            graded = await self.grader(
-                problem, population, self._asking_grader(problem, len(steps), second or generator)
-            )
+            graded = await self.grader(problem, population, ask_for_grade)
             record = records.record(len(steps), population, graded)
             if self.figures.add(number, record, population):
                 counts = self.figures.unstated.metrics()["unstated"]
@@ -166,15 +169,6 @@ class Experiment(Generic[A]):
         contract.ended(was_cut=self.is_stage)
         self.figures.finished[number] = True
         self.bar.total -= self.allotted - contract.total  # a scaffold may need fewer completions than its maximum
-
-    def _asking_grader(self, problem: Problem, step: int, generator: Generator) -> Ask:
-        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            if self.session.grades_at is None:
-                self.bar.total += 1
-            seed = seeds.derive(self.config.SEED, problem.id, "grade", step, *names)
-            return await generator(messages, seed, replace(self.sampling, **changes))
-
-        return ask
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         self.bar.arrived(completion, is_new)
