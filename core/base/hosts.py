@@ -20,7 +20,7 @@ class Names:
         self._is_local = known is not None and known.is_loopback
         whole = socket.gethostname()
         mine = [] if self._is_local else [whole, (short := whole.partition(".")[0]), f"{short}.local"]
-        self._names = {_plain(name) for name in ("localhost", *mine, *named) if name}
+        self._names = {name.lower().removesuffix(".") for name in ("localhost", *mine, *named) if name}
 
     def hold(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         """Return whether the headers of a request contain exactly one Host, and its name is accepted."""
@@ -28,14 +28,10 @@ class Names:
         host = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if not host:
             return False
-        name = _plain(host[1])
+        name = host[1].removesuffix(".")
         if known := address(name.strip("[]")):
             return known.is_loopback or not self._is_local
         return name in self._names
-
-
-def _plain(name: str) -> str:
-    return name.lower().removesuffix(".")
 
 
 def address(text: str) -> Address | None:
