@@ -84,13 +84,13 @@ def contest(name: str, others: list[str]) -> None:
         print(f"{other}: {shown([chosen[id] for id in both])} on {len(both)} problems")
         for what, values in (("mean", mean), ("a member", member)):
             ours = [values[id] for id in both]
-            change = stats.paired([[chosen[id]] for id in both], [[value] for value in ours])
+            change = stats.paired([chosen[id] for id in both], ours)
             ahead = tables.shift(change.difference, change.low, change.high)
             print(f"  {name}, {what}, has {shown(ours)}: {ahead}, p {tables.chance(change.p)}")
 
 
 def shown(values: Sequence[float]) -> str:
-    return tables.interval(stats.mean_by_problem([[value] for value in values]).to_json())
+    return tables.interval(stats.mean_by_problem(values).to_json())
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Any
 
 from core import constants
@@ -187,7 +188,7 @@ class Roles:
     def table(self) -> str:
         rows = [["role", "%", "problems"]]
         for figure, by_problem in self.shares.items():
-            value = stats.mean_by_problem(list(by_problem.values()))
+            value = stats.mean_by_problem([fmean(shares) for shares in by_problem.values()])
             rows.append([figure, tables.interval(value.to_json()), str(len(by_problem))])
         lines = [terminal.aligned(rows), ""]
         for role, (right, wrong) in self.marks.items():
