@@ -56,10 +56,10 @@ def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
             notes.append(f"left out: {', '.join(names[:4])}{' …' if len(names) > 4 else ''} ({why})")
         if len(found) < len(runs.cells):
             notes.append(f"{len(found)} of {len(runs.cells)} runs are finished. The same command continues the sweep")
-        meter, values = Meter(prices=opened.server.card.price), {each.name: dict(each.values) for each in runs.cells}
-        kept, first = {name: values[name] for name in found}, next(iter(found))
-        about = (series.title, series.notes(notes), opened.problems.asks_for_proofs, kept)
-        return Sweep(series.folder, found, first, [], [*series.seeds], meter, *about).show()
+        values = {each.name: dict(each.values) for each in runs.cells if each.name in found}
+        meter = Meter(prices=opened.server.card.price)
+        about = (series.title, series.notes(notes), opened.problems.asks_for_proofs, values)
+        return Sweep(series.folder, found, next(iter(found)), [], [*series.seeds], meter, *about).show()
 
     try:
         with series.bar:
