@@ -2,6 +2,7 @@
 
 from core.base.errors import UserError
 from core.constants import Asking, Paid
+from core.engines.cards import Card
 from core.engines.server import Server
 from core.problems.sets import ProblemSet
 from core.scaffolds import framing
@@ -25,9 +26,8 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
         )
 
 
-def check_prices(server: Server, config: Paid) -> None:
-    """Raise UserError if MAX_DOLLARS is set but the price of the server's model is unknown."""
-    card, model = server.card, server.model
+def check_prices(card: Card, model: str, config: Paid) -> None:
+    """Raise UserError if MAX_DOLLARS is set but the price of the `model` is unknown."""
     if not config.MAX_DOLLARS or card.price:
         return
     where = f"the card {card.name} of {model} has no table [price]" if card.name else f"{model} has no card"
@@ -42,7 +42,7 @@ def check_context(server: Server, config: Asking) -> None:
     card = server.card
     card.sampled(config)
     if isinstance(config, Paid):
-        check_prices(server, config)
+        check_prices(server.card, server.model, config)
     given = {name: getattr(config, name, 0) for name in ("WAITS", "ELICIT", "VERIFY_MODE")}
     needs = [f"{name}={value}" for name, value in given.items() if value and value not in ("verdict", "points")]
     if needs and card.continues is False:

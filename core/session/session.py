@@ -233,6 +233,8 @@ def open_on_problems(
 
     # Unless the server's card decides, read the problems first, so that errors in them are reported early.
     chosen = None if is_default else loaded(card)
+    if card.base_url:
+        check_prices(card, card.model, config)  # before the first request
     with serving(need_of(planned, config, shots)) as server:
         chosen = chosen or loaded(server.card)
         check_context(server, config)
@@ -241,7 +243,7 @@ def open_on_problems(
         is_graded = bool(grader) and wanted == EITHER
         opening = _opening(config, server, chosen, planned, is_default, is_graded)
         if second := graders_server() if grader else None:
-            check_prices(second, config)
+            check_prices(second.card, second.model, config)
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
