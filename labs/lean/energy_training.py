@@ -31,8 +31,7 @@ from labs.lean.constants import EnergyConstants, LeanConstants
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
 from labs.lean.trees import Draws, Forest
 from labs.training.embeddings import Vectors
-from labs.training.outcome import LINE, TELL_SECONDS
-from labs.training.schedule import Schedule
+from labs.training.outcome import LINE, TELL_SECONDS, Schedule
 
 THREADS = 1  # with more threads, sums would differ from run to run
 BATCH = 32  # examples in each step, each with a state on a path and up to seven states off it

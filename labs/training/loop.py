@@ -19,8 +19,7 @@ from torch import Tensor
 from labs.training import to_gguf
 from labs.training.encode import Passes
 from labs.training.network import Muon, Qwen3, Shape
-from labs.training.outcome import Options, Progress, peak_memory
-from labs.training.schedule import Schedule
+from labs.training.outcome import Options, Progress, Schedule, peak_memory
 from labs.training.to_hf import WEIGHTS, convert
 
 THREADS = 1  # with more threads, sums differ from run to run

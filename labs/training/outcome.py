@@ -1,4 +1,4 @@
-"""Define the options of a training, and report its progress and memory."""
+"""Define the options of a training and its learning rates, and report its progress and memory."""
 
 import math
 import resource
@@ -13,6 +13,7 @@ from core.base.errors import UserError
 TELL_SECONDS = 3.0  # between progress lines
 RECORD = "train.json"  # the file of the outcome, in the folder `out`
 LINE = "training: "  # how a progress line begins
+WARM_UP = 0.1  # share of the tokens in a fine-tuning
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,27 @@ class Options:
     seed: int = 0
     adapter: Path | None = None  # continue from the matrices in this folder
     tokens: int | None = None  # the number of tokens to train on, instead of `epochs`
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule of learning rates: a cosine from `rate_from` to `rate_to`, multiplied by a linear warm-up."""
+
+    tokens: int  # in the whole training, without padding
+    rate_from: float  # as a share of the optimizers' peak rates
+    rate_to: float  # as a share of the peak rates
+    warm_up: int  # tokens
+
+    @classmethod
+    def of_finetuning(cls, tokens: int, peak: float) -> "Schedule":
+        """Return a schedule that warms up over a tenth of the tokens and decays to 0. `peak` is its `rate_from`."""
+        return cls(tokens, peak, 0.0, math.ceil(WARM_UP * tokens))
+
+    def scale(self, seen: int, size: int) -> float:
+        """Return the factor to multiply the peak rates by, for a batch of `size` tokens after `seen` tokens."""
+        cosine = (1 + math.cos(math.pi * seen / self.tokens)) / 2
+        scale = self.rate_to + (self.rate_from - self.rate_to) * cosine
+        return scale * min(1.0, (seen + size) / self.warm_up)
 
 
 def peak_memory() -> int:

@@ -29,8 +29,7 @@ from labs.training.architectures import read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, Passes
 from labs.training.memory import STEP_ROWS, rows_at_once
-from labs.training.outcome import Options, Progress, peak_memory
-from labs.training.schedule import Schedule
+from labs.training.outcome import Options, Progress, Schedule, peak_memory
 from labs.training.starts import ADAPTER
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA

@@ -37,8 +37,8 @@ from core.base.errors import command
 from core.types import FORCED_ANSWER
 from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
 from labs.training.network import Qwen3, Shape
+from labs.training.outcome import Schedule
 from labs.training.rows import read
-from labs.training.schedule import Schedule
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit_chances, user

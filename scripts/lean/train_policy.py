@@ -26,7 +26,7 @@ from labs.lean.policy import asked
 from labs.training.architectures import QWEN2_SPLIT
 from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, train
 from labs.training.network import Qwen3, Shape
-from labs.training.schedule import Schedule
+from labs.training.outcome import Schedule
 from scripts.embedded.gguf_file import CONTROL, IM_START
 from scripts.embedded.texts import IM_END
 from scripts.embedded.train import export, logging
