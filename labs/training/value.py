@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.base import stats
+from core.base import stats, terminal
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import results_dir
@@ -23,7 +24,6 @@ from core.base.seeds import derive
 from core.engines import environment
 from core.engines.dialects import llamacpp
 from core.generate.journal import Archive
-from core.report.table import Column, Table
 from core.report.tables import chance, interval, shift
 from core.results.find import archive, path_of
 from core.session.regrade import Kept
@@ -35,6 +35,7 @@ FOLDS = 5
 RIDGE = 10.0  # weight of the squared coefficients in the loss (inputs have variance 1)
 ROUNDS = 30  # most Newton steps
 FEWEST = 10  # problems with right and wrong samples
+VOTE = "vote of all samples"
 
 Floats = NDArray[np.float64]
 
@@ -91,9 +92,6 @@ def _group(kept: Kept, journals: Archive, row: dict[str, Any]) -> Group:
     )
 
 
-# ---- The head ------------------------------------------------------------------------------------------------------
-
-
 def fit(inputs: Floats, right: Floats) -> Floats:
     """Return the coefficients of a logistic regression, the constant last. Newton's method minimises the log loss and
     RIDGE / 2 times the squares of all coefficients but the constant."""
@@ -130,36 +128,30 @@ def values_of(groups: Sequence[Group], vectors: Vectors) -> list[list[float]]:
     return [part.tolist() for part in np.split(found, ends)]
 
 
-# ---- The use of values ---------------------------------------------------------------------------------------------
-
-
 def chosen(scores: Sequence[float | None], right: Sequence[float]) -> float:
     """Return the chance that a sample with the best score is right. None counts as the mean of the known scores."""
     known = [score for score in scores if score is not None]
-    neutral = sum(known) / len(known) if known else 0.0
-    filled = [neutral if score is None else score for score in scores]
-    best = [value for score, value in zip(filled, right, strict=True) if score >= max(filled) - 1e-9]
-    return sum(best) / len(best)
+    filled = [fmean(known or [0.0]) if score is None else score for score in scores]
+    return fmean(value for score, value in zip(filled, right, strict=True) if score >= max(filled) - 1e-9)
 
 
 def ways(groups: Sequence[Group], values: Sequence[Sequence[float]]) -> dict[str, tuple[float, list[float]]]:
-    """Return the tokens per problem and the accuracy on each problem, for each way to choose an answer."""
+    """Return the tokens per problem and the accuracy on each problem, for each way to choose an answer. Own verdicts
+    choose among fewer samples, because a verdict costs tokens, too."""
     count = max(len(group.texts) for group in groups)
     sample, check = np.mean([(group.tokens, group.check_tokens) for group in groups], axis=0).tolist()
+    by_value = [chosen(own, group.right) for group, own in zip(groups, values, strict=True)]
     found = {
-        "one sample": (sample, [sum(group.right) / len(group.right) for group in groups]),
-        f"vote of {count}": (count * sample, [group.vote for group in groups]),
-        f"best of {count} by value": (
-            count * sample,
-            [chosen(own, of.right) for of, own in zip(groups, values, strict=True)],
-        ),
+        "one sample": (sample, [fmean(group.right) for group in groups]),
+        VOTE: (count * sample, [group.vote for group in groups]),
+        f"best of {count} by value": (count * sample, by_value),
+        f"any of {count} is right": (count * sample, [max(group.right) for group in groups]),
     }
     if any(verdict is not None for group in groups for verdict in group.verdicts):
-        fewer = max(1, int(count * sample / (sample + check)))
-        for n in sorted({fewer, count}):
-            accuracies = [chosen(group.verdicts[:n], group.right[:n]) for group in groups]
-            found[f"best of {n} by own verdict"] = (n * (sample + check), accuracies)
-    return found | {f"any of {count} is right": (count * sample, [max(group.right) for group in groups])}
+        n = max(1, int(count * sample / (sample + check)))
+        by_verdict = [chosen(group.verdicts[:n], group.right[:n]) for group in groups]
+        found[f"best of {n} by own verdict"] = (n * (sample + check), by_verdict)
+    return found
 
 
 def auc(groups: Sequence[Group], scores: Sequence[Sequence[float | None]]) -> stats.Estimate:
@@ -168,39 +160,25 @@ def auc(groups: Sequence[Group], scores: Sequence[Sequence[float | None]]) -> st
     found = []
     for group, own in zip(groups, scores, strict=True):
         known = [(score, right) for score, right in zip(own, group.right, strict=True) if score is not None]
-        found.append(
-            stats.auc([score for score, right in known if right], [score for score, right in known if not right])
-        )
+        right, wrong = ([score for score, value in known if value == kind] for kind in (1, 0))
+        found.append(stats.auc(right, wrong))
     return stats.mean_by_problem([each for each in found if each is not None])
 
 
 def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]) -> str:
     """Return the table of ways to choose an answer, and the AUCs within problems."""
     found = ways(groups, values)
-    vote = next(accuracies for way, (_, accuracies) in found.items() if way.startswith("vote"))
-    rows = []
+    rows = [["answer", "accuracy", "minus the vote", "p", "tokens"]]
     for way, (tokens, accuracies) in found.items():
-        p = stats.paired(vote, accuracies)
-        against = ["-", "-"] if accuracies is vote else [shift(p.difference, p.low, p.high), chance(p.p)]
+        pair = stats.paired(found[VOTE][1], accuracies)
+        against = ["-", "-"] if way == VOTE else [shift(pair.difference, pair.low, pair.high), chance(pair.p)]
         rows.append([way, interval(stats.mean_by_problem(accuracies).to_json()), *against, f"{tokens:,.0f}"])
-    meanings = {
-        "answer": "the way to choose it. Ties count as a random choice",
-        "accuracy": "",
-        "minus the vote": "points, paired by problem",
-        "p": "p-value of a sign-flip test",
-        "tokens": "completion tokens per problem",
-    }
-    columns = [Column(head, cells, meanings[head]) for head, *cells in zip(meanings, *rows, strict=True)]
-    table = Table(f"{name}: {len(groups)} problems, values of held-out problems", columns)
-    lines = []
+    lines = [f"{name}: {len(groups)} problems, values of held-out problems", terminal.aligned(rows), ""]
     for kind, scores in (("values", values), ("own verdicts", [group.verdicts for group in groups])):
         if (share := auc(groups, scores)).n:
             value, low, high = (f"{each:.3f}" for each in (share.value, share.low, share.high))
             lines.append(f"AUC of {kind} within a problem: {value} [{low}, {high}], n={share.n}")
-    return "\n".join([table.text(0), "", table.legend(0), "", *lines, "all intervals: 95% over problems"])
-
-
-# ---- The command ---------------------------------------------------------------------------------------------------
+    return "\n".join([*lines, "all intervals: 95% over problems. Differences are paired by problem"])
 
 
 def policy() -> Weights:
