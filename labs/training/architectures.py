@@ -1,6 +1,5 @@
 """Describe dense Llama, Qwen2 and Qwen3 models: tensors in GGUF and in Hugging Face's layout, and pre-tokenizers."""
 
-import json
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -140,12 +139,7 @@ def reordered(
 
 def split_of(tokenizer: dict[str, Any]) -> str | None:
     """Return the key in SPLITS of a tokenizer.json's pre-tokenizer, or None if SPLITS lacks the pre-tokenizer."""
-    found = tokenizer.get("pre_tokenizer")
-    parts = found.get("pretokenizers") if isinstance(found, dict) else None
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        return None
-    if json.dumps(QWEN2_SPLIT) in json.dumps(parts):
-        return "qwen2"
-    wanted = SPLITS["smollm"]
-    is_smollm = len(parts) == 2 and all({**its, **part} == its for its, part in zip(wanted, parts, strict=True))
-    return "smollm" if is_smollm else None
+    parts = (tokenizer.get("pre_tokenizer") or {}).get("pretokenizers", [])
+    offsets = {"trim_offsets": True}  # without effect on the tokens
+    found = [part | offsets for part in parts]
+    return next((name for name, its in SPLITS.items() if found == [part | offsets for part in its]), None)

@@ -88,9 +88,8 @@ def check(model: Weights) -> None:
     if not gpus.has_gpu():
         from labs.training import to_gguf  # slow to import
 
-        config = read_object(model.path / "config.json")
-        architecture_of(config, model.path, "Other models can't be trained here")
-        if why := to_gguf.why_not(model.path, config):
+        architecture_of(read_object(model.path / "config.json"), model.path, "Other models can't be trained here")
+        if why := to_gguf.why_not(model.path):
             raise UserError(
                 f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves GGUF files, "
                 f"but this model can't be converted: {why}. Use a GPU, or another model"

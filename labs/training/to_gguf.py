@@ -30,7 +30,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     _kind), and vectors float32. Raises UserError."""
     config = layout.read_object(folder / "config.json")
     architecture = layout.architecture_of(config, folder, INSTEAD)
-    if why := why_not(folder, config):
+    if why := why_not(folder):
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
@@ -70,9 +70,9 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.close()
 
 
-def why_not(folder: Path, config: dict[str, Any]) -> str:
+def why_not(folder: Path) -> str:
     """Return why a model of a known architecture can't be converted, or "". Raises UserError if a file is damaged."""
-    rope = _rope(config)
+    rope = _rope(layout.read_object(folder / "config.json"))
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         return f"config.json sets {kind} scaling of positions"
     path = folder / "tokenizer.json"
