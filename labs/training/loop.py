@@ -1,7 +1,6 @@
 """Train all weights of a small model from a GGUF file, on one CPU thread. scripts/embedded also trains on a GPU.
 On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this module imports torch."""
 
-import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from labs.training import to_gguf
+from labs.training.architectures import Sizes
 from labs.training.encode import Passes
-from labs.training.network import Muon, Qwen3, Shape
+from labs.training.network import EMBEDDED, Muon, Qwen3
 from labs.training.outcome import Options, Progress, Schedule, peak_memory
 from labs.training.to_hf import WEIGHTS, convert
 
@@ -28,12 +28,6 @@ BATCH = 3072  # maximum tokens in a batch of `finetune`, with padding
 MUON_RATE = 0.02  # peak learning rates, which a schedule scales
 ADAM_RATE = 3e-3
 CLIP = 1.0  # maximum norm of the gradient
-# The fields of Shape, with their names in config.json
-SIZES = {
-    **{"dim": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"},
-    **{"kv_heads": "num_key_value_heads", "head_dim": "head_dim", "feed_forward": "intermediate_size"},
-    **{"context": "max_position_embeddings", "rope_base": "rope_theta", "eps": "rms_norm_eps"},
-}
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
@@ -43,11 +37,9 @@ def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
             convert(path, Path(folder) / "model")
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
-    shape = Shape(vocab=len(weights["model.embed_tokens.weight"]))  # the sizes of the embedded model
-    if (config := path.with_name("config.json")).is_file():
-        sizes = json.loads(config.read_text(encoding="utf-8"))
-        shape = replace(shape, **{ours: sizes[name] for ours, name in SIZES.items()})
-    model = Qwen3(shape)
+    has_config = path.with_name("config.json").is_file()
+    sizes = Sizes.of(path.parent) if has_config else replace(EMBEDDED, vocab=len(weights["model.embed_tokens.weight"]))
+    model = Qwen3(sizes)
     model.load_state_dict(weights)
     return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))
 

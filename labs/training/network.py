@@ -1,26 +1,13 @@
 """Define the embedded model's network: a small Qwen3 in plain PyTorch, with Hugging Face's parameter names."""
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from labs.training.architectures import Sizes
 
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a network. The defaults are the embedded model's sizes (scripts/embedded/train.py)."""
-
-    vocab: int
-    dim: int = 128
-    layers: int = 3
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 32
-    feed_forward: int = 512
-    context: int = 2048  # tokens
-    rope_base: float = 10_000.0
-    eps: float = 1e-6
+# The embedded model's sizes (scripts/embedded/train.py)
+EMBEDDED = Sizes(3, 128, 4, 2, 32, intermediate=512, vocab=900, tied=True, context=2048, eps=1e-6, rope_base=10_000.0)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -36,14 +23,14 @@ class RMSNorm(nn.RMSNorm):
 
 
 class Attention(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Sizes) -> None:
         super().__init__()
         self.shape = shape
         width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        self.q_proj = nn.Linear(shape.dim, width, bias=False)
-        self.k_proj = nn.Linear(shape.dim, kv_width, bias=False)
-        self.v_proj = nn.Linear(shape.dim, kv_width, bias=False)
-        self.o_proj = nn.Linear(width, shape.dim, bias=False)
+        self.q_proj = nn.Linear(shape.hidden, width, bias=False)
+        self.k_proj = nn.Linear(shape.hidden, kv_width, bias=False)
+        self.v_proj = nn.Linear(shape.hidden, kv_width, bias=False)
+        self.o_proj = nn.Linear(width, shape.hidden, bias=False)
         self.q_norm = RMSNorm(shape.head_dim, eps=shape.eps)
         self.k_norm = RMSNorm(shape.head_dim, eps=shape.eps)
 
@@ -60,22 +47,22 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Sizes) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(shape.dim, shape.feed_forward, bias=False)
-        self.up_proj = nn.Linear(shape.dim, shape.feed_forward, bias=False)
-        self.down_proj = nn.Linear(shape.feed_forward, shape.dim, bias=False)
+        self.gate_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
+        self.up_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate, shape.hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Block(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Sizes) -> None:
         super().__init__()
-        self.input_layernorm = RMSNorm(shape.dim, eps=shape.eps)
+        self.input_layernorm = RMSNorm(shape.hidden, eps=shape.eps)
         self.self_attn = Attention(shape)
-        self.post_attention_layernorm = RMSNorm(shape.dim, eps=shape.eps)
+        self.post_attention_layernorm = RMSNorm(shape.hidden, eps=shape.eps)
         self.mlp = FeedForward(shape)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -84,17 +71,17 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Sizes) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(shape.vocab, shape.dim)
+        self.embed_tokens = nn.Embedding(shape.vocab, shape.hidden)
         self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = RMSNorm(shape.dim, eps=shape.eps)
+        self.norm = RMSNorm(shape.hidden, eps=shape.eps)
 
 
 class Qwen3(nn.Module):
     """A decoder-only language model with tied embeddings."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Sizes) -> None:
         super().__init__()
         self.shape = shape
         self.model = Decoder(shape)

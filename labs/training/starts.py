@@ -8,9 +8,9 @@ from gguf import Keys
 from core.base.errors import UserError
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
-from labs.training.architectures import architecture_of, open_gguf, read_object, tensor_shapes
+from labs.training.architectures import Sizes, architecture_of, open_gguf, read_object, tensor_shapes
 from labs.training.chat import Chat
-from labs.training.to_gguf import CONTEXT, read_tensors
+from labs.training.to_gguf import read_tensors
 
 LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread days
 TRAINABLE = ("F32", "F16")  # allowed types of tensors. Fewer bits can't store small changes
@@ -52,12 +52,11 @@ def start(model: Path, lora_rank: int) -> Start:
 def _folder(folder: Path) -> Start:
     config = read_object(folder / "config.json")
     architecture = architecture_of(config, folder, "Other models can't be trained here")
-    shape = Shape.from_config(folder / "config.json")
+    shape = Sizes.of(folder)
     stored = read_tensors(folder, tensor_shapes(shape, architecture))
     _check_tokenizer(folder / "tokenizer.json")
     Chat.of(folder)  # raises UserError if the chat template can't be used
-    longest = int(config.get("max_position_embeddings", CONTEXT))
-    return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()))
+    return Start(folder, shape, shape.context, sum(t.data_range.size for t in stored.values()))
 
 
 def _check_tokenizer(path: Path) -> None:

@@ -16,12 +16,10 @@ from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
-from core.engines.shape import Shape
 from labs.training import architectures as layout
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ = ("BF16", "F16", "F32")
-CONTEXT = 32768  # tokens of context, if config.json does not name the length
 INSTEAD = "Convert the model with llama.cpp's convert_hf_to_gguf.py"
 
 
@@ -34,7 +32,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
-    shape = Shape.from_config(folder / "config.json")
+    shape = layout.Sizes.of(folder)
     tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
     sizes = {
@@ -43,16 +41,14 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     }
 
     writer = gguf.GGUFWriter(None, architecture.name)
-    rope = _rope(config)
     try:
         writer.add_name(folder.resolve().name)
-        eps, base = float(config["rms_norm_eps"]), float(config.get("rope_theta") or rope["rope_theta"])
-        add_shape(writer, shape, int(config.get("max_position_embeddings", CONTEXT)), eps, base)
+        add_sizes(writer, shape)
         writer.add_file_type(gguf.LlamaFileType[TYPES[type]])
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         _add_tokenizer(writer, folder, shape.vocab)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UserError(f"config.json or the tokenizer in {folder} is damaged ({error!r}). Fetch both again") from None
+        raise UserError(f"the tokenizer in {folder} is damaged ({error!r}). Fetch it again") from None
     names = layout.gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
@@ -72,18 +68,12 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
 
 def why_not(folder: Path) -> str:
     """Return why a model of a known architecture can't be converted, or "". Raises UserError if a file is damaged."""
-    rope = _rope(layout.read_object(folder / "config.json"))
+    rope = layout.rope_of(layout.read_object(folder / "config.json"))
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         return f"config.json sets {kind} scaling of positions"
     path = folder / "tokenizer.json"
     is_known = layout.split_of(layout.read_object(path))
     return "" if is_known else f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}"
-
-
-def _rope(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of rotary positions. Since transformers 5, they include the base."""
-    found = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return found if isinstance(found, dict) else {}
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
@@ -118,19 +108,19 @@ def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
     return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
 
 
-def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
-    """Add a dense model's sizes to `writer`: its shape, context in tokens, the norms' epsilon and the rotary base."""
-    writer.add_context_length(context)
-    writer.add_embedding_length(shape.hidden)
-    writer.add_block_count(shape.layers)
-    writer.add_feed_forward_length(shape.intermediate)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(eps)
-    writer.add_rope_freq_base(base)
-    writer.add_vocab_size(shape.vocab)
+def add_sizes(writer: gguf.GGUFWriter, sizes: layout.Sizes) -> None:
+    """Add a dense model's sizes to `writer`."""
+    writer.add_context_length(sizes.context)
+    writer.add_embedding_length(sizes.hidden)
+    writer.add_block_count(sizes.layers)
+    writer.add_feed_forward_length(sizes.intermediate)
+    writer.add_head_count(sizes.heads)
+    writer.add_head_count_kv(sizes.kv_heads)
+    writer.add_key_length(sizes.head_dim)
+    writer.add_value_length(sizes.head_dim)
+    writer.add_layer_norm_rms_eps(sizes.eps)
+    writer.add_rope_freq_base(sizes.rope_base)
+    writer.add_vocab_size(sizes.vocab)
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:

@@ -7,10 +7,8 @@ import gguf
 import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from core.engines.shape import Shape as Qwen3Shape
-from labs.training.architectures import QWEN2_SPLIT, gguf_names
-from labs.training.network import Shape
-from labs.training.to_gguf import add_shape
+from labs.training.architectures import QWEN2_SPLIT, Sizes, gguf_names
+from labs.training.to_gguf import add_sizes
 from scripts.embedded.texts import END_THINK, IM_END, THINK
 
 VOCAB = 900  # number of tokens, including the tags
@@ -86,7 +84,7 @@ def chat_prompt(messages: Iterable[dict[str, str]], thinking: bool = True) -> st
 
 def write_gguf(
     path: Path,
-    shape: Shape,
+    sizes: Sizes,
     weights: dict[str, np.ndarray],
     vocab: list[str],
     merges: list[str],
@@ -98,17 +96,7 @@ def write_gguf(
     writer.add_name(name)
     writer.add_license("mit")
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    sizes = Qwen3Shape(
-        shape.layers,
-        shape.dim,
-        shape.heads,
-        shape.kv_heads,
-        shape.head_dim,
-        shape.feed_forward,
-        shape.vocab,
-        tied=True,
-    )
-    add_shape(writer, sizes, shape.context, shape.eps, shape.rope_base)
+    add_sizes(writer, sizes)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(vocab)
@@ -119,7 +107,7 @@ def write_gguf(
     writer.add_pad_token_id(vocab.index(END_OF_TEXT))
     writer.add_add_bos_token(False)
     writer.add_chat_template(template)
-    names = gguf_names(weights, shape.layers)
+    names = gguf_names(weights, sizes.layers)
     for key, weight in weights.items():
         writer.add_tensor(names[key], np.ascontiguousarray(weight, dtype=np.float32))
     writer.write_header_to_file()

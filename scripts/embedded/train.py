@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from core.base.errors import command
 from core.types import FORCED_ANSWER
 from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
-from labs.training.network import Qwen3, Shape
+from labs.training.network import EMBEDDED, Qwen3
 from labs.training.outcome import Schedule
 from labs.training.rows import read
 from scripts.embedded.data import examples
@@ -111,7 +111,7 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
     for example in stream:
         given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
         target = tokenizer.encode(example.target)
-        if len(given) + len(target.ids) > Shape.context:
+        if len(given) + len(target.ids) > EMBEDDED.context:
             continue  # some prompts with the largest groups are too long
         weights = target_weights(target.tokens, phase.sum_weight)
         if phase.stressed:
@@ -210,7 +210,7 @@ def main() -> None:
         model, tokenizer = started_from(args.start)
     else:
         tokenizer = train_tokenizer(tokenizer_texts(args.seed))
-        model = Qwen3(Shape(vocab=tokenizer.get_vocab_size()))
+        model = Qwen3(replace(EMBEDDED, vocab=tokenizer.get_vocab_size()))
     tokenizer.save(str(args.out / "tokenizer.json"))
     device = torch.device(args.device)
     model.to(device)

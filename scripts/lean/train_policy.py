@@ -13,6 +13,7 @@ import hashlib
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from labs.lean.pairs import Pair, drawn
 from labs.lean.policy import asked
 from labs.training.architectures import QWEN2_SPLIT
 from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, train
-from labs.training.network import Qwen3, Shape
+from labs.training.network import EMBEDDED, Qwen3
 from labs.training.outcome import Schedule
 from scripts.embedded.gguf_file import CONTROL, IM_START
 from scripts.embedded.texts import IM_END
@@ -132,7 +133,7 @@ def main() -> None:
     given = pairs.read(args.pairs)
     texts = [text for pair in islice(drawn(given, 0), TOKENIZER_PAIRS) for text in (prompt(pair), pair.tactic)]
     tokenizer = train_tokenizer(text.replace(IM_START, "").replace(IM_END, "") for text in texts)
-    model = Qwen3(Shape(vocab=tokenizer.get_vocab_size(), feed_forward=256))
+    model = Qwen3(replace(EMBEDDED, vocab=tokenizer.get_vocab_size(), intermediate=256))
     print(f"{len(given)} pairs, {model.shape.vocab} tokens, {sum(p.numel() for p in model.parameters())} parameters")
     schedule = Schedule(args.tokens, 1.0, 0.0, WARM_UP)
     stream = batches(tokenizer, given, args.seed)
