@@ -8,7 +8,7 @@ from typing import Any
 
 import gguf
 import numpy as np
-import safetensors
+from safetensors import TensorSpec, serialize_file
 from safetensors.numpy import load_file, save_file
 
 from core.engines.embedded_model import EMBEDDED_GGUF
@@ -18,6 +18,7 @@ from labs.training.architectures import ARCHITECTURES, SPLITS, gguf_names, tenso
 
 Weights = dict[str, np.ndarray[Any, Any]]
 LAYERS = 3  # of the embedded model
+BF16 = gguf.GGMLQuantizationType.BF16
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -57,21 +58,15 @@ def bf16_shards(folder: Path) -> Path:
     values = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     for i in range(3):
-        part = {name: bf16(values[name]) for name in sorted(values)[i::3]}
+        part = {name: gguf.quants.quantize(values[name], BF16) for name in sorted(values)[i::3]}
         stored = {
-            name: safetensors.TensorSpec(
-                dtype="bfloat16", shape=list(v.shape), data_ptr=v.ctypes.data, data_len=v.nbytes
+            name: TensorSpec(
+                dtype="bfloat16", shape=list(values[name].shape), data_ptr=v.ctypes.data, data_len=v.nbytes
             )
             for name, v in part.items()
         }
-        safetensors.serialize_file(stored, str(folder / f"model-{i + 1:05}-of-00003.safetensors"))
+        serialize_file(stored, str(folder / f"model-{i + 1:05}-of-00003.safetensors"))
     return folder
-
-
-def bf16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The upper halves of float32s, rounded to nearest, ties to even."""
-    bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def edit(path: Path, change: Mapping[str, Any]) -> None:

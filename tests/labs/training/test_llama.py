@@ -75,6 +75,7 @@ def test_what_was_not_trained_is_written_as_it_was(
         (TEMPLATE.replace("eos_token", f"'{EOS}'"), {"eos_token": None}, EOS),  # written out
         (TEMPLATE.replace("{{ eos_token }}", USER), {}, USER),  # another ends a turn than a text
         (TEMPLATE.replace("{{ eos_token }}", ""), {}, EOS),  # nothing: what ends a text
+        ("{% if not strftime_now('%Y') %}{{ raise() }}{% endif %}" + TEMPLATE, {}, EOS),  # it may write the date
     ],
 )
 def test_a_turn_ends_as_the_template_has_it(template: str, names: dict[str, Any], end: str, tmp_path: Path) -> None:
@@ -83,12 +84,6 @@ def test_a_turn_ends_as_the_template_has_it(template: str, names: dict[str, Any]
     edit(model / "tokenizer_config.json", names)
     chat = Chat.of(model)
     assert chat.end == end and chat.texts(Row("1?", "2")) == (f"{BOS}{USER}1?{ASSISTANT}", "2")
-
-
-def test_a_template_that_writes_the_date_gets_one(tmp_path: Path) -> None:
-    model = llama(tmp_path / "hf")
-    (model / "chat_template.jinja").write_text("{{ strftime_now('%Y') }}" + TEMPLATE)
-    assert Chat.of(model).texts(Row("1?", "2"))[0].startswith("2")
 
 
 # What is refused
