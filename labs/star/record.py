@@ -79,12 +79,3 @@ def paths(folder: Path) -> list[Path]:
 def records(folder: Path) -> list[Record]:
     """Read the records in `folder`, in the order in which the runs began. Raises UserError."""
     return sorted((read(path) for path in paths(folder)), key=lambda each: (str(each.head["started"]), each.label))
-
-
-def results(record: Record) -> list[Path]:
-    """List a run's existing results files by round: the collected samples, then the evaluation at temperature 0."""
-    names = []
-    for each in record.rounds:
-        collected, evaluated = each.get("collected", {}), each.get("evaluated", {})
-        names += [collected.get("results"), evaluated.get("with_shots", {}).get("greedy"), evaluated.get("greedy")]
-    return [path for name in names if name and (path := record.folder / f"{name}.json").exists()]

@@ -67,8 +67,13 @@ def is_folder(folder: Path) -> bool:
 
 
 def results(folder: Path) -> list[Path]:
-    """List the results files of all runs in `folder`: run by run, then round by round."""
-    return [path for run in record.records(folder) for path in record.results(run)]
+    """List the existing results files in `folder`, by run and round: collected samples, then evaluations."""
+    names = []
+    for run in record.records(folder):
+        for each in run.rounds:
+            collected, evaluated = each.get("collected", {}), each.get("evaluated", {})
+            names += [collected.get("results"), evaluated.get("with_shots", {}).get("greedy"), evaluated.get("greedy")]
+    return [path for name in names if name and (path := folder / f"{name}.json").exists()]
 
 
 def answers(args: Namespace, folder: Path) -> bool:

@@ -149,9 +149,8 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
     from core.engines.gguf_header import Gguf  # slow to import
 
     need = Need(k=0, max_tokens=0, answer_tokens=0)
-    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1, slots=1)
-    if gguf != EMBEDDED_GGUF:
-        size = replace(size, threads=llamacpp.physical_cores())
+    cores = 1 if gguf == EMBEDDED_GGUF else llamacpp.physical_cores()
+    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores, slots=1)
     name = llamacpp.name_of(gguf)
     with llamacpp.serving(gguf, name, size, exact=False, embeds=True) as address:
         yield start.reached(address, WHY, name, gguf)
