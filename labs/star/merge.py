@@ -34,6 +34,7 @@ REASONS = {
     "two answers": "traces of the problem state different answers, so that all of them are dropped",
     "another trace": "another trace of the problem is kept",
 }
+ALL_REASONS = REASONS | check.REASONS
 
 
 @dataclass(frozen=True)
@@ -70,38 +71,33 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
         print(terminal.aligned([["", "rows"], *shown]) + "\n")
         for reason in dropped:
-            print(terminal.wrapped(f"{reason}: {(REASONS | check.REASONS)[reason]}", "  "))
+            print(terminal.wrapped(f"{reason}: {ALL_REASONS[reason]}", "  "))
         print(f"written  {args.out}")
 
 
 def chosen(every: Sequence[Read]) -> tuple[list[Read], dict[str, int]]:
     """Return the rows to keep, in their order, and the number of dropped rows by reason."""
-    usable = [each for each in every if not each.reason]
-    clashing = _clashing(each.trace for each in usable)
-    best = {each.trace.problem: each for each in sorted(usable, key=lambda each: worth(each.trace))}
-    kept, counts = list[Read](), Counter[str]()
-    for each in every:
-        if each.reason or each.trace.problem in clashing:
-            counts[each.reason or "two answers"] += 1
-        elif each is best[each.trace.problem]:
-            kept.append(each)
+    counts = Counter(each.reason for each in every if each.reason)
+    groups: dict[str, list[int]] = {}
+    for place, each in enumerate(every):
+        if not each.reason:
+            groups.setdefault(each.trace.problem, []).append(place)
+    places = []
+    for same in groups.values():
+        if _clash([every[place].trace for place in same]):
+            counts["two answers"] += len(same)
         else:
-            counts["another trace"] += 1
-    return kept, {why: counts[why] for why in (*REASONS, *check.REASONS) if counts[why]}
+            counts["another trace"] += len(same) - 1
+            places.append(max(same, key=lambda place: worth(every[place].trace)))
+    return [every[place] for place in sorted(places)], {why: n for why in ALL_REASONS if (n := counts[why])}
 
 
-def _clashing(traces: Iterable[Trace]) -> set[str]:
-    """Return the problems whose traces state different answers. Equal values in other spellings do not differ."""
-    answers: dict[str, str] = {}
-    clashing = set()
-    for trace in traces:
-        answer = read(split_thinking(trace.output, None)[1], AUTO, "math").answer
-        if answer is None:
-            continue
-        first = answers.setdefault(trace.problem, answer)
-        if canonical(first, "math") != canonical(answer, "math") and not judge(answer, first, "math"):
-            clashing.add(trace.problem)
-    return clashing
+def _clash(traces: Iterable[Trace]) -> bool:
+    """Return whether traces state different answers. Equal values in other spellings do not differ."""
+    found = (read(split_thinking(trace.output, None)[1], AUTO, "math").answer for trace in traces)
+    first, *others = [answer for answer in found if answer is not None] or [""]
+    different = [each for each in others if canonical(each, "math") != canonical(first, "math")]
+    return any(not judge(each, first, "math") for each in different)
 
 
 def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool) -> Read:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from core.engines.shape import QED_NANO
 from labs.training import process, starts
 from labs.training.outcome import Options
 from tests.conftest import ROOT, environment, heed_signals
+from tests.helpers.processes import eventually
 from tests.labs.training import helpers as training
 
 GIB = 2**30
@@ -148,7 +148,4 @@ def test_it_ends_with_us_however_we_end_and_leaves_nothing(python: None, sign: s
         assert ours.stdout and ours.stdout.readline().startswith("training: step 1 of"), ours.stderr
         assert processes(out)
         ours.send_signal(sign)
-    until = time.monotonic() + 60
-    while processes(out) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not processes(out) and os.listdir(tmp_path / "w") == ["1.log"]
+    assert eventually(lambda: not processes(out), 60) and os.listdir(tmp_path / "w") == ["1.log"]
