@@ -3,7 +3,6 @@ It counts kept rows and, by reason, dropped rows. It also counts kept rows with 
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,17 +51,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         config = constants.read(FormConstants, {}, args.settings)
-        counts, firsts = Counter[str](), dict[str, int]()
-        with ExitStack() as stack:
-            out = stack.enter_context(whole(args.kept, "the kept rows")) if args.kept else None
-            kept = stack.enter_context(open(out, "w", encoding="utf-8")) if out else None
-            for number, line, row in rows_of(args.file):
-                findings = _findings(row, config, f"{args.file}, line {number}")
-                counts.update(findings)
-                for finding in findings:
-                    firsts.setdefault(finding, number)
-                if kept and KEPT in findings:
-                    kept.write(line.rstrip("\n") + "\n")
+        counts, firsts, kept = Counter[str](), dict[str, int](), list[str]()
+        for number, line, row in rows_of(args.file):
+            findings = _findings(row, config, f"{args.file}, line {number}")
+            counts.update(findings)
+            for finding in findings:
+                firsts.setdefault(finding, number)
+            if KEPT in findings:
+                kept.append(line.rstrip("\n") + "\n")
+        if args.kept:
+            with whole(args.kept, "the kept rows") as out:
+                out.write_text("".join(kept), encoding="utf-8")
         total = sum(counts[name] for name in (KEPT, *REASONS))
         form = f"MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}" + " FINAL=1" * (not config.takes_box)
         print(f"{args.file.name}: {total:,} rows, {form}\n")
