@@ -2,7 +2,7 @@
 It counts kept rows and, by reason, dropped rows. It also counts kept rows with a false equation or a leaked answer."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from core import constants
 from core.base import terminal
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
-from core.base.files import parse_json, read_lines, whole
+from core.base.files import whole
 from core.constants import BOXED, constant
 from core.generate.generator import split_thinking
 from core.grading.text import read
@@ -21,13 +21,13 @@ from labs.star.constants import StarConstants
 from labs.star.hints import is_stated_first
 from labs.star.record import RATIONALISED
 from labs.star.sound import false_equations
+from labs.training.rows import lines
 
 ABOUT = (
     "Check whether the solutions in a file of JSON lines have the form that STaR trains on: MIN_STEPS to "
     "MAX_STEPS non-empty lines, and then a line that begins with Final: or ends with a box. With FINAL=1, only a line "
     "that begins with Final: passes. Thinking is not checked."
 )
-WHAT, FIX = "the traces", "Use a file of JSON lines with fields such as instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's solution is the first of these fields
 KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
 
@@ -52,13 +52,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)
         config = constants.read(FormConstants, {}, args.settings)
         counts, firsts, kept = Counter[str](), dict[str, int](), list[str]()
-        for number, line, row in rows_of(args.file):
+        for number, line, row in lines(args.file):
             findings = _findings(row, config, f"{args.file}, line {number}")
             counts.update(findings)
             for finding in findings:
                 firsts.setdefault(finding, number)
             if KEPT in findings:
-                kept.append(line.rstrip("\n") + "\n")
+                kept.append(f"{line}\n")
         if args.kept:
             with whole(args.kept, "the kept rows") as out:
                 out.write_text("".join(kept), encoding="utf-8")
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         form = f"MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}" + " FINAL=1" * (not config.takes_box)
         print(f"{args.file.name}: {total:,} rows, {form}\n")
         reasons = [reason for reason in REASONS if counts[reason]]
-        rows = [[name, f"{counts[name]:,}", f"{firsts.get(name, '-')}"] for name in (KEPT, UNSOUND, HINTED, *reasons)]
+        rows = [[name, f"{counts[name]:,}", str(firsts.get(name, "-"))] for name in (KEPT, UNSOUND, HINTED, *reasons)]
         print(terminal.aligned([["", "rows", "first line"], *rows]) + "\n")
         for reason in reasons:
             print(terminal.wrapped(f"{reason}: {REASONS[reason]}", "  "))
@@ -74,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"written  {args.kept}")
 
 
-def _findings(row: dict[str, Any], config: FormConstants, where: str) -> list[str]:
+def _findings(row: Any, config: FormConstants, where: str) -> list[str]:
     """List findings on a row: the reason to drop it, or KEPT and flaws. Raises UserError if no solution is found."""
-    cells = cells_of(row)
+    cells = cells_of(row) if isinstance(row, dict) else {}
     solution = next((cells[name] for name in TEXTS if name in cells), False)
     if not isinstance(solution, str | None):
-        raise UserError(f"{where} needs the solution as text in a field such as output. Its fields are {names_in(row)}")
+        raise UserError(f"{where} needs a solution as text in a field such as output. Its fields are {names_in(cells)}")
     solution = solution or ""
     way = BOXED if config.ANSWER == "card" else config.ANSWER
     text = split_thinking(solution, None)[1]
@@ -89,16 +89,6 @@ def _findings(row: dict[str, Any], config: FormConstants, where: str) -> list[st
     answer = read(solution, way, "math").answer or ""
     is_hinted = row.get("way") == RATIONALISED and is_stated_first(solution, answer, statement)
     return [KEPT, *([UNSOUND] if false_equations(solution) else []), *([HINTED] if is_hinted else [])]
-
-
-def rows_of(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Yield the number, text and row of each line that is not blank. Raises UserError for an invalid line."""
-    for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
-        if line.strip():
-            row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)
-            if not isinstance(row, dict):
-                raise UserError(f"{path}, line {number} is not a JSON object. {FIX}")
-            yield number, line, row
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ from core.grading.boxed import canonical
 from core.grading.text import read
 from labs.star import check
 from labs.star.alpaca import shaped, statement_of
-from labs.star.cli import FIX, rows_of
 from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
 from labs.star.traces import Trace, worth
-from labs.training.rows import Line
+from labs.training.rows import FORM, Line, lines
 
 ABOUT = (
     "Merge files of traces, from several rounds or people. One trace of each problem is kept: without a hint rather "
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     with command():
         args = parser.parse_args(argv)
-        every = [_read(path, *each, args.alpaca) for path in args.files for each in rows_of(path)]
+        every = [_read(path, *each, args.alpaca) for path in args.files for each in lines(path)]
         kept, dropped = chosen(every)
         counts = ", ".join(f"{reason}: {count:,}" for reason, count in dropped.items())
         if not kept:
@@ -100,9 +99,9 @@ def _clash(traces: Iterable[Trace]) -> bool:
     return any(not judge(each, first, "math") for each in different)
 
 
-def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool) -> Read:
+def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> Read:
     """Read a row as a trace whose problem is the hash of its statement. Raises UserError for a row of another form."""
-    found = fitted(row, Line, f"{path}, line {number} is not a trace", FIX)
+    found = fitted(row, Line, f"{path}, line {number} is not a trace", FORM)
     statement, solution, reason = statement_of(found.instruction, found.input or ""), found.output, ""
     if alpaca:
         new, reason = shaped(statement, solution)
@@ -117,7 +116,7 @@ def _read(path: Path, number: int, line: str, row: dict[str, Any], alpaca: bool)
         instruction="",
         output=solution,
     )
-    return Read(path, line.strip(), trace, reason)
+    return Read(path, line, trace, reason)
 
 
 if __name__ == "__main__":

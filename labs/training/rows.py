@@ -1,9 +1,9 @@
 """Read the rows to train on (JSON lines with Alpaca's columns), and choose their number and order. Needs no torch."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -32,16 +32,22 @@ class Line(Struct):
     system: str = ""
 
 
+def lines(path: Path) -> Iterator[tuple[int, str, Any]]:
+    """Yield the number, the text and the JSON value of each line that is not blank. Raises UserError."""
+    for number, line in enumerate(read_lines(path, "the data", FORM), 1):
+        if line.strip():
+            yield number, line.strip(), parse_json(line, f"{path}, line {number}", FORM)
+
+
 def read(path: Path) -> list[Row]:
     """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a row is invalid."""
     rows = []
-    for number, line in enumerate(read_lines(path, "the data", FORM), 1):
-        if line.strip():
-            where = f"{path} line {number}"
-            row = fitted(parse_json(line, where, FORM), Line, f"{where} is not a row", FORM)
-            rows.append(Row("\n\n".join(filter(None, (row.instruction, row.input))), row.output, row.system))
-            if any(storable(text) != text for text in rows[-1]):
-                raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
+    for number, _, found in lines(path):
+        where = f"{path}, line {number}"
+        row = fitted(found, Line, f"{where} is not a row", FORM)
+        rows.append(Row("\n\n".join(filter(None, (row.instruction, row.input))), row.output, row.system))
+        if any(storable(text) != text for text in rows[-1]):
+            raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
     if not rows:
         raise UserError(f"{path} contains no rows. {FORM}")
     return rows

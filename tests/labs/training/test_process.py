@@ -108,7 +108,7 @@ def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tm
     with pytest.raises(UserError) as raised:
         process.train(Options(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", 1, 1e-3, 0))
     message = str(raised.value)
-    assert "data.jsonl line 2" in message and str(tmp_path / "1.log") in message and "error: " not in message
+    assert "data.jsonl, line 2" in message and str(tmp_path / "1.log") in message and "error: " not in message
 
 
 ENDLESS = """

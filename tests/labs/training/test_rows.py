@@ -36,7 +36,7 @@ BAD_DATA = {
 def test_data_that_cannot_be_trained_on_is_one_line_that_names_it(what: str, tmp_path: Path) -> None:
     text, place = BAD_DATA[what]
     (tmp_path / "data.jsonl").write_text(text)
-    with pytest.raises(UserError, match=rf"data\.jsonl {place}"):
+    with pytest.raises(UserError, match=rf"data\.jsonl.*{place}"):
         read(tmp_path / "data.jsonl")
 
 
