@@ -57,8 +57,6 @@ def test_mathematics_is_no_tag(text: str) -> None:
         (f"{STEPS}\\boxed{{42}}", ""),
         (f"{STEPS}Final: 041", "wrong"),
         (f"{STEPS}\x1b[2JFinal: 42", "control characters"),
-        ("a step\n" * 5000 + "Final: 42", "too many steps"),
-        ("Final: 1\n" * 5000 + "Final: 42", "several finals"),
         (f"{STEPS}Final: 9**9**9**9", "wrong"),
     ],
 )
