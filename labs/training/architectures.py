@@ -8,6 +8,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+from msgspec.structs import asdict
 
 from core.base.errors import UserError
 from core.base.files import read_json
@@ -50,8 +51,7 @@ CONTEXT = 32768  # tokens of context, if config.json does not name the length
 UNUSED = ".rotary_emb.inv_freq"  # the end of tensor names in old Llamas. These tensors are computed from config.json
 
 
-@dataclass(frozen=True)
-class Sizes(Shape):
+class Sizes(Shape, frozen=True):
     """A model's shape, its context in tokens, the norms' epsilon and the base of rotary positions."""
 
     context: int
@@ -67,7 +67,7 @@ class Sizes(Shape):
             base = float(config.get("rope_theta") or rope_of(config).get("rope_theta", 10_000))
         except (LookupError, TypeError, ValueError) as error:
             raise UserError(f"{folder / 'config.json'} is damaged ({error!r}). Fetch it again") from None
-        return cls(**vars(shape), context=context, eps=eps, rope_base=base)
+        return cls(**asdict(shape), context=context, eps=eps, rope_base=base)
 
 
 def rope_of(config: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from msgspec import structs
 from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -38,7 +39,11 @@ def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
     has_config = path.with_name("config.json").is_file()
-    sizes = Sizes.of(path.parent) if has_config else replace(EMBEDDED, vocab=len(weights["model.embed_tokens.weight"]))
+    sizes = (
+        Sizes.of(path.parent)
+        if has_config
+        else structs.replace(EMBEDDED, vocab=len(weights["model.embed_tokens.weight"]))
+    )
     model = Qwen3(sizes)
     model.load_state_dict(weights)
     return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))

@@ -28,6 +28,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from msgspec import structs
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -210,7 +211,7 @@ def main() -> None:
         model, tokenizer = started_from(args.start)
     else:
         tokenizer = train_tokenizer(tokenizer_texts(args.seed))
-        model = Qwen3(replace(EMBEDDED, vocab=tokenizer.get_vocab_size()))
+        model = Qwen3(structs.replace(EMBEDDED, vocab=tokenizer.get_vocab_size()))
     tokenizer.save(str(args.out / "tokenizer.json"))
     device = torch.device(args.device)
     model.to(device)

@@ -13,11 +13,11 @@ import hashlib
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import torch
+from msgspec import structs
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from core.base.errors import command
@@ -133,7 +133,7 @@ def main() -> None:
     given = pairs.read(args.pairs)
     texts = [text for pair in islice(drawn(given, 0), TOKENIZER_PAIRS) for text in (prompt(pair), pair.tactic)]
     tokenizer = train_tokenizer(text.replace(IM_START, "").replace(IM_END, "") for text in texts)
-    model = Qwen3(replace(EMBEDDED, vocab=tokenizer.get_vocab_size(), intermediate=256))
+    model = Qwen3(structs.replace(EMBEDDED, vocab=tokenizer.get_vocab_size(), intermediate=256))
     print(f"{len(given)} pairs, {model.shape.vocab} tokens, {sum(p.numel() for p in model.parameters())} parameters")
     schedule = Schedule(args.tokens, 1.0, 0.0, WARM_UP)
     stream = batches(tokenizer, given, args.seed)
