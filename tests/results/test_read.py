@@ -3,7 +3,6 @@
 import doctest
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from core.base.errors import UserError
 from core.report import data
 from core.results import read
 from core.results.model import CallCost, Reading
-from core.scaffolds import rsa
 from tests.helpers import documents, reports
 
 
@@ -21,9 +19,8 @@ def saved(path: Path, document: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("module", [data, rsa])
-def test_the_examples_of_the_documentation_are_true(module: ModuleType, tmp_path: Path) -> None:
-    found = doctest.testmod(module, extraglobs={"folder": reports.results(tmp_path)})
+def test_the_examples_of_the_documentation_are_true(tmp_path: Path) -> None:
+    found = doctest.testmod(data, extraglobs={"folder": reports.results(tmp_path)})
     assert found.attempted and not found.failed
 
 
