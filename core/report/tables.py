@@ -213,6 +213,9 @@ def steps_table(document: dict[str, Any]) -> Table:
     def cost(step: dict[str, Any]) -> str:
         return spent_dollars(step.get("cost"), is_partly=bool(step.get("uncounted")))
 
+    def seconds(step: dict[str, Any]) -> str:
+        return f"{step['generation_seconds']:,.0f}"
+
     def best_pass(step: dict[str, Any]) -> str:
         found = step["pass_at_k"]
         return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
@@ -236,16 +239,8 @@ def steps_table(document: dict[str, Any]) -> Table:
     add("tokens", "completion tokens of solutions (+ of side calls)", spent, rank=1)
     add("tokens so far", "of all steps up to this step", lambda of: spent_tokens(of["so_far"]), is_on_page=True)
     meaning = "of prompt and completion tokens at the prices in the model card"
-    add(
-        "cost",
-        meaning,
-        lambda of: spent_dollars(of.get("cost"), bool(of.get("uncounted"))),
-        is_priced(document),
-        rank=1,
-    )
-    add(
-        "request s", "seconds summed over requests", lambda of: f"{of['generation_seconds']:,.0f}", rank=2, is_time=True
-    )
+    add("cost", meaning, cost, is_priced(document), rank=1)
+    add("request s", "seconds summed over requests", seconds, rank=2, is_time=True)
     add_count("truncated", "completions that hit the token cap")
     add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
     add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
