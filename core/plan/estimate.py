@@ -8,10 +8,10 @@ from typing import Any
 from core.constants import Constants
 from core.engines import dialect, gpus
 from core.plan.lengths import Lengths
-from core.plan.loads import at_cap, loads
 from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine
 from core.plan.rows import Rows, between, hours, money
 from core.plan.subject import OnGpu
+from core.plan.work import at_cap, loads
 from core.types import Bounded
 
 

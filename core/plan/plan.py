@@ -24,11 +24,10 @@ from core.engines.dialects import llamacpp
 from core.engines.need import Need
 from core.plan import estimate
 from core.plan.lengths import ASSUMED, Lengths, measured
-from core.plan.loads import OTHERS, loads
 from core.plan.roofline import BEST, WORST, Load
 from core.plan.rows import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.subject import OnGpu, Subject, subject
-from core.plan.work import SaysItsWork, Work
+from core.plan.work import OTHERS, SaysItsWork, Work, loads
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing

@@ -1,19 +1,75 @@
-"""Plan a task that is not a scaffold, such as grading, training in rounds or proof search.
+"""Compute the requests of a run: of a scaffold from its constants and the number of problems, or of another task.
 
-core/plan/loads.py computes a scaffold's requests from its constants and the number of problems. For any other task, the
-method `work` of a Task computes the requests.
+Grading, training in rounds and proof search are tasks. The method `work` of a Task computes their requests.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
 import numpy as np
 
-from core.constants import A
+from core.constants import A, Asking, Constants
 from core.engines.cards import Card
-from core.plan.lengths import Lengths, log_normal
-from core.plan.roofline import Load
+from core.plan.lengths import FORCED_TOKENS, Lengths, Sample, log_normal
+from core.plan.roofline import Kind, Load
+from core.types import Bounded, Sampling
+
+OTHERS = ("others",)  # the kind of all completions other than RSA's solutions and verifications
+
+
+def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
+    """Return the requests of `count` problems, one load for each kind of request.
+
+    RSA's solutions and verifications are known. If the scaffold's max_completions allows more, the last load has the
+    rest. The estimate assumes one solution in each of their prompts, and with ELICIT=1 that each solution is continued.
+    At most, every completion is truncated and continued, and every prompt has the longest candidates.
+    """
+    known: dict[str, Any] = vars(config)
+    steps, n, k, cap = known.get("T", 0), count * known.get("N", 1), known.get("K", 0), config.MAX_TOKENS
+    sampling = Sampling.of(config, answer_type="integer")
+    more = sampling.elicited_tokens if sampling.elicit else sampling.answer_tokens
+    longest_answer, longest = max(cap, more), cap + more
+
+    def load(kind: Kind, requests: int, prompt: float, longest_prompt: float, sample: Sample, new: int = cap) -> Load:
+        """Return a load. Truncated completions and elicited solutions get another request for a few tokens."""
+        is_check = kind[0] == "verify"
+        forced = sampling.answer_tokens if is_check else more
+        cut = 1.0 if sampling.elicit and not is_check else float((sample >= new).mean()) if forced else 0.0
+        again = (bool(forced) + sampling.waits) * (longest_prompt + new)  # such requests repeat prompt and thinking
+        most = longest_prompt + again, new + forced
+        return Load(kind, requests, prompt, np.minimum(sample, new), cut, min(forced, FORCED_TOKENS), most)
+
+    def carried(answer: float, whole: float) -> float:
+        """Return the tokens that a prompt shows of a candidate with these tokens."""
+        parts = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}
+        return float(parts[known.get("CARRY", "answer")])
+
+    result: list[Load] = []
+    before = 0.0  # mean length of the previous step's solutions
+    for t in range(steps + 1):
+        solutions = lengths.solutions[min(t, len(lengths.solutions) - 1)]
+        shown, most_shown = carried(min(lengths.answer, before), before), carried(longest_answer, longest)
+        shown, most_shown = (k * each if t else 0 for each in (shown, most_shown))
+        result.append(load((t,), n, lengths.prompt + shown, lengths.prompt + most_shown, solutions))
+        before = float(np.minimum(solutions, cap).mean())
+        if t < steps and "VERIFY_MODE" in known:
+            seen, most_seen = lengths.prompt + min(lengths.answer, cap), lengths.prompt + longest_answer
+            if known["VERIFY_MODE"] == "p_true":  # one token, without thinking
+                result.append(Load(("verify", t), n, seen, np.ones(1), most=(most_seen, 1)))
+            else:
+                times, new = n * known["VERIFY_SAMPLES"], known["VERIFY_TOKENS"]
+                result.append(load(("verify", t), times, seen, most_seen, lengths.verifications, new))
+    if (rest := count * planned.max_completions(config) - sum(each.count for each in result)) > 0:
+        prompt, most = min(lengths.answer, before), max(1, k) * carried(longest_answer, longest)
+        result.append(load(OTHERS, rest, lengths.prompt + prompt, lengths.prompt + most, lengths.solutions[-1]))
+    return result
+
+
+def at_cap(config: Constants, lengths: Lengths) -> Lengths:
+    """Return `lengths` with every completion truncated. The answers that aggregation reads keep their length."""
+    full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(vars(config).get("VERIFY_TOKENS", 1))])
+    return replace(lengths, solutions=(full,), verifications=checks)
 
 
 @dataclass(frozen=True)

@@ -27,28 +27,16 @@ from core.engines.shape import QED_NANO, Shape
 from core.plan import estimate
 from core.plan import plan as cli
 from core.plan.lengths import ASSUMED, FEWEST, measured
-from core.plan.loads import loads
 from core.plan.rows import hours, sums
 from core.plan.subject import OnGpu, Subject
+from core.plan.work import loads
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import BASELINE, RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.types import ELICITED_TOKENS, Bounded
 from tests.conftest import run
 from tests.helpers import documents
-
-# The figures of Qwen3-4B's config.json.
-CONFIG_JSON = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "head_dim": 128,
-    "hidden_size": 2560,
-    "intermediate_size": 9728,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 36,
-    "num_key_value_heads": 8,
-    "tie_word_embeddings": True,
-    "vocab_size": 151936,
-}
+from tests.helpers.machine import QED_NANO_CONFIG
 
 
 def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
@@ -96,7 +84,7 @@ def test_the_parameters_of_qed_nano_are_those_of_its_tensors() -> None:
 
 
 def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | {"tie_word_embeddings": False}))
+    (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG | {"tie_word_embeddings": False}))
     untied = Shape.from_config(tmp_path / "config.json")
     assert untied.parameters == QED_NANO.parameters + 151936 * 2560
     assert untied.step_parameters == QED_NANO.step_parameters
@@ -106,7 +94,7 @@ def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tm
     "change", [{"num_hidden_layers": 0}, {"num_experts": 128}, {"quantization_config": {"bits": 4}}]
 )
 def test_a_config_without_a_plan_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | change))
+    (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG | change))
     with pytest.raises(UserError, match="config.json"):
         Shape.from_config(tmp_path / "config.json")
 
@@ -118,12 +106,12 @@ JSON = st.recursive(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(whole=JSON, field=st.sampled_from([*CONFIG_JSON]), value=JSON, other=st.booleans())
+@given(whole=JSON, field=st.sampled_from([*QED_NANO_CONFIG]), value=JSON, other=st.booleans())
 def test_any_json_gives_a_shape_or_a_users_error(
     whole: Any, field: str, value: Any, other: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(whole if other else CONFIG_JSON | {field: value}))
+    path.write_text(json.dumps(whole if other else QED_NANO_CONFIG | {field: value}))
     with contextlib.suppress(UserError):
         assert Shape.from_config(path).parameters > 0
 
@@ -278,7 +266,7 @@ def test_the_model_that_a_run_would_take_is_planned(
     monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str],
 ) -> None:  # fmt: skip
     (tmp_path / "mine").mkdir()
-    config = CONFIG_JSON | {"num_hidden_layers": 18, "max_position_embeddings": 4096}
+    config = QED_NANO_CONFIG | {"num_hidden_layers": 18, "max_position_embeddings": 4096}
     (tmp_path / "mine" / "config.json").write_text(json.dumps(config))
     monkeypatch.chdir(tmp_path)
     for name, value in settings.items():
