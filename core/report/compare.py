@@ -12,12 +12,13 @@ from statistics import fmean
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
+from core.base.prices import shown as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
 from core.report import tables
 from core.report.labels import labels
 from core.report.table import Column, Table
-from core.report.tables import chance, interval, shift, spent_tokens
+from core.report.tables import chance, interval, shift
 from core.results import points as worth
 from core.results import read as stored
 from core.results.find import path_of
@@ -46,8 +47,8 @@ class Result:
         """Completion tokens and cost of a run (mean of merged runs) as text. The cost is "" if prices are unknown."""
         metrics, runs = self.head.metrics, len(self.head.runs.seeds) if self.head.runs else 1
         count, is_partly = metrics.tokens["completion"], any(step.uncounted for step in metrics.steps)
-        cost = tables.spent_dollars(metrics.cost and metrics.cost / runs, is_partly) if self.head.prices else ""
-        return spent_tokens(None if count is None else round(count / runs)), cost
+        cost = tables.spent(metrics.cost and metrics.cost / runs, dollars, is_partly) if self.head.prices else ""
+        return tables.spent(None if count is None else round(count / runs)), cost
 
     def shown(self, part: str, key: str) -> str | None:
         """Return a field of the head's model, engine or problem set as text, or None if it is not known."""

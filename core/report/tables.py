@@ -52,14 +52,9 @@ def shift(difference: float, low: float, high: float) -> str:
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def spent_tokens(count: int | None, is_partly: bool = False) -> str:
-    """Format a number of tokens. `is_partly` adds "≥", because some completions were not counted."""
-    return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
-
-
-def spent_dollars(cost: float | None, is_partly: bool = False) -> str:
-    """Format a cost in dollars. `is_partly` adds "≥", because some completions were not counted."""
-    return "unknown" if cost is None else f"{'≥ ' if is_partly else ''}{dollars(cost)}"
+def spent(amount: float | None, form: Callable[[float], str] = "{:,}".format, is_partly: bool = False) -> str:
+    """Format a number of tokens, or with `dollars` a cost. `is_partly` adds "≥", because some were not counted."""
+    return "unknown" if amount is None else f"{'≥ ' if is_partly else ''}{form(amount)}"
 
 
 def over_runs(over: dict[str, Any]) -> str:
@@ -160,11 +155,11 @@ def final(document: dict[str, Any]) -> str:
     if len(figures["steps"]) > 1 and None not in (first["value"], last["value"]):
         parts.append(f"{100 * (last['value'] - first['value']):+.1f} over {before}")
     tokens = figures["tokens"]["completion"]
-    spent = "unknown tokens" if tokens is None else f"{short(tokens)} tokens"
-    parts.append(f"{spent} in {runs} runs" if runs > 1 else spent)
+    written = f"{spent(tokens, short)} tokens"
+    parts.append(f"{written} in {runs} runs" if runs > 1 else written)
     if is_priced(document):
         partly = any(step.get("uncounted") for step in figures["steps"])
-        parts.append(spent_dollars(figures.get("cost"), is_partly=partly))
+        parts.append(spent(figures.get("cost"), dollars, partly))
     return ", ".join([*parts, f"{figures['seconds']:,.0f} s"])
 
 
@@ -205,13 +200,13 @@ def steps_table(document: dict[str, Any]) -> Table:
     def named(step: dict[str, Any]) -> str:
         return f"{step['step']} {one_line(step.get('stage', ''), 40)}".strip()
 
-    def spent(step: dict[str, Any]) -> str:
-        text = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
+    def tokens(step: dict[str, Any]) -> str:
+        text = spent(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
         more = step["verification_tokens"]
-        return f"{text} + {spent_tokens(more)}" if more != 0 else text
+        return f"{text} + {spent(more)}" if more != 0 else text
 
     def cost(step: dict[str, Any]) -> str:
-        return spent_dollars(step.get("cost"), is_partly=bool(step.get("uncounted")))
+        return spent(step.get("cost"), dollars, bool(step.get("uncounted")))
 
     def seconds(step: dict[str, Any]) -> str:
         return f"{step['generation_seconds']:,.0f}"
@@ -236,8 +231,8 @@ def steps_table(document: dict[str, Any]) -> Table:
     add_runs("mean, runs", "mean accuracies", "mean_accuracy", not are_proofs)
     add_runs("majority, runs", "votes", "majority_accuracy", not are_proofs)
     add("pass@k", "mean chance that any of k members is right", best_pass, answers, is_on_page=True)
-    add("tokens", "completion tokens of solutions (+ of side calls)", spent, rank=1)
-    add("tokens so far", "of all steps up to this step", lambda of: spent_tokens(of["so_far"]), is_on_page=True)
+    add("tokens", "completion tokens of solutions (+ of side calls)", tokens, rank=1)
+    add("tokens so far", "of all steps up to this step", lambda of: spent(of["so_far"]), is_on_page=True)
     meaning = "of prompt and completion tokens at the prices in the model card"
     add("cost", meaning, cost, is_priced(document), rank=1)
     add("request s", "seconds summed over requests", seconds, rank=2, is_time=True)
