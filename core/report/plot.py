@@ -21,9 +21,8 @@ Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 def plot(document: dict[str, Any], path: Path) -> None:
     """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95% intervals."""
     steps, proofs = document["metrics"]["steps"], document["metrics"].get("proofs")
-    with _figure([document], path) as axes:
+    with _figure([document], path, y="%" if proofs else "accuracy, %") as axes:
         if proofs:
-            axes.set_ylabel("%")
             steps = [step for step in steps if step["mean_accuracy"]["n"]]
         _whole_numbers(axes)
         if len(steps) > 1:
@@ -57,11 +56,9 @@ def curves(
 ) -> None:
     """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y` label the axes."""
     has_bands = len(lines) <= len(COLORS)  # more bands would hide each other
-    with _figure(documents, path, has_bands=has_bands) as axes:
+    with _figure(documents, path, x, y, has_bands=has_bands) as axes:
         for n, (name, points) in enumerate(lines):
             _curve(axes, points, name, *_style(n), has_bands)
-        axes.set_xlabel(x)
-        axes.set_ylabel(y)
         _whole_numbers(axes)
 
 
@@ -92,7 +89,7 @@ def matched(
     what: str,
 ) -> None:
     """Draw `what` against the budget for each scaffold. `rows` are (scaffold, budget, estimate)."""
-    with _figure([document] * 2, path) as axes:
+    with _figure([document] * 2, path, f"budget per problem, {unit}", what) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             points = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
             _bars(axes, points, name, *_style(n), elinewidth=0.7)
@@ -100,8 +97,6 @@ def matched(
         budgets = sorted({budget for _, budget, _ in rows})
         axes.set_xticks(budgets, [amount(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
-        axes.set_xlabel(f"budget per problem, {unit}")
-        axes.set_ylabel(what)
 
 
 def swept(
@@ -111,7 +106,7 @@ def swept(
     Intervals and names are only drawn for the front."""
     from matplotlib.ticker import LogLocator
 
-    with _figure([document] * 2, path) as axes:
+    with _figure([document] * 2, path, "completion tokens per problem", what) as axes:
         others = [(x, estimate) for _, x, estimate, is_on_front in points if not is_on_front]
         front = [(name, x, estimate) for name, x, estimate, is_on_front in points if is_on_front]
         _curve(axes, others, "other runs", "o", BLUE, has_band=False)
@@ -124,8 +119,6 @@ def swept(
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         axes.minorticks_off()
-        axes.set_xlabel("completion tokens per problem")
-        axes.set_ylabel(what)
 
 
 def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
@@ -133,14 +126,13 @@ def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any
     from the entry `first` after each problem, until its drop. If there are many, draw only the upper ends."""
     has_bands = len(lines) <= len(COLORS)
     value, what = ("difference", "accuracy") if has_bands else ("high", "highest plausible accuracy")
-    with _figure([document] * 2, path, has_bands=False) as axes:
+    x, y = "problems. A line ends when its entry is dropped", f"{what} minus {cut(first, 40)}, points"
+    with _figure([document] * 2, path, x, y, has_bands=False) as axes:
         for n, (name, of) in enumerate(lines):
-            points = [(x, {**each, "value": each[value]}) for x, each in enumerate(of, 1)]
+            points = [(place, {**each, "value": each[value]}) for place, each in enumerate(of, 1)]
             _curve(axes, points, name, *_style(n), has_bands, markevery=[-1])
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_ylim(-102, 102)
-        axes.set_xlabel("problems. A line ends when its entry is dropped")
-        axes.set_ylabel(f"{what} minus {cut(first, 40)}, points", parse_math=False)
         _whole_numbers(axes)
 
 
@@ -156,7 +148,7 @@ def grid(
 ) -> None:
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and `y` are a label and
     its values. The darkest color is `most`, and `form` formats a cell. With a `label`, the map has a color bar."""
-    with _figure([document] * 2, path, map_height=4.4 if label else 5.2, has_bands=False) as axes:
+    with _figure([document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_bands=False) as axes:
         aspect = "auto" if label else "equal"
         drawn = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
         for row, values in enumerate(cells):
@@ -166,8 +158,6 @@ def grid(
                     axes.text(column, row, f"{value:{form}}", ha="center", va="center", color=color, fontsize=8)
         axes.set_xticks(range(len(x[1])), [str(value) for value in x[1]])
         axes.set_yticks(range(len(y[1])), [str(value) for value in y[1]])
-        axes.set_xlabel(x[0])
-        axes.set_ylabel(y[0], parse_math=False)
         if label:
             axes.figure.colorbar(drawn, label=label)
 
@@ -179,20 +169,26 @@ def _style(n: int) -> tuple[str, str]:
 
 @contextmanager
 def _figure(
-    documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0, has_bands: bool = True
+    documents: Sequence[dict[str, Any]],
+    path: Path,
+    x: str = "",
+    y: str = "accuracy, %",
+    map_height: float = 0,
+    has_bands: bool = True,
 ) -> Iterator[Any]:
-    """Yield the axes of a figure, then add title and caption and write it. `map_height` is in inches, 0 for no map."""
+    """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write it. `map_height` is
+    in inches, 0 for no map."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, map_height or 4.4), dpi=150, layout="constrained")
+    axes.set_xlabel(x, parse_math=False)  # names may contain dollar signs
+    axes.set_ylabel(y, parse_math=False)
     try:
         yield axes
         if not map_height:
-            if not axes.get_ylabel():
-                axes.set_ylabel("accuracy, %")
             if axes.get_autoscaley_on():
                 axes.set_ylim(-2, 102)
             axes.grid(alpha=0.25)
@@ -200,7 +196,7 @@ def _figure(
             if names := axes.get_legend_handles_labels()[1]:
                 outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
                 axes.legend(frameon=False, **(outside if len(names) > 4 else {"loc": "best"}))
-        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # names may contain dollar signs
+        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)
         figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()
         # Without a date and with fixed ids, the same results give the same SVG.
