@@ -28,7 +28,7 @@ class Plan:
     @cached_property
     def machine(self) -> Machine:
         """The server. Raises UserError if the model does not fit."""
-        return self.on.machine(self.config)
+        return Machine.of(self.on.shape, self.on.gpu, self.on.kv, self.config)
 
     @cached_property
     def loads(self) -> list[Load]:

@@ -24,7 +24,7 @@ from core.engines.dialects import llamacpp
 from core.engines.need import Need
 from core.plan import estimate
 from core.plan.lengths import ASSUMED, Lengths, measured
-from core.plan.roofline import BEST, WORST, Load
+from core.plan.roofline import BEST, WORST, Load, Machine
 from core.plan.rows import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.subject import OnGpu, Subject, subject
 from core.plan.work import OTHERS, SaysItsWork, Work, loads
@@ -164,7 +164,8 @@ def _work(work: Work, config: Constants, lengths: Lengths, of: Subject, price: f
     trained = f"{tokens(work.trained)} at most"
     if isinstance(place := of.place, OnGpu):
         # Assume that requests are independent, because the order in searches and rounds is unknown.
-        low, high = place.machine(config).seconds(expected, max(load.count for load in expected))
+        machine = Machine.of(place.shape, place.gpu, place.kv, config)
+        low, high = machine.seconds(expected, max(load.count for load in expected))
         operations = 6 * place.shape.parameters * work.trained  # per parameter and token
         least, most = (operations / (place.gpu.flops * reach.compute) for reach in (BEST, WORST))
         rows = [*estimate.model_rows(place, of.shown, whole=False), *rows]

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.constants import Asking
 from core.engines import cards, dialect, environment, gpus, start, weights
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.gpus import Gpu
 from core.engines.need import kv_type
 from core.engines.shape import QED_NANO, Shape
-from core.plan.roofline import Machine
 
 
 @dataclass(frozen=True)
@@ -27,9 +25,6 @@ class OnGpu:
     shape: Shape
     why: str
     longest: int | None = None
-
-    def machine(self, config: Asking) -> Machine:
-        return Machine.of(self.shape, self.gpu, self.kv, config)
 
 
 @dataclass(frozen=True)

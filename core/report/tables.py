@@ -260,7 +260,7 @@ def waits_table(document: dict[str, Any]) -> str:
     def waited(step: dict[str, Any], of: dict[str, Any]) -> str:
         return f"{of['waited']:,} of {step['completions']:,}" if of["waits"] else ""
 
-    def spent(step: dict[str, Any], of: dict[str, Any]) -> str:
+    def tokens(step: dict[str, Any], of: dict[str, Any]) -> str:
         return "unknown" if (n := of["completion_tokens"]) is None else f"{n / step['problems']:,.0f}"
 
     declared: list[tuple[str, str, Callable[..., str]]] = [
@@ -269,7 +269,7 @@ def waits_table(document: dict[str, Any]) -> str:
         ("mean accuracy", "", lambda _, of: interval(of["mean_accuracy"])),
         ("gain over none", "paired by problem", gain),
         ("waited", "members with this number of waits or more", waited),
-        ("tokens a problem", "completion tokens up to this wait, including earlier answers", spent),
+        ("tokens a problem", "completion tokens up to this wait, including earlier answers", tokens),
     ]
     shown = declared if len(steps) > 1 else declared[1:]
     table = Table("", [Column(head, [read(*row) for row in rows], meaning) for head, meaning, read in shown])
