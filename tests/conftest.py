@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from core.engines import start as engines
 from core.engines.server import Server
+from core.generate import retry
 from tests.fakes.http import Proxy
 from tests.fakes.server import ScriptedServer
 from tests.helpers import leftovers
@@ -87,6 +89,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 def proxy(engine: Server) -> Iterator[Proxy]:
     with closing(Proxy(engine.base_url)) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def through(engine: Server, proxy: Proxy) -> Server:
+    """Return the engine behind the proxy."""
+    return replace(engine, base_url=proxy.url)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again without the waits."""
+    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.001)
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Share stand-ins for servers, and an environment that names no server."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -11,15 +11,8 @@ from tests.fakes.engines import StandIn
 @pytest.fixture
 def serve() -> Iterator[Callable[..., StandIn]]:
     """Start stand-ins (tests/fakes/engines.py), which end with the test."""
-    started: list[StandIn] = []
-
-    def start(*args: Any, **more: Any) -> StandIn:
-        started.append(StandIn(*args, **more))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.close()
+    with ExitStack() as stack:
+        yield lambda *args, **more: stack.enter_context(closing(StandIn(*args, **more)))
 
 
 @pytest.fixture(autouse=True)

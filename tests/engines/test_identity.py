@@ -1,6 +1,5 @@
 """Test that completions of other weights are never reused, and that results name the origin of reused ones."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import retry
-from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare
 from core.results import warnings
@@ -26,17 +24,12 @@ from core.types import Completion, Sampling
 from tests.conftest import run
 from tests.fakes.engines import Said, llama, sglang, vllm
 from tests.fakes.http import reset
+from tests.helpers.asking import ask
 from tests.helpers.runs import load
 
-MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
-SHORT = Sampling(max_tokens=100)
+pytestmark = pytest.mark.usefixtures("hurried")
 THINKS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n"
 ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-
-
-@pytest.fixture(autouse=True)
-def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
 
 
 @pytest.fixture
@@ -47,12 +40,7 @@ def problems(tmp_path: Path) -> str:
 
 
 def complete(server: Server, folder: Path, seeds: Sequence[int] = (1, 2, 3)) -> list[Completion]:
-    async def all_of_them() -> list[Completion]:
-        with Journal(folder / "test.jsonl") as journal:
-            async with Generator(server, journal, 8, 30, stall=20) as generator:
-                return list(await asyncio.gather(*(generator(MESSAGES, seed, SHORT) for seed in seeds)))
-
-    return asyncio.run(all_of_them())
+    return ask(server, folder, [(seed, Sampling(max_tokens=100)) for seed in seeds])
 
 
 def reused(completions: Sequence[Completion]) -> list[bool]:

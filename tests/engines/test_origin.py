@@ -1,11 +1,10 @@
 """Test redirects: they are followed within a server, and neither key nor prompt is sent to another."""
 
-import asyncio
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,19 +12,13 @@ from core.base.errors import Elsewhere
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
 from core.engines.server import Server, is_local
-from core.generate.generator import Generator
-from core.generate.journal import Journal
 from core.generate.wire import REDIRECTS
-from core.types import Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
+from tests.fakes.moody import MODELS, chat
+from tests.helpers.asking import SHORT, SUM, ask
 
 KEY = "sk-very-secret"
-MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}
-CHAT = {
-    "model": "m",
-    "choices": [{"message": {"content": "\\boxed{42}"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 7},
-}
+CHAT = chat("\\boxed{42}")
 
 
 class Place(HttpFake):
@@ -50,28 +43,20 @@ def redirect(status: int, location: str) -> Answer:
 
 
 def place() -> Iterator[Place]:
-    found = Place({"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)})
-    yield found
-    found.close()
+    with closing(Place({"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)})) as place:
+        yield place
 
 
 here, there = pytest.fixture(name="here")(place), pytest.fixture(name="there")(place)  # another port, another origin
 
 
-def locations(there: Place) -> dict[str, str]:
-    return {
-        "port": f"{there.root}/v1/models",
-        "name": f"http://localhost:{there.port}/v1/models",
-        "no scheme": f"//127.0.0.1:{there.port}/v1/models",
-        "user": f"http://user:password@127.0.0.1:{there.port}/v1/models",
-        "https": f"https://127.0.0.1:{there.port}/v1/models",
-    }
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("kind", ["port", "name", "no scheme", "user", "https"])
-def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, kind: str) -> None:
-    here.pages["/v1/models"] = redirect(status, locations(there)[kind])
+@pytest.mark.parametrize(
+    "place",
+    ["http://127.0.0.1", "http://localhost", "//127.0.0.1", "http://user:password@127.0.0.1", "https://127.0.0.1"],
+)
+def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, place: str) -> None:
+    here.pages["/v1/models"] = redirect(status, f"{place}:{there.port}/v1/models")
     with pytest.raises(Elsewhere) as raised:
         probe(here.root, "x", key=KEY)
     assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"
@@ -105,30 +90,24 @@ def test_redirects_of_optional_pages_to_another_server_are_ignored(here: Place, 
     assert found is not None and found.kind == "other" and there.asked == []
 
 
-def ask(server: Server, folder: Path) -> Any:
-    async def one() -> Any:
-        with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, 2, 60.0) as generator:
-                return await generator([{"role": "user", "content": "a prompt"}], 1, Sampling(max_tokens=9))
-
-    return asyncio.run(one())
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tmp_path: Path, status: int) -> None:
     server = probe(here.root, "x", key=KEY)
     assert server is not None
     here.pages["/v1/chat/completions"] = redirect(status, f"{there.root}/v1/chat/completions")
     with pytest.raises(Elsewhere, match=there.root) as raised:
-        ask(server, tmp_path)
+        ask(server, tmp_path, [(1, SHORT)])
     assert there.asked == [] and KEY not in str(raised.value)
 
 
 def test_a_chat_request_follows_as_many_redirects_as_the_constant_says(here: Place, tmp_path: Path) -> None:
     paths = ["/v1/chat/completions", *(f"/{number}" for number in range(REDIRECTS))]
     here.pages |= {path: redirect(308, onward) for path, onward in pairwise(paths)} | {paths[-1]: answer(200, CHAT)}
-    assert ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path).answer == "\\boxed{42}"
-    assert [b"a prompt" in body for *_, body in here.asked] == [True] * (1 + REDIRECTS)
+    assert (
+        ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path, [(1, SHORT)])[0].answer
+        == "\\boxed{42}"
+    )
+    assert [SUM.statement.encode() in body for *_, body in here.asked] == [True] * (1 + REDIRECTS)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,6 @@ class HttpFake:
                 fake.post(self, self.rfile.read(int(self.headers.get("content-length", 0))))
 
             do_HEAD = do_GET
-            do_DELETE = do_POST
 
         self._listener = _Listener(("127.0.0.1", port), Handler)
         self.port = self._listener.server_port

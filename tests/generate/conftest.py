@@ -1,20 +1,14 @@
-"""Fixtures: a scripted server, and retries without their waits."""
+"""Fixture: a scripted server."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
-from core.generate import retry
 from tests.fakes.moody import Moody
 
 
 @pytest.fixture
 def moody() -> Iterator[Moody]:
-    got = Moody()
-    yield got
-    got.close()
-
-
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.001)
+    with closing(Moody()) as moody:
+        yield moody
