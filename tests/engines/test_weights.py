@@ -8,7 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,56 +23,38 @@ from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 from tests.fakes.http import HttpFake, Request, answer
+from tests.helpers.problems import Hub
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
 REPO = weights.REPO
 DENSE = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 9}
 PLAIN = ("config.json", "model.safetensors", "evil.bin", "original/model.safetensors")
-REPOS = {
-    REPO: PLAIN,
-    "some/dense": PLAIN,
-    "some/experts": PLAIN,
-    "some/pickle": ("config.json", "pytorch_model.bin"),
-    "some/one-GGUF": ("one.Q8_0.gguf", "README.md"),
-    "some/two-GGUF": ("two.Q4_0.gguf", "two.Q8_0.gguf"),
-    "some/huge": PLAIN,
-}
 
 
-class Hub(HttpFake):
-    """A hub with two commits of each repository; main is the newer. some/gated is refused without a token."""
+def commits(*names: str, **config: int) -> dict[str, dict[str, bytes]]:
+    """Return both commits of a repository with these files."""
 
-    def get(self, request: Request) -> None:
-        path = request.path.partition("?")[0]
-        repo = "/".join(path.removeprefix("/api/models").split("/")[1:3])
-        if repo not in REPOS:
-            code = "GatedRepo" if repo == "some/gated" else "RepoNotFound"
-            return answer(403 if code == "GatedRepo" else 404, b"", X_Error_Code=code)(request)
-        size = 2**50 if repo == "some/huge" else 9
-        if "/tree/" in path:
-            sizes = [{"type": "file", "path": name, "size": size, "oid": "0" * 40} for name in REPOS[repo]]
-            return answer(200, json.dumps(sizes).encode())(request)
-        if "/revision/" in path:
-            commit = {OLD: OLD, NEW: NEW, "main": NEW}.get(path.rpartition("/")[2])
-            about = {"id": repo, "sha": commit, "siblings": [{"rfilename": n, "size": size} for n in REPOS[repo]]}
-            missing = answer(404, b"", X_Error_Code="RevisionNotFound")
-            return (answer(200, about) if commit else missing)(request)
-        if "/resolve/" not in path:
-            return answer(404, b"")(request)
-        commit = path.split("/resolve/")[1].partition("/")[0]
-        name = path.rpartition("/")[2]
-        config = DENSE | ({"num_experts": 8} if repo == "some/experts" else {})
-        body = json.dumps(config).encode() if name == "config.json" else f"{name} of {commit}".encode()
-        body = EMBEDDED_GGUF.read_bytes() if name == "one.Q8_0.gguf" else body
-        etag = f'"{hashlib.sha1(body).hexdigest()}"'
-        return answer(200, body, "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
+    def content(name: str, commit: str) -> bytes:
+        if name == "one.Q8_0.gguf":
+            return EMBEDDED_GGUF.read_bytes()
+        return json.dumps(DENSE | config).encode() if name == "config.json" else f"{name} of {commit}".encode()
+
+    return {commit: {name: content(name, commit) for name in names} for commit in (OLD, NEW)}
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[str]:
-    running = Hub()
-    yield running.root
-    running.close()
+    held = {
+        REPO: commits(*PLAIN),
+        "some/dense": commits(*PLAIN),
+        "some/experts": commits(*PLAIN, num_experts=8),
+        "some/pickle": commits("config.json", "pytorch_model.bin"),
+        "some/one-GGUF": commits("one.Q8_0.gguf", "README.md"),
+        "some/two-GGUF": commits("two.Q4_0.gguf", "two.Q8_0.gguf"),
+        "some/huge": commits(*PLAIN),
+    }
+    with closing(Hub(held, {})) as running:
+        yield running.root
 
 
 def fetch(
@@ -142,19 +124,10 @@ def test_models_of_the_hub_are_fetched_by_name_or_refused_before_their_weights(h
     assert "REVISION" in fetch(hub, tmp_path / "new", "v9").stderr
 
 
-@pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Return the weights' folders in a checkout and on a volume, neither of which exists."""
-    monkeypatch.delenv("WEIGHTS_DIR", raising=False)
+def test_weights_go_to_the_volume_that_outlives_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "HOME", tmp_path / "clone")
     monkeypatch.setattr(files, "VOLUME", tmp_path / "volume")
-    return tmp_path / "clone" / "weights" / "QED-Nano", tmp_path / "volume" / "models" / "qed-nano"
-
-
-def test_weights_go_to_the_volume_that_outlives_the_machine(
-    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, shared = places
+    here, shared = tmp_path / "clone" / "weights" / "QED-Nano", tmp_path / "volume" / "models" / "qed-nano"
     assert weights.folder() == here, "there is no volume"
     files.VOLUME.mkdir()
     assert weights.folder() == shared

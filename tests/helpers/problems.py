@@ -1,10 +1,11 @@
-"""Problem files of all kinds, and a hub on this machine that serves them."""
+"""Problem files of all kinds, and a hub on this machine."""
 
 import csv
 import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,10 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
 
 
 class Hub(HttpFake):
-    """A hub of data sets by name, each with its files by commit; main is the last. `about`: the data of its card."""
+    """A hub of models or data sets by name, each with its files by commit; main is the last. `about`: the data of its
+    card. A repository named "gated" is refused without a token, and the files of one named "huge" seem to be so."""
+
+    PATH = re.compile(r"(?:/api)?(?:/datasets|/models)?/([^/]+/[^/]+)/(revision|resolve|tree)/([^/]+)/?(.*)")
 
     def __init__(self, held: dict[str, dict[str, Files]], about: dict[str, Any]) -> None:
         self.held, self.about, self.asked = held, about, list[str]()
@@ -50,18 +54,23 @@ class Hub(HttpFake):
     def get(self, request: Request) -> None:
         path = request.path.partition("?")[0]
         self.asked.append(path)
-        kind, _, rest = path.removeprefix("/api").removeprefix("/datasets/").partition("/re")  # revision or resolve
-        commits = self.held.get(kind)
+        found = self.PATH.fullmatch(path)
+        repo, part, revision, name = found.groups() if found else ("", "", "", "")
+        commits = self.held.get(repo)
         if commits is None:
-            return answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")(request)
-        revision, _, name = rest.partition("/")[2].partition("/")
+            status, code = (403, "GatedRepo") if repo.endswith("/gated") else (404, "RepoNotFound")
+            return answer(status, {"error": "Repository not found"}, X_Error_Code=code)(request)
         commit = list(commits)[-1] if revision == "main" else revision
         if commit not in commits:
             return answer(404, {"error": "Invalid rev id"}, X_Error_Code="RevisionNotFound")(request)
-        files = commits[commit]
-        if path.startswith("/api"):
-            siblings = [{"rfilename": each} for each in ("README.md", ".gitattributes", *files)]
-            return answer(200, {"id": kind, "sha": commit, "siblings": siblings, "cardData": self.about})(request)
+        files = {"README.md": b"", ".gitattributes": b""} | commits[commit]
+        sizes = {each: 2**50 if repo.endswith("/huge") else len(content) for each, content in files.items()}
+        if part == "tree":
+            tree = [{"type": "file", "path": each, "size": size, "oid": "0" * 40} for each, size in sizes.items()]
+            return answer(200, json.dumps(tree).encode())(request)
+        if part == "revision":
+            siblings = [{"rfilename": each, "size": size} for each, size in sizes.items()]
+            return answer(200, {"id": repo, "sha": commit, "siblings": siblings, "cardData": self.about})(request)
         if name not in files:
             return answer(404, {"error": "Entry not found"}, X_Error_Code="EntryNotFound")(request)
         etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
