@@ -11,12 +11,6 @@ from core.engines import environment
 from core.engines.environment import Hosting
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH", "DETERMINISTIC", "EXACT", "KV"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def test_settings_are_read_at_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.hosting() == Hosting() and environment.api_key() == ""
     environment.check()

@@ -17,7 +17,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines import fleet, process, start
 from core.engines.server import Server
-from tests.conftest import ROOT, environment, heed_signals, run
+from tests.conftest import ROOT, python, run
 from tests.helpers.machine import stand_in
 from tests.helpers.processes import eventually
 from tests.helpers.slurm import KEY, SUBMIT, ended, slurm, submit
@@ -31,9 +31,7 @@ GENERATIONS = 4 * 4 * 3
 @contextmanager
 def started(*args: str, **changes: str) -> Iterator["subprocess.Popen[str]"]:
     """Run python -m core.engines.fleet, and stop it at the end if it still runs."""
-    command = [sys.executable, "-m", "core.engines.fleet", *args]
-    pipe, env = subprocess.PIPE, environment(**changes)
-    fleet = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, preexec_fn=heed_signals)
+    fleet = python("-m", "core.engines.fleet", *args, **changes)
     try:
         yield fleet
     finally:

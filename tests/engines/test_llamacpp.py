@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.server import Server, digest_in
 from core.engines.weights import sha256
-from tests.conftest import ROOT, environment, heed_signals, run
+from tests.conftest import python, run
 
 GIB = 2**30
 
@@ -64,10 +62,7 @@ def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Pa
     assert steps[-1]["mean_accuracy"]["value"] > 0.3
 
     port = "29881"
-    args = [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=400"]
-    process = subprocess.Popen(
-        args, env=environment(PORT=port, **env), stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
-    )
+    process = python("-m", "core.engines.start", "MAX_TOKENS=400", PORT=port, **env)
     try:
         assert process.stdout is not None and f"{name} on http://127.0.0.1:{port}/v1" in process.stdout.readline()
         status, out, err = run("02_rsa_basic", *small, PORT=port, ENGINE="llamacpp", **env)
@@ -79,7 +74,7 @@ def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Pa
         assert status == 2 and EMBEDDED_GGUF.name in err and name in err
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 
@@ -189,16 +184,11 @@ def header(path: Path, architecture: str = "qwen3", **more: int) -> Path:
     return path
 
 
-def qed_nano(path: Path, size: int) -> Gguf:
-    """Read a file of `size` bytes with QED-Nano's shape. A hole follows its header."""
-    os.truncate(header(path), size)
-    return Gguf.read(path)
-
-
 def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
     """36 layers with 8 heads of 128, keys and values of 2 bytes: 147,456 bytes a token. Weights of 4.28 GB in q8_0.
     2 GiB and a tenth of the memory stay free. 68,096 tokens = 2,048 + 4 x 16,384 + 512."""
-    model = qed_nano(tmp_path / "q8.gguf", 4_280_000_000)
+    os.truncate(header(tmp_path / "q8.gguf"), 4_280_000_000)  # a hole follows the header
+    model = Gguf.read(tmp_path / "q8.gguf")
     assert model.shape.kv_bytes() == 147_456 and model.longest == 262_144
 
     def size(gib: int, cores: int = 8, need: Need = Need()) -> llamacpp.Size:  # noqa: B008 - frozen

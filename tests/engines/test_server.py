@@ -3,8 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,10 @@ from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.server import Server
-from tests.conftest import ROOT, environment, heed_signals, python
+from tests.conftest import python, run
 from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
+from tests.helpers.processes import eventually
 
 
 def test_the_embedded_engine_equals_one_attached_to(engine: Server) -> None:
@@ -164,9 +163,7 @@ def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monk
 def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
     """Run an experiment on a machine with stand-ins for a GPU and SGLang."""
     env = gpu_machine(tmp_path, results, sglang, port)
-    args = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums"]
-    done = subprocess.run([*args, *overrides], env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
-    return done.returncode, done.stdout, done.stderr
+    return run("02_rsa_basic", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums", *overrides, **env)
 
 
 def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, results: Path) -> None:
@@ -197,10 +194,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     tmp_path: Path, results: Path, ending: signal.Signals
 ) -> None:
     env = gpu_machine(tmp_path, results, SGLANG, "29877") | {"API_KEY": "sk-secret"}
-    args = [sys.executable, "-m", "core.engines.start", "K=4", "MAX_TOKENS=8192", "--log-level", "warning"]
-    process = subprocess.Popen(
-        args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
-    )
+    process = python("-m", "core.engines.start", "K=4", "MAX_TOKENS=8192", "--log-level", "warning", **env)
     try:
         assert process.stdout is not None and "http://127.0.0.1:29877/v1" in process.stdout.readline()
     finally:
@@ -212,10 +206,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     flags = (results / "flags").read_text()
     assert "--log-level warning --config " in flags and "sk-secret" not in flags
     assert not Path(flags.split()[-1]).exists(), "the file with the key is removed once the server answers"
-    deadline = time.monotonic() + 120
-    while probe("http://127.0.0.1:29877/v1", "x") and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert probe("http://127.0.0.1:29877/v1", "x") is None
+    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x"))
     assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
 
 
@@ -232,9 +223,7 @@ def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPat
 
 
 def test_start_server_serves_in_the_foreground_and_stops_with_requests_in_flight(monkeypatch: Any) -> None:
-    env, args = environment(PORT="29875"), [sys.executable, "-m", "core.engines.start"]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(args, env=env, stdout=pipe, stderr=pipe, text=True, cwd=ROOT, preexec_fn=heed_signals)
+    process = python("-m", "core.engines.start", PORT="29875")
     try:
         assert process.stdout is not None and "http://127.0.0.1:29875/v1" in process.stdout.readline()
         monkeypatch.setenv("PORT", "29875")
