@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals
-from tests.faults.recorder import Recorder
+from tests.fakes.http import Proxy, Request
 from tests.helpers.runs import load, timeless
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
@@ -35,6 +35,30 @@ PIPES: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(f"FAULTS_SEED={SEED}")
+
+
+class Asked(NamedTuple):
+    """A chat request. `run`: its API key, which tells runs apart."""
+
+    run: str
+    seed: int
+    at: float  # time.monotonic()
+
+
+class Recorder(Proxy):
+    """A proxy of the engine that records each request and its run."""
+
+    def __init__(self, target: str) -> None:
+        self.requests: list[Asked] = []
+        super().__init__(target)
+
+    def post(self, request: Request, body: bytes) -> None:
+        run = request.headers["authorization"].removeprefix("Bearer ")
+        self.requests.append(Asked(run, json.loads(body)["seed"], time.monotonic()))
+        super().post(request, body)
+
+    def of(self, run: str) -> list[Asked]:
+        return [request for request in self.requests if request.run == run]
 
 
 @pytest.fixture(scope="session")

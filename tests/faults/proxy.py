@@ -9,7 +9,6 @@ import random
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -65,24 +64,17 @@ class Proxy(HttpFake):
         self._target = target.removesuffix("/v1")
         self.script: list[Fault] = []
         self.choose: Callable[[], Fault | None] = lambda: None
-        self.rename: tuple[str, str] | None = None  # a model's name, and another for the list of models
         self.bodies: list[dict[str, Any]] = []
-        self.met: Counter[str] = Counter()  # requests by fault
         super().__init__()
 
     def get(self, request: Request) -> None:
         exchange = Exchange(self._target, request, b"")
-        status, kind, body = exchange.answer()
-        if self.rename:
-            was, name = self.rename
-            body = body.replace(was.encode(), name.encode())
-        exchange.send(status, kind, body)
+        exchange.send(*exchange.answer())
 
     def post(self, request: Request, body: bytes) -> None:
         with self.lock:
             self.bodies.append(json.loads(body))
             fault = self.script.pop(0) if self.script else self.choose()
-            self.met[getattr(fault, "__name__", "?")] += bool(fault)
         with suppress(OSError):  # the client has gone, or we have closed the connection
             (fault or passed())(Exchange(self._target, request, body))
 
@@ -182,10 +174,3 @@ def stuck(share: float | None, every: float = 3600.0, say: bytes = b"", first: b
         exchange.close()
 
     return fault
-
-
-def named(faults: Mapping[str, Fault]) -> dict[str, Fault]:
-    """Give each fault its name, for Proxy.met."""
-    for name, fault in faults.items():
-        fault.__name__ = name
-    return dict(faults)

@@ -22,6 +22,7 @@ from tests.faults.conftest import (
     IN_FLIGHT,
     SEED,
     TOTAL,
+    Recorder,
     begin,
     end,
     finish,
@@ -32,7 +33,6 @@ from tests.faults.conftest import (
     wait_for_lines,
     whole,
 )
-from tests.faults.recorder import Recorder
 from tests.helpers.processes import eventually
 from tests.helpers.runs import timeless
 
@@ -90,24 +90,18 @@ class Chain:
         return is_killed
 
 
-def kill_and_resume(kills: int, chains: int, folder: Path, undisturbed: Path, recorder: Recorder) -> None:
+@pytest.mark.parametrize(("kills", "chains"), [(2, 1), pytest.param(100, 2, marks=pytest.mark.faults)])
+def test_killed_at_random_moments(
+    kills: int, chains: int, tmp_path: Path, undisturbed: Path, recorder: Recorder
+) -> None:
     began = time.monotonic()
     finish(undisturbed, BASE_URL=recorder.url, API_KEY="repeated")
     seconds = time.monotonic() - began
     assert not recorder.of("repeated")
-    every = [Chain(f"chain{i}", folder, undisturbed, recorder) for i in range(chains)]
+    every = [Chain(f"chain{i}", tmp_path, undisturbed, recorder) for i in range(chains)]
     with ThreadPoolExecutor(chains) as pool:
         list(pool.map(lambda chain: chain.go(kills // chains, seconds), every))
     assert sum(chain.kills for chain in every) == kills
-
-
-def test_killed_at_two_moments(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    kill_and_resume(2, 1, tmp_path, undisturbed, recorder)
-
-
-@pytest.mark.faults
-def test_killed_at_a_hundred_moments(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    kill_and_resume(100, 2, tmp_path, undisturbed, recorder)
 
 
 SMALL = ("LIMIT=5", f"MAX_TOKENS={CAP}", "ANSWER_TOKENS=0", f"CONCURRENCY={IN_FLIGHT}")

@@ -12,19 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import (
-    NAME,
-    SEED,
-    TOTAL,
-    begin,
-    end,
-    finish,
-    journal,
-    records,
-    seeds,
-    whole,
-)
-from tests.faults.recorder import Recorder
+from tests.faults.conftest import NAME, SEED, TOTAL, Recorder, begin, end, finish, journal, records, seeds, whole
 from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.runs import load, timeless
 

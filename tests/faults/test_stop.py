@@ -19,6 +19,7 @@ from tests.faults.conftest import (
     NAME,
     SEED,
     TOTAL,
+    Recorder,
     begin,
     end,
     finish,
@@ -29,7 +30,6 @@ from tests.faults.conftest import (
     wait_for_lines,
     whole,
 )
-from tests.faults.recorder import Recorder
 
 SECONDS = 20.0  # to stop, on a busy machine
 SIGNS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
