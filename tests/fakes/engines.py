@@ -17,17 +17,15 @@ def plain(prompt: str, cap: int, seed: int) -> Said:
 
 class StandIn(HttpFake):
     """A server of these `pages` (a page may be a function of the request's body), which answers chats by `say(prompt,
-    cap, seed)`. On the same `port`, it is the earlier server, started again."""
+    cap, seed)`."""
 
-    def __init__(
-        self, pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, port: int = 0, status: int = 200
-    ) -> None:
+    def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, status: int = 200) -> None:
         self.asked: list[dict[str, Any]] = []  # the bodies of chats
         self.seen: list[tuple[str, str | None]] = []  # the path and the Authorization of each request
         self.faults: list[Answer] = []  # for the next chats
         self.named: list[str] = []  # models that the next replies name, instead of the one asked for
         self.pages, self.say, self.status = pages, say, status
-        super().__init__(port)
+        super().__init__()
 
     def get(self, request: Request) -> None:
         self._tell(request, None)

@@ -27,14 +27,12 @@ class _Listener(ThreadingHTTPServer):
 class HttpFake:
     """A server on 127.0.0.1, on a free port or on `port`. `root` is its address, and `url` its API's (/v1)."""
 
-    protocol = "HTTP/1.1"
-
     def __init__(self, port: int = 0) -> None:
         fake = self
         self.lock = threading.Lock()
 
         class Handler(BaseHTTPRequestHandler):
-            protocol_version = fake.protocol
+            protocol_version = "HTTP/1.1"
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
