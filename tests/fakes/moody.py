@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.fakes.http import Answer, HttpFake, Request, answer
@@ -16,6 +16,17 @@ def chat(message: Any, **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": message} if isinstance(message, str) else message
     choice = {"index": 0, "finish_reason": "stop", "message": message} | more
     return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": USAGE}
+
+
+def replied(message: Any, prompt: int = 30, **more: Any) -> Answer:
+    """Return the answer with a `message` of 12 tokens to a prompt of so many."""
+    return answer(200, chat(message, **more) | {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}})
+
+
+def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:
+    """Return the stream of these chunks."""
+    lines = [b"data: " + json.dumps(chunk).encode() for chunk in chunks] + [b"data: [DONE]"] * done
+    return b"".join(line + 2 * end for line in lines)
 
 
 def good(prompt: str) -> Answer:

@@ -9,6 +9,7 @@ import json
 import re
 
 from tests.fakes.http import Mortal, Request, answer
+from tests.fakes.moody import events
 
 PLANS = (  # replies of an agent that directs the work by tool calls
     'CALL approaches {"count": 2}\nCALL solve {"approach": 1}',
@@ -56,9 +57,9 @@ def reply(prompt: str, number: int) -> str:
 class ScriptedServer(Mortal):
     """The server of the scripted model. `asked`: the body of every request."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self) -> None:
         self.asked: list[str] = []
-        super().__init__(port)
+        super().__init__()
 
     def get(self, request: Request) -> None:
         answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)
@@ -88,5 +89,4 @@ def _completion(prompt: str, number: int, text: str) -> bytes:
     usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": 20, "total_tokens": len(prompt) // 4 + 20}
     head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
     choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
-    events = [head | {"choices": [choice]}, head | {"choices": [], "usage": usage}]
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
+    return events([head | {"choices": [choice]}, head | {"choices": [], "usage": usage}])

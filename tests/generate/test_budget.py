@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,9 +214,8 @@ class Till(Moody):
 
 @pytest.fixture
 def till() -> Iterator[Till]:
-    got = Till()
-    yield got
-    got.close()
+    with closing(Till()) as till:
+        yield till
 
 
 def ask(
@@ -276,16 +275,12 @@ def card(folder: Path, url: str, price: bool = True) -> str:
     return str(path)
 
 
-def completions(results: Path) -> int:
-    return (results / "journal" / "01_baseline.jsonl").read_text().count('"completion":')
-
-
 def test_a_run_ends_saved_at_its_limit_and_goes_on_with_a_higher_one(till: Till, results: Path, tmp_path: Path) -> None:
     named = card(tmp_path, till.url)
     status, _, err = run("01_baseline", *SMALL, "MAX_DOLLARS=0.02", MODEL=named)
     assert status == 1 and "MAX_DOLLARS=0.02" in err and "Traceback" not in err and "partial.json" in err
     assert till.charged <= 0.02
-    kept = completions(results)
+    kept = (results / "journal" / "01_baseline.jsonl").read_text().count('"completion":')
     assert kept == len(till.bodies) and 0 < kept < 64
     status, out, err = run("01_baseline", *SMALL, "MAX_DOLLARS=0.02", MODEL=named)
     assert status == 1 and len(till.bodies) == kept and "MAX_DOLLARS=0.02: $0.0" in out, "the same limit sends nothing"

@@ -15,7 +15,7 @@ from core.scaffolds.rsa import SampleConstants
 from core.types import BOX, ELICITED_ANSWER, ELICITED_TOKENS, FORCED_ANSWER, Completion, Problem, Sampling
 from tests.conftest import run
 from tests.fakes.http import Proxy, answer
-from tests.fakes.moody import Moody, chat
+from tests.fakes.moody import Moody, chat, replied
 from tests.helpers.asking import ask
 from tests.helpers.runs import load
 
@@ -24,10 +24,6 @@ PLAIN = Sampling(max_tokens=50)
 ELICITED = replace(PLAIN, elicit="math")
 PROSE = "So it is 35000 dollars, more or less."
 THOUGHT: dict[str, Any] = {"role": "assistant", "content": PROSE, "reasoning_content": "so far"}
-
-
-def replied(message: Any, prompt: int = 30, **more: Any) -> Any:
-    return answer(200, chat(message, **more) | {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}})
 
 
 def through(engine: Server, proxy: Proxy, kind: str = "vllm", **changes: Any) -> Server:

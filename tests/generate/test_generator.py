@@ -17,7 +17,7 @@ from core.generate.reply import Overtime, Stalled
 from core.scaffolds import prompts
 from core.types import FORCED_ANSWER, Sampling
 from tests.fakes.http import Answer, Proxy, answer, silence
-from tests.fakes.moody import Moody, chat, good
+from tests.fakes.moody import Moody, good, replied
 from tests.helpers.asking import MESSAGES, SHORT, SUM, ask
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -66,14 +66,13 @@ def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, t
         assert got.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *fields])
 
 
-def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    ask(replace(engine, base_url=proxy.url), tmp_path, [(11, SHORT)])
+def test_all_sampling_settings_are_sent_even_when_off(through: Server, proxy: Proxy, tmp_path: Path) -> None:
+    ask(through, tmp_path, [(11, SHORT)])
     sent = {"seed": 11, "temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 300}
     assert sent.items() <= proxy.bodies[0].items()
 
 
-def test_a_context_overflow_is_recorded_and_final(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    through = replace(engine, base_url=proxy.url)
+def test_a_context_overflow_is_recorded_and_final(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     long = prompts.solve(replace(SUM, statement="1 + " * 3000))
     for _ in range(2):
         (got,) = ask(through, tmp_path, [(5, SHORT)], messages=long)
@@ -82,14 +81,13 @@ def test_a_context_overflow_is_recorded_and_final(engine: Server, proxy: Proxy, 
     assert len(proxy.bodies) == 1
 
 
-def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_request_without_an_answer_ends_at_its_timeout(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [silence(10)] * Overtime.tries
-    got, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=4)
+    got, beside = ask(through, tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=4)
     assert got.error == "no answer within 4 s" and beside.error is None and not proxy.script
 
 
-def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    through = replace(engine, base_url=proxy.url)
+def test_a_silent_request_is_asked_again_with_more_patience(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [silence(120)]
     began = time.monotonic()
     (got,) = ask(through, tmp_path / "a", [(5, SHORT)], stall=2)
@@ -125,17 +123,17 @@ def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(moody: Moody, tmp_pat
     ],
 )
 def test_a_server_that_refuses_all_requests_ends_the_run(
-    engine: Server, proxy: Proxy, tmp_path: Path, fault: Any, words: str
+    through: Server, proxy: Proxy, tmp_path: Path, fault: Any, words: str
 ) -> None:
     proxy.script = [fault]
     with pytest.raises(UserError, match=words) as raised:
-        ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+        ask(through, tmp_path, [(5, SHORT)])
     assert "sk-secret" not in str(raised.value)
     assert not (tmp_path / "test.jsonl").read_bytes()
 
 
 def test_budget_forcing_closes_thinking_at_the_cap_and_keeps_both_readings(engine: Server, tmp_path: Path) -> None:
-    (got,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
+    (got,) = ask(engine, tmp_path, [(5, FORCED)])
     assert got.finish_reason == "length" and got.thinking and got.answer == ""
     assert got.forced is not None and got.forced.startswith(FORCED_ANSWER) and got.text == got.forced
     assert 12 < got.completion_tokens <= 28
@@ -160,9 +158,6 @@ def test_sglangs_template_closes_thinking_itself_if_there_is_none() -> None:
     empty = closed(Server("sglang", "u", "m", "w", closes=True), "", "Verdict:")
     assert empty.pop("messages")[-1]["content"] == "Verdict:"  # the template closes thinking, in its own tokens
     assert empty == {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
-    whole = closed(Server("sglang", "u", "m", "w", closes=True), "so far", "The answer")
-    assert whole.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
-    assert whole == {"continue_final_message": True}
 
 
 @pytest.mark.parametrize(
@@ -214,40 +209,38 @@ def test_what_goes_on_with_a_verdict_needs_no_brace_and_vllm_may_take_a_part_for
     assert gone_on("vllm", {"content": "\n\nDone.", "reasoning_content": "42}."}) == "42}.\n\nDone."
 
 
+CUT = replied({"content": "", "reasoning_content": "so far"}, finish_reason="length")
+FORCED = Sampling(max_tokens=12, answer_tokens=16)
+
+
 @pytest.mark.parametrize(("case", "forced"), [("42}.", FORCED_ANSWER + "42}."), ("The answer is 42.", None)])
 def test_a_forced_answer_is_counted_and_a_new_turn_is_none(
-    engine: Server, proxy: Proxy, tmp_path: Path, case: str, forced: str | None
+    through: Server, proxy: Proxy, tmp_path: Path, case: str, forced: str | None
 ) -> None:
-    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
-    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length") | usage
-    proxy.script = [answer(200, cut), answer(200, chat(case, finish_reason="length") | usage)]
-    through = replace(engine, base_url=proxy.url, kind="other")
-    (got,) = ask(through, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
+    proxy.script = [CUT, replied(case, finish_reason="length")]
+    (got,) = ask(replace(through, kind="other"), tmp_path, [(5, FORCED)])
     assert not proxy.script and got.thinking == "so far" and got.error is None and got.completion_tokens == 24
     assert (got.forced, got.text) == (forced, forced or "")
     assert got.not_forced == (None if forced else generator.NEW_TURN)
 
 
-def test_no_probability_is_read_from_a_new_turn(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_no_probability_is_read_from_a_new_turn(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     shown = {"content": [{"token": "9", "logprob": -0.1, "top_logprobs": [{"token": " True", "logprob": -9.0}]}]}
-    thinking = {"role": "assistant", "content": "", "reasoning_content": "9"}
-    proxy.script = [answer(200, chat(thinking, logprobs=shown, finish_reason="length"))]
+    proxy.script = [replied({"content": "", "reasoning_content": "9"}, logprobs=shown, finish_reason="length")]
     opened = Sampling(max_tokens=1, answer_tokens=16, opening=prompts.VERDICT, top_logprobs=10)
-    (got,) = ask(replace(engine, base_url=proxy.url, kind="other"), tmp_path, [(5, opened)])
+    (got,) = ask(replace(through, kind="other"), tmp_path, [(5, opened)])
     assert (got.answer, got.logprobs, got.not_forced) == ("", {}, generator.NEW_TURN)
     assert got.forced is None and len(proxy.bodies) == 1
 
 
-def test_a_refused_continuation_leaves_the_unforced_answer(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length")
-    proxy.script = [answer(200, cut), answer(400, {"error": {"message": "the final message does not appear " * 9}})]
-    sampling = Sampling(max_tokens=12, answer_tokens=16)
-    through = replace(engine, base_url=proxy.url, kind="vllm")
-    (got,) = ask(through, tmp_path, [(5, sampling)])
+def test_a_refused_continuation_leaves_the_unforced_answer(through: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [CUT, answer(400, {"error": {"message": "the final message does not appear " * 9}})]
+    server = replace(through, kind="vllm")
+    (got,) = ask(server, tmp_path, [(5, FORCED)])
     assert got.forced is None and got.error is None and got.text == ""
     assert got.not_forced is not None and got.not_forced.startswith("refused the final message")
     assert len(got.not_forced) <= generator.REASON
-    assert ask(through, tmp_path, [(5, sampling)]) == [got], "the journal keeps it"
+    assert ask(server, tmp_path, [(5, FORCED)]) == [got], "the journal keeps it"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """The summed log probability of a completion: of all its tokens, or none."""
 
-import asyncio
-import json
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,32 +8,25 @@ from typing import Any
 import pytest
 
 from core.engines.server import Server
-from core.generate.reply import Reply, read, reply_from
+from core.generate.reply import reply_from
 from core.scaffolds import prompts
 from core.types import Sampling
 from tests.fakes.http import Proxy
-from tests.fakes.moody import chat
-from tests.helpers.asking import MESSAGES, SHORT, ask
+from tests.fakes.moody import chat, events
+from tests.helpers.asking import MESSAGES, SHORT, ask, post, read_bytes
 
 SUMMED = replace(SHORT, sum_logprobs=True)
 LINE = replace(SUMMED, stop="\n")
 OPENED = replace(LINE, opening="9*15")
 
 
-def post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    sent = urllib.request.Request(path, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urllib.request.urlopen(sent) as reply:
-        return json.load(reply)
-
-
 def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
     """Return the sum of the log probability of each token after the prompt and the tokens before it."""
-    root = server.base_url.removesuffix("/v1")
-    begin = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
+    begin = post(server, "/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
     total = 0.0
     for place, token in enumerate(tokens):
         body = {"prompt": [*begin, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
-        (choice,) = post(server, f"{server.base_url}/completions", body)["choices"]
+        (choice,) = post(server, "/v1/completions", body)["choices"]
         total += next(t["logprob"] for t in choice["logprobs"]["content"][0]["top_logprobs"] if t["id"] == token)
     return total
 
@@ -44,20 +34,18 @@ def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
 @pytest.mark.parametrize("sampling", [SUMMED, replace(SUMMED, max_tokens=7), LINE], ids=["whole", "cut", "a line"])
 @pytest.mark.parametrize("temperature", [0.7, 3.0])
 def test_the_sum_is_the_teacher_forced_log_probability(
-    engine: Server, proxy: Proxy, tmp_path: Path, sampling: Sampling, temperature: float
+    engine: Server, proxy: Proxy, through: Server, tmp_path: Path, sampling: Sampling, temperature: float
 ) -> None:
     sampling = replace(sampling, temperature=temperature)
-    (got,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
-    (again,) = post(engine, f"{engine.base_url}/chat/completions", json.loads(json.dumps(proxy.bodies[0])))["choices"]
+    (got,) = ask(through, tmp_path, [(5, sampling)])
+    (again,) = post(engine, "/v1/chat/completions", proxy.bodies[0])["choices"]
     tokens = [token["id"] for token in again["logprobs"]["content"]]
-    root = engine.base_url.removesuffix("/v1")
-    prompt = post(engine, f"{root}/apply-template", {"messages": MESSAGES})["prompt"]
+    prompt = post(engine, "/apply-template", {"messages": MESSAGES})["prompt"]
     assert got.logprob is not None and got.logprob < 0 and len(tokens) > 3
     assert got.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
 
 
-def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    through = replace(engine, base_url=proxy.url)
+def test_it_is_given_where_it_is_asked_for_alone_and_kept(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     plain, summed = ask(through, tmp_path, [(5, SHORT), (5, SUMMED)], limit=1)
     assert plain.logprob is None and summed.logprob is not None
     assert (plain.thinking, plain.answer) == (summed.thinking, summed.answer)
@@ -66,14 +54,13 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy:
     assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
 
 
-def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, through: Server, tmp_path: Path) -> None:
     """Except for the sum of thinking that llama.cpp separates: its end is in no event of the stream."""
     verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
     asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7)), (5, verdict), (6, SHORT)]
     asked.append((5, Sampling(max_tokens=12, answer_tokens=16)))
     whole = ask(engine, tmp_path / "whole", asked)
-    card = replace(engine.card, streams=True)
-    streamed = ask(replace(engine, base_url=proxy.url, card=card), tmp_path / "streamed", asked)
+    streamed = ask(replace(through, card=replace(engine.card, streams=True)), tmp_path / "streamed", asked)
     assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
     assert whole[0].logprob is not None and streamed[0].logprob is None
     for one, other in zip(whole, streamed, strict=True):
@@ -130,16 +117,7 @@ def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
     choices.append({"delta": {"content": "intro"}, "finish_reason": finish})
     chunks: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
     chunks.append({"choices": [], "usage": usage})
-    assert asyncio.run(streamed(chunks)).logprob == expected
-
-
-async def streamed(chunks: Sequence[dict[str, Any]]) -> Reply:
-    async def rest() -> Any:
-        for chunk in chunks:
-            yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
-        yield b"data: [DONE]\n\n"
-
-    return await read(rest())
+    assert read_bytes(events(chunks)).logprob == expected
 
 
 def test_alternatives_are_those_of_the_first_listed_token() -> None:
@@ -151,6 +129,6 @@ def test_alternatives_are_those_of_the_first_listed_token() -> None:
         {"delta": {"content": "a"}, "logprobs": {"content": [first]}},
         {"delta": {"content": "b"}, "logprobs": {"content": [second]}, "finish_reason": "stop"},
     ]
-    reply = asyncio.run(streamed([{"choices": [choice]} for choice in choices]))
+    reply = read_bytes(events([{"choices": [choice]} for choice in choices]))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
     assert reply_from(chat(" True", logprobs=listed((" True", -0.1)))).logprobs == {}, "a server may list none"

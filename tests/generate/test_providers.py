@@ -3,6 +3,7 @@
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,11 @@ from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session.checks import check_context
 from core.types import Completion, Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
-from tests.fakes.moody import USAGE, chat
+from tests.fakes.moody import USAGE, chat, events
 from tests.helpers import asking
 
+pytestmark = pytest.mark.usefixtures("hurried")
 KEY = "sk-the-key-of-this-provider"
-MESSAGES = [{"role": "user", "content": "How much is 6*7?"}]
-
-
-def chunks(*events: Any, before: bytes = b"") -> bytes:
-    return before + b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
 def delta(finish: str | None = None, **text: str) -> dict[str, Any]:
@@ -38,7 +35,7 @@ def delta(finish: str | None = None, **text: str) -> dict[str, Any]:
 
 def good(finish: str = "stop", **text: str) -> bytes:
     parts = text or {"content": "\\boxed{42}"}
-    return chunks(delta(**parts), delta(finish), {"model": "m", "choices": [], "usage": USAGE}) + b"data: [DONE]\n\n"
+    return events([delta(**parts), delta(finish), {"model": "m", "choices": [], "usage": USAGE}])
 
 
 class Provider(HttpFake):
@@ -83,20 +80,12 @@ class Provider(HttpFake):
 
 @pytest.fixture
 def provider() -> Iterator[Callable[..., Provider]]:
-    got: list[Provider] = []
-
-    def serve(*args: Any, **more: Any) -> Provider:
-        got.append(Provider(*args, **more))
-        return got[-1]
-
-    yield serve
-    for each in got:
-        each.close()
+    with ExitStack() as stack:
+        yield lambda *args, **more: stack.enter_context(closing(Provider(*args, **more)))
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
+def no_server_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(files, "HOME", tmp_path)
     for name in ("BASE_URL", "MODEL", "API_KEY", "ENGINE"):
         monkeypatch.delenv(name, raising=False)
@@ -104,7 +93,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def ask(server: Server, folder: Path, seeds: int = 1, **changes: Any) -> list[Completion]:
     requests = [(seed, Sampling(max_tokens=9, **changes)) for seed in range(seeds)]
-    return asking.ask(server, folder, requests, server.limit, messages=MESSAGES)
+    return asking.ask(server, folder, requests, server.limit)
 
 
 def unsupported(name: str, words: str) -> Answer:
@@ -186,7 +175,7 @@ LIMITED = delta("error", content="") | {"error": {"code": 429, "message": "Rate 
 @pytest.mark.parametrize("fault", [FAILED, LIMITED])
 def test_openrouters_comments_are_ignored_and_errors_retried(provider: Any, tmp_path: Path, fault: Any) -> None:
     place = provider("/api/v1")
-    broken = chunks(delta(content="forty"), fault, before=2 * OPENROUTER) + b"data: [DONE]\n\n"
+    broken = 2 * OPENROUTER + events([delta(content="forty"), fault])
     whole = OPENROUTER + good(reasoning="6*7 is 42.", content="\\boxed{42}").replace(
         b"data: [D", OPENROUTER + b"data: [D"
     )
@@ -199,7 +188,7 @@ def test_openrouters_comments_are_ignored_and_errors_retried(provider: Any, tmp_
 
 def test_ollama_without_usage_has_uncounted_tokens(provider: Any, tmp_path: Path) -> None:
     place = provider(header="")
-    place.script = [answer(200, chunks(delta(content="42"), delta("stop")) + b"data: [DONE]\n\n", "text/event-stream")]
+    place.script = [answer(200, events([delta(content="42"), delta("stop")]), "text/event-stream")]
     card = replace(cards.named("ollama"), base_url=place.base)
     server = probe(card.base_url, "x", "qwen3:4b", "", card)
     assert server is not None and server.limit == 4 and server.model == "qwen3:4b"

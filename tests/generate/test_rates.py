@@ -171,7 +171,7 @@ def test_a_rate_limit_starves_no_run(
 @pytest.mark.usefixtures("hurried")
 def test_a_limit_of_rates_counts_as_no_try_of_a_request(tmp_path: Path, moody: Moody) -> None:
     moody.choose = lambda n, prompt: answer(429, {}, retry_after="0.01") if n < 40 else good(prompt)
-    got, _ = ask_each(moody.url, tmp_path, ["a", "b"])
+    got = ask_each(moody.url, tmp_path, ["a", "b"])
     assert all(one.error is None for one in got)
 
 

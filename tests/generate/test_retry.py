@@ -9,7 +9,7 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.generate import retry
 from core.generate.budget import Over
-from tests.conftest import ROOT, ended, python
+from tests.conftest import run
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
 from tests.helpers.asking import ask_each
@@ -49,14 +49,14 @@ def test_a_server_away_as_long_as_a_request_is_asked_again_costs_nothing(moody: 
         return reset if seen[prompt] < 4 else answer(503, b"") if seen[prompt] <= retry.RETRIES else good(prompt)
 
     moody.choose = choose
-    got, _ = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(12)])
+    got = ask_each(moody.url, tmp_path, [f"prompt {n}" for n in range(12)])
     assert all(one.error is None for one in got)
 
 
 @pytest.mark.usefixtures("hurried")
 def test_connections_that_are_lost_while_others_are_answered_fail_one_request(moody: Moody, tmp_path: Path) -> None:
     moody.choose = lambda n, prompt: reset if prompt == "lost" else good(prompt)
-    got, _ = ask_each(moody.url, tmp_path, [*(["a"] * 30), "lost", *(["b"] * 60)], 2)
+    got = ask_each(moody.url, tmp_path, [*(["a"] * 30), "lost", *(["b"] * 60)], 2)
     assert [n for n, one in enumerate(got) if one.error is not None] == [30]
 
 
@@ -74,17 +74,17 @@ def test_prompts_that_a_server_chokes_on_end_no_run(moody: Moody, tmp_path: Path
     """The first problem and many later ones fail, but not all: each is sent again in the next run."""
     moody.choose = lambda n, prompt: answer(500, b"") if "bad" in prompt else good(prompt)
     prompts = ["bad 0"] * 8 + [f"{'bad' if n % 3 else 'fine'} {n}" for n in range(60)]
-    got, _ = ask_each(moody.url, tmp_path, prompts, limit)
+    got = ask_each(moody.url, tmp_path, prompts, limit)
     assert [one.error is not None for one in got] == ["bad" in prompt for prompt in prompts]
     moody.choose = lambda n, prompt: good(prompt)
-    assert all(one.error is None for one in ask_each(moody.url, tmp_path, prompts)[0])
+    assert all(one.error is None for one in ask_each(moody.url, tmp_path, prompts))
 
 
 @pytest.mark.usefixtures("hurried")
 def test_a_server_that_has_answered_is_waited_for_longer(moody: Moody, tmp_path: Path, monkeypatch: Any) -> None:
     moody.choose = lambda n, prompt: good(prompt) if n < 4 else answer(500, {"error": "broken"})
     prompts = [f"prompt {n}" for n in range(40)]
-    got, _ = ask_each(moody.url, tmp_path / "longer", prompts)
+    got = ask_each(moody.url, tmp_path / "longer", prompts)
     assert sum(one.error is None for one in got) == 4, "its ten minutes are not over, so that all are tried"
     monkeypatch.setattr(retry, "SECONDS_SINCE", 0.0)
     before = len(moody.prompts)
@@ -111,7 +111,7 @@ def test_a_server_at_work_on_other_requests_is_not_given_up(moody: Moody, tmp_pa
         return answer(503, {"error": {"message": "no room"}})
 
     moody.choose = choose
-    got, _ = ask_each(moody.url, tmp_path, ["long", *(f"prompt {n}" for n in range(20))])
+    got = ask_each(moody.url, tmp_path, ["long", *(f"prompt {n}" for n in range(20))])
     assert got[0].text and all(one.error for one in got[1:])
 
 
@@ -139,37 +139,19 @@ def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(moody: Moody, tmp
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
 
 
-# Runs as a user starts them, without the waits between tries
-
-PROGRAM = f"""
-import runpy, sys
-from core.generate import retry
-retry._backoff = lambda attempt: 0.001
-sys.argv = ["02_rsa_basic.py", *sys.argv[1:]]
-runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
-"""
-SMALL = ("PROBLEMS=sums", "LIMIT=30", "N=8", "K=3", "T=5", "MAX_TOKENS=300")
-
-
-def ran(moody: Moody, folder: Path, *constants: str) -> tuple[int, str, str]:
-    return ended(python("-c", PROGRAM, *SMALL, *constants, BASE_URL=moody.url, RESULTS_DIR=str(folder)))
-
-
-def error_of(err: str) -> str:
-    """Return the last line of a run, after the bar."""
-    assert "Traceback" not in err and err.count("error: ") == 1, err
-    return err.replace("\r", "\n").splitlines()[-1]
+# A run as a user starts it
 
 
 def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: Moody, results: Path) -> None:
     """Each request is refused for good, so the run has no figures."""
-    status, _, err = ran(moody, results, "LIMIT=2", "T=1")
+    small = ("02_rsa_basic", "PROBLEMS=sums", "LIMIT=2", "N=8", "K=3", "T=1", "MAX_TOKENS=300")
+    status, _, err = run(*small, BASE_URL=moody.url)
     assert status == 0, err
     before = (results / "02_rsa_basic.json").read_bytes()
     moody.choose = lambda n, prompt: answer(400, {"error": {"message": "exceeds the context length"}})
     for _ in range(2):  # the second takes them from the journal
-        status, out, err = ran(moody, results, "LIMIT=2", "T=1", "SEED=9")
-        assert status == 1 and "context overflow" in error_of(err)
+        status, out, err = run(*small, "SEED=9", BASE_URL=moody.url)
+        assert status == 1 and "context overflow" in err.splitlines()[-1] and "Traceback" not in err
         assert "results " not in out and (results / "02_rsa_basic.json").read_bytes() == before
         assert [path.name for path in results.glob("02_rsa_basic.*.json")] == ["02_rsa_basic.partial.json"]
         partial = load(results, "02_rsa_basic.partial")

@@ -163,7 +163,7 @@ def test_checks_that_say_nothing_are_counted() -> None:
 def test_a_prompt_that_a_filter_refuses_is_one_failure(moody: Moody, tmp_path: Path, status: int) -> None:
     refusal = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
     moody.choose = lambda n, prompt: answer(status, refusal) if n == 0 else answer(200, chat("\\boxed{42}"))
-    (refused, got), _ = ask_each(moody.url, tmp_path, ["a", "b"], 1)
+    refused, got = ask_each(moody.url, tmp_path, ["a", "b"], 1)
     assert refused.error == "filtered: The response was filtered" and got.error is None
 
 

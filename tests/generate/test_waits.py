@@ -21,7 +21,7 @@ from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
-from tests.fakes.moody import chat
+from tests.fakes.moody import replied
 from tests.helpers.asking import MESSAGES, ask
 
 pytestmark = pytest.mark.usefixtures("hurried")
@@ -38,8 +38,7 @@ def test_thinking_that_ended_goes_on_and_every_reading_is_kept(engine: Server, t
     assert plain.key != waited.key and waited.seconds > plain.seconds
 
 
-def test_more_waits_begin_where_fewer_ended(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    through = replace(engine, base_url=proxy.url)
+def test_more_waits_begin_where_fewer_ended(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     (plain,) = ask(through, tmp_path, [(5, LONG)])
     (once,) = ask(through, tmp_path, [(5, replace(LONG, waits=1))])
     assert len(proxy.bodies) == 2 and not once.reused
@@ -61,10 +60,6 @@ def test_the_cap_is_of_all_waits_together_and_what_hits_it_is_forced(engine: Ser
     full = Sampling(max_tokens=plain.completion_tokens, waits=3)
     (got,) = ask(engine, tmp_path, [(5, full)])
     assert got.before_waits == [] and got.not_waited is None and got.answer == plain.answer
-
-
-def left_open(server: Server, thinking: str) -> dict[str, Any]:
-    return server.dialect.left_open(server, MESSAGES, thinking)
 
 
 # What QED-Nano's kind of template makes of messages, and what others do: Qwen3's puts thinking before all that an
@@ -112,7 +107,7 @@ def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template
     tail = tail_of(rendered(template))
     server = Server(kind, "u", "m", "w", template=lambda _: tail)
     thinking = waiting("<think>\nso far\n", "Wait")
-    body = left_open(server, thinking)
+    body = server.dialect.left_open(server, MESSAGES, thinking)
     got = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
     opening = "" if server.thinking else "<think>\n"
     assert got == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
@@ -134,11 +129,6 @@ def test_no_word_is_lost_however_a_server_separates_thinking(before: str, more: 
     assert got == ((given_ + more).strip() if more or how != "parser" else given_, answered.strip())
 
 
-def replied(message: dict[str, Any], prompt: int, reason: str = "stop") -> Any:
-    usage = {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}}
-    return answer(200, chat({"role": "assistant"} | message, finish_reason=reason) | usage)
-
-
 FIRST = {"content": "\\boxed{1}", "reasoning_content": "so far"}
 GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
     "by a parser": ({"content": "\\boxed{2}", "reasoning_content": ", no"}, "stop", (", no", "\\boxed{2}")),
@@ -152,7 +142,7 @@ GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
 @pytest.mark.parametrize("answered", GOES_ON)
 def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, answered: str) -> None:
     message, reason, (more, text) = GOES_ON[answered]
-    proxy.script = [replied(FIRST, 30), replied(message, 34, reason)]
+    proxy.script = [replied(FIRST), replied(message, 34, finish_reason=reason)]
     through = replace(engine, base_url=proxy.url, kind="vllm", template=lambda _: engine.tail)
     (got,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
     assert (got.thinking, got.answer) == (f"so far\n\nWait{more}", text) and got.not_waited is None
@@ -170,7 +160,7 @@ def one(engine: Server, proxy: Proxy, folder: Path, waits: int = 2, **changes: A
 
 def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     """Such as an older llama.cpp, or a template that drops earlier thinking."""
-    proxy.script = [replied(FIRST, 30), replied({"content": "\\boxed{2}", "reasoning_content": "anew"}, 30)]
+    proxy.script = [replied(FIRST), replied({"content": "\\boxed{2}", "reasoning_content": "anew"})]
     got = one(engine, proxy, tmp_path)
     assert got.not_waited == LEFT_OUT and got.before_waits == [] and got.completion_tokens == 24
     assert one(engine, proxy, tmp_path) == got and len(proxy.bodies) == 2, "it is kept, and asked no more"
@@ -178,7 +168,7 @@ def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: P
 
 def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     busy = answer(503, {"error": {"message": "busy"}})
-    proxy.script = [replied(FIRST, 30), *[busy] * 9]
+    proxy.script = [replied(FIRST), *[busy] * 9]
     got = one(engine, proxy, tmp_path, kind="vllm")
     assert got.not_waited == "refused busy"
     proxy.script = [answer(400, {"error": {"message": "the final message does not appear"}})]
@@ -190,27 +180,23 @@ def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, prox
 
 
 def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [replied(FIRST, 30)]
+    proxy.script = [replied(FIRST)]
     assert one(engine, proxy, tmp_path, kind="other").not_waited == UNKNOWN
     proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
     got = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
     assert got.not_waited is None and len(got.before_waits) == 2
 
 
-def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [replied({"content": "\\boxed{1}"}, 30)]
-    got = one(engine, proxy, tmp_path)
+def test_what_cannot_wait_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied({"content": "\\boxed{1}"})]
+    got = one(engine, proxy, tmp_path / "no thinking")
     assert got.not_waited == NO_THINKING and got.before_waits == [] and len(proxy.bodies) == 1
+    proxy.script = [replied(FIRST)]
+    assert one(engine, proxy, tmp_path / "a card", card=Card("mine", continues=False)).not_waited == CANNOT
 
 
-def test_a_card_that_forbids_waits_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, card=Card("mine", continues=False)).not_waited == CANNOT
-
-
-def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+def test_an_opened_answer_never_waits(through: Server, proxy: Proxy, tmp_path: Path) -> None:
     verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=5)
-    through = replace(engine, base_url=proxy.url)
     plain, waiting = ask(through, tmp_path, [(5, verdict), (5, replace(verdict, waits=2))], limit=1)
     assert plain == waiting and len(proxy.bodies) == 1
 

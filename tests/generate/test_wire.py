@@ -3,10 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,17 +16,14 @@ from core.generate.reply import Oversized, Refused, Reply, is_cut
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import Answer, Request, answer
-from tests.fakes.moody import Moody
+from tests.fakes.moody import USAGE, Moody, chat, events
+from tests.helpers.asking import read_bytes
 
-CHAT: dict[str, Any] = {
-    "model": "m",
-    "choices": [{"message": {"content": "forty-two"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 5, "completion_tokens": 7},
-}
+CHAT = chat("forty-two")
 CHUNKS: list[dict[str, Any]] = [
     {"model": "m", "choices": [{"delta": {"role": "assistant", "content": "forty"}}]},
     {"choices": [{"delta": {"content": "-two"}, "finish_reason": "stop"}]},
-    {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}},
+    {"choices": [], "usage": USAGE},
 ]
 
 
@@ -67,21 +62,6 @@ def test_replicas_share_what_is_on_its_way_and_send_nobody_on(moody: Moody) -> N
             assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere), place
 
 
-def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:
-    lines = [b"data: " + json.dumps(chunk).encode() for chunk in chunks] + [b"data: [DONE]"] * done
-    return b"".join(line + 2 * end for line in lines)
-
-
-def read(body: bytes, cuts: Iterable[int] = ()) -> Reply:
-    """Read a response in pieces that end at `cuts`."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for start, end in pairwise([0, *cuts, len(body)]):
-            yield body[start:end]
-
-    return asyncio.run(reply.read(pieces()))
-
-
 STREAMS = {
     "LF": events(CHUNKS),
     "CRLF": events(CHUNKS, b"\r\n"),
@@ -97,7 +77,7 @@ def test_a_stream_is_read_wherever_its_lines_and_chunks_end(kind: str) -> None:
     body = STREAMS[kind]
     line_ends = [at + 1 for at, byte in enumerate(body) if byte in b"\r\n"]
     for cuts in ([], range(1, len(body)), line_ends, range(7, len(body), 7)):
-        got = read(body, cuts)
+        got = read_bytes(body, cuts)
         assert (got.content, got.finish_reason, got.completion_tokens) == ("forty-two", "stop", 7), cuts
 
 
@@ -106,7 +86,7 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(kind: str) -> None:
     body = STREAMS[kind]
     for end in range(body.index(b"usage")):
         with pytest.raises(reply.Malformed):
-            read(body[:end])
+            read_bytes(body[:end])
 
 
 def changed(**fields: Any) -> list[dict[str, Any]]:
@@ -127,7 +107,7 @@ NONSENSE: dict[str, list[Any]] = {
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
         with pytest.raises((reply.Malformed, Refused)):
-            read(body)
+            read_bytes(body)
 
 
 # What a reply holds
@@ -136,8 +116,8 @@ def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
 def both(message: dict[str, Any], finish: str = "stop") -> Reply:
     """Return the reply with `message`, which is the same whole and streamed."""
     mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
-    found = {"model": "m", "choices": [mine], "usage": CHAT["usage"]}
-    whole, streamed = read(json.dumps(found).encode()), read(events([found]))
+    found = {"model": "m", "choices": [mine], "usage": USAGE}
+    whole, streamed = read_bytes(json.dumps(found).encode()), read_bytes(events([found]))
     assert whole == streamed
     return whole
 
@@ -171,7 +151,7 @@ def test_how_a_reply_ended_is_read_by_one_table(finish: str, kept: str, end: str
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
     ],
 )
-def test_parts_and_refusals_are_read(message: Any, content: str, reasoning: str, finish: str) -> None:
+def test_parts_and_refusals_are_read_bytes(message: Any, content: str, reasoning: str, finish: str) -> None:
     reply = both(message)
     assert (reply.content, reply.reasoning, reply.finish_reason) == (content, reasoning, finish)
 

@@ -1,13 +1,19 @@
 """Ask a server through a Generator, with a journal in a folder, for five minutes at most."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+from core.engines import client
 from core.engines.attach import look_again
 from core.engines.server import Server
+from core.generate import reply
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.generate.reply import Reply
 from core.scaffolds import prompts
 from core.types import Completion, Message, Problem, Sampling
 
@@ -35,21 +41,30 @@ def ask(
     return asyncio.run(all_of_them())
 
 
+def post(server: Server, path: str, body: dict[str, Any]) -> Any:
+    return json.loads(client.send(server.root + path, body=body, seconds=60))
+
+
+def read_bytes(body: bytes, cuts: Iterable[int] = ()) -> Reply:
+    """Read a response in pieces that end at `cuts`."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start, end in pairwise([0, *cuts, len(body)]):
+            yield body[start:end]
+
+    return asyncio.run(reply.read(pieces()))
+
+
 def ask_each(
     url: str, folder: Path, prompts: Sequence[str], limit: int = 4, heard: Callable[[], None] = lambda: None
-) -> tuple[list[Completion], list[str]]:
-    """Return a completion of each prompt by an unknown server, and the printed lines; each line calls `heard`."""
-    lines: list[str] = []
-
-    def say(line: str) -> None:
-        lines.append(line)
-        heard()
+) -> list[Completion]:
+    """Return a completion of each prompt by an unknown server. Each printed line calls `heard`."""
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", url, "m", "x", look=look_again)
-            async with Generator(server, journal, limit, 60.0, stall=30.0, say=say) as generator:
+            async with Generator(server, journal, limit, 60.0, stall=30.0, say=lambda _: heard()) as generator:
                 asked: list[list[Message]] = [[{"role": "user", "content": prompt}] for prompt in prompts]
                 return await asyncio.gather(*(generator(each, n, Sampling()) for n, each in enumerate(asked)))
 
-    return asyncio.run(all_of_them()), lines
+    return asyncio.run(all_of_them())

@@ -27,6 +27,7 @@ from core.results.merge import merge
 from core.types import Sampling
 from tests.conftest import ended, start
 from tests.fakes.http import HttpFake, Request, answer
+from tests.fakes.moody import events
 from tests.helpers.documents import SCHEMA
 
 
@@ -326,17 +327,6 @@ class HostileServer(HttpFake):
         return path
 
 
-def ran(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str, int]:
-    """Run an experiment; return status, standard output, standard error, and its peak memory in bytes."""
-    process, peak = start(experiment, *overrides, **changes), 0
-    while process.poll() is None:  # its output fits into the pipes
-        with contextlib.suppress(OSError):
-            if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()):
-                peak = 1024 * int(found[1])
-        time.sleep(0.05)
-    return *ended(process), peak
-
-
 def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, memory: int) -> dict[str, Any]:
     """Run `experiment` on a server that answers with `cases`, check memory (bytes), output and grades."""
     model = f"hostile {ESCAPES} {HTML} $\\frac{{ \u202e"
@@ -344,7 +334,13 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
     with contextlib.closing(HostileServer(cases, model)) as server:
         path = server.problems(folder / "cases.json")
         args = (f"PROBLEMS={path}", *overrides)
-        status, out, err, peak = ran(experiment, *args, BASE_URL=server.url, RESULTS_DIR=str(folder))
+        process, peak = start(experiment, *args, BASE_URL=server.url, RESULTS_DIR=str(folder)), 0
+        while process.poll() is None:  # its output fits into the pipes
+            with contextlib.suppress(OSError):
+                if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()):
+                    peak = 1024 * int(found[1])
+            time.sleep(0.05)
+        status, out, err = ended(process)
     assert status == 0, err[-2000:]
     assert is_harmless(out) and is_harmless(err)
     assert 0 < peak < memory, f"{peak / 1e6:.0f} MB"
@@ -356,8 +352,10 @@ def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: 
     for case, problem in zip(cases, document["problems"], strict=True):
         for step in problem["steps"]:
             if case.right is not None:
-                found = [member["correct"] for member in step["members"]]
-                assert found == [case.right] * len(found), (case.name, step["members"][0])
+                assert {member["correct"] for member in step["members"]} == {case.right}, (
+                    case.name,
+                    step["members"][0],
+                )
     assert (folder / f"{experiment}.png").read_bytes()[:4] == b"\x89PNG"
     return document
 
@@ -395,4 +393,4 @@ def streamed(head: dict[str, Any], case: Case, tail: dict[str, Any]) -> bytes:
         halves[0][name], halves[1][name] = (value[:cut], value[cut:]) if cut else (value, None)
     chunks = [head | {"choices": [{"delta": half, "finish_reason": None}]} for half in halves]
     chunks.append(head | {"choices": [{"delta": {}, "finish_reason": case.finish_reason}]} | tail)
-    return b"".join(b"data: " + dumped(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    return events(chunks)

@@ -5,7 +5,6 @@ They serve the embedded model (labs/training/to_hf.py), whose right answers come
 For the CPU, this file adds a stand-in for nvidia-smi, flags after the launcher's own, and settings."""
 
 import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from core.engines import client, gpus, process
+from core.engines import gpus, process
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -181,10 +180,6 @@ def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Complet
                 return list(await asyncio.gather(*(generator(*request) for request in requests)))
 
     return asyncio.run(all_of_them())
-
-
-def post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    return json.loads(client.send(server.root + path, body=body, seconds=60))
 
 
 def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Sampling
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
+from tests.helpers.asking import post
 from tests.helpers.runs import journal_lines, load
-from tests.real.conftest import FIGURES, SUMS, ask, members, post, run
+from tests.real.conftest import FIGURES, SUMS, ask, members, run
 
 pytestmark = pytest.mark.engines
 
