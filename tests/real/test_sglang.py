@@ -4,7 +4,6 @@ Its HTTP, chat template, parser, scheduler, prefix cache and pooling are real. I
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from labs.lean.constants import LeanConstants
 from labs.lean.policy import asked
 from labs.training import to_hf
 from labs.training.served import Weights
-from tests.conftest import ROOT, environment
+from tests.conftest import start
 from tests.helpers.machine import GPU, stand_in
 from tests.labs.conftest import lean
 from tests.labs.lean.embedding import asked as asked_of
@@ -105,31 +104,15 @@ def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str]
     env["PATH"] = f"{tmp_path / 'bin'}:{env['PATH']}"
     (tmp_path / "learned").mkdir()
     learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
-    small = (
-        "MAX_ITERATION=0",
-        "TRAIN_NODES=16",
-        "EPOCHS=2",
-        "MAX_NODES=8",
-        "HARVEST=4",
-        "GO=1",
-        "STEPS=20",
-        "EXPLORE=lemmas",
-    )
-    done = subprocess.run(
-        [
-            *(sys.executable, str(ROOT / "experiments" / "24_lean_iteration.py"), f"TRAIN_THEOREMS={learned}"),
-            *(written(tmp_path, *HELD_OUT), *small, "LORA_RANK=4"),
-        ],
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
+    args = (f"TRAIN_THEOREMS={learned}", *written(tmp_path, *HELD_OUT), *small, "EXPLORE=lemmas", "LORA_RANK=4")
+    process = start("24_lean_iteration", *args, **env)
+    out, err = process.communicate()
+    assert process.returncode == 0, err[-3000:]
     own = tmp_path / "lean" / "iteration_0"
     record = json.loads((own / "record.json").read_text())
     assert record["complete"] and record["guided"]["gain"]["n"] == len(HELD_OUT)
     energy = json.loads((own / "energy" / "energy.json").read_text())
     assert energy["model"] == f"model-last@{record['trained']['digest'][:12]}"
     proved = record["searched"]["pairs"]
-    FIGURES.append(f"SGLang, an iteration of Lean with an energy: {proved} pairs, {done.stdout.splitlines()[-2]}")
+    FIGURES.append(f"SGLang, an iteration of Lean with an energy: {proved} pairs, {out.splitlines()[-2]}")

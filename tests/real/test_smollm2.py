@@ -5,7 +5,6 @@ are read and everything is written. What the model can solve belongs to docs/res
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,16 +14,13 @@ from labs.star import record as rounds
 from tests.conftest import python
 from tests.helpers.runs import load
 from tests.labs.training import helpers as training
+from tests.real.conftest import members
 
 pytestmark = pytest.mark.models
 
 SMALL = ("LIMIT=2", "N=2", "MAX_TOKENS=64")
 AGGREGATED = (*SMALL, "K=2", "T=1")
-RUNS = {
-    "01_baseline": SMALL,
-    "02_rsa_basic": AGGREGATED,
-    "03_rsa_verify": (*AGGREGATED, "VERIFY_TOKENS=16"),
-}
+RUNS = {"01_baseline": SMALL, "02_rsa_basic": AGGREGATED, "03_rsa_verify": (*AGGREGATED, "VERIFY_TOKENS=16")}
 PROOF = {
     "problem": "Show that 4 is even.",
     "model_solution": "4 = 2 * 2, so 4 is twice an integer and hence even.",
@@ -42,10 +38,6 @@ def run(folder: Path, *args: str, **changes: str) -> tuple[int, str, str]:
     process = python(*args, RESULTS_DIR=str(folder), **changes)
     out, err = process.communicate()
     return process.returncode, out, err
-
-
-def members(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [member for problem in document["problems"] for step in problem["steps"] for member in step["members"]]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -87,13 +79,8 @@ def test_star_trains_a_round_and_evaluates_it(folder: Path) -> None:
     """The training problems are easy, because a round without a right sample ends the run."""
     sets = {"train": ("marbles", "pens", "cards", "shells", "coins", "books"), "eval": ("stamps", "apples")}
     for name, things in sets.items():
-        rows = [
-            {
-                "problem": f"Ben has {n} {thing}. Ada gives Ben 1 more. How many {thing} does Ben have now?",
-                "answer": n + 1,
-            }
-            for n, thing in enumerate(things, start=2)
-        ]
+        asked = "Ben has {n} {thing}. Ada gives Ben 1 more. How many {thing} does Ben have now?"
+        rows = [{"problem": asked.format(n=n, thing=t), "answer": n + 1} for n, t in enumerate(things, start=2)]
         (folder / f"{name}.json").write_text(json.dumps(rows))
     data = (f"DATA={folder}/train.json", f"EVAL={folder}/eval.json", "LIMIT=0", "TRAIN_PROBLEMS=6")
     small = ("ROUNDS=1", "TRIES=4", "SEEDS=63", "EPOCHS=1", "MAX_TOKENS=64")
