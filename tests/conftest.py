@@ -19,6 +19,7 @@ from core.engines import start as engines
 from core.engines.server import Server
 from core.generate import retry
 from tests.fakes.http import Proxy
+from tests.fakes.moody import Moody
 from tests.fakes.server import ScriptedServer
 from tests.helpers import leftovers
 from tests.helpers.browser import CHROMIUM, Tab
@@ -83,6 +84,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     with closing(ScriptedServer()) as server:
         monkeypatch.setenv("BASE_URL", server.url)
         yield server
+
+
+@pytest.fixture
+def moody() -> Iterator[Moody]:
+    with closing(Moody()) as moody:
+        yield moody
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,7 @@ for name in sys.argv[1:]:
 """
 
 
-def load(root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
-    """What becomes of each set, with the hub at `root` and its cache in `home`."""
-    return printed_by(PROGRAM, root, home, *names, **more)
+load = partial(printed_by, PROGRAM)  # what becomes of each set, by the address of the hub and the folder of its cache
 
 
 def test_any_set_of_served_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:

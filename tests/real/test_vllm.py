@@ -16,6 +16,7 @@ from core.types import FORCED_ANSWER, Sampling
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer
 from tests.helpers.asking import post
+from tests.helpers.processes import eventually
 from tests.helpers.runs import journal_lines, load
 from tests.real.conftest import FIGURES, SUMS, ask, members, run
 
@@ -115,10 +116,7 @@ def test_a_killed_run_ends_its_vllm_and_resumes(launching: dict[str, str], tmp_p
     process.kill()
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
-    deadline = time.monotonic() + 120
-    while probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM ends with the run that started it"
+    assert eventually(lambda: not probe("http://127.0.0.1:29853/v1", "x")), "vLLM ends with the run that started it"
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
     _, err = again.communicate(timeout=900)
