@@ -29,7 +29,7 @@ class GradingServer(Mortal):
     """A grader that answers `reply(prompt, seed)`, or request number n by `fault(n)`, or refuses requests with fields
     `refused`. `answered`: the messages and seeds of answered requests; `charged`: picodollars."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.reply: Callable[[str, int], str] = quoting
         self.fault: Callable[[int], Answer | None] = lambda n: None
         self.refused: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class GradingServer(Mortal):
         self.asked = self.charged = self._under_way = 0
         self.answered: list[tuple[str, int]] = []
         self.keys: set[str | None] = set()
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         answer(200, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)

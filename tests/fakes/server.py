@@ -57,9 +57,9 @@ def reply(prompt: str, number: int) -> str:
 class ScriptedServer(Mortal):
     """The server of the scripted model. `asked`: the body of every request."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.asked: list[str] = []
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)
