@@ -20,6 +20,7 @@ from pathlib import Path
 from core.base import files
 from core.base.errors import UserError, command, one_line
 from core.base.files import in_words
+from core.base.hub import reported
 from core.base.terminal import say
 from core.engines import environment
 from core.engines.cards import Wheel
@@ -226,28 +227,16 @@ def _hub(repo: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Make a model's folder, and yield the model's commit on the hub and its files with their sizes in bytes.
     Raises UserError for any failure of the hub in the block."""
     here = folder(repo)
-    try:
+    way_out = (
+        f"Check MODEL, REVISION, the network (or set HF_ENDPOINT) and the disk of {here} (WEIGHTS_DIR sets another "
+        "folder). Run the same command again to resume"
+    )
+    with reported(repo, way_out):
         here.mkdir(parents=True, exist_ok=True)
         from huggingface_hub import HfApi
 
         about = HfApi().model_info(repo, revision=environment.hosting().REVISION, files_metadata=True)
         yield str(about.sha), {each.rfilename: each.size or 0 for each in about.siblings or ()}
-    except UserError:
-        raise
-    except Exception as error:  # the hub client raises many kinds (offline, gated, no such revision, disk)
-        from huggingface_hub import errors
-
-        if isinstance(error, errors.GatedRepoError):
-            why = f"{repo} is gated. Accept its terms at https://huggingface.co/{repo}, and set HF_TOKEN"
-        elif isinstance(error, errors.RepositoryNotFoundError):
-            why = f"the hub has no model {repo} that this machine may read. Correct MODEL, or set HF_TOKEN"
-        else:
-            reason = str(error).strip().split("\n")[0][:200]
-            why = (
-                f"{repo} can't be fetched to {here} ({reason}). Check REVISION, the network (or set HF_ENDPOINT) "
-                "and the disk (WEIGHTS_DIR sets another folder). Run the same command again to resume"
-            )
-        raise UserError(why) from None
 
 
 def main() -> None:

@@ -2,13 +2,11 @@
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from core.base.errors import UserError, one_line
+from core.base.errors import UserError
 from core.problems.rows import READERS
 
 MAIN = "main"  # the default branch
@@ -41,10 +39,28 @@ class Spec:
 
 
 def listed(repo: str, revision: str, splits: Iterable[str]) -> tuple[str, list[str], str | None]:
-    """Return the commit of a data set, the files of `splits` ("" means the only split), and the licence. Raises
-    UserError for an unclear split, and the errors of the hub client, which `reported` turns into UserError."""
-    commit, names, licence = _listed(repo, revision or MAIN)
-    return commit, [name for split in splits for name in files_of(names, split, repo)], licence
+    """Return the commit of a data set, the files of `splits` ("" means the only split), and the licence. Offline, they
+    come from the cache, without a licence. Raises UserError for an unclear split, and the errors of the hub client,
+    which core/base/hub.py turns into UserError."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        about = HfApi().dataset_info(repo, revision=revision or MAIN, timeout=TIMEOUT_S)
+        commit, names = about.sha or "", [each.rfilename for each in about.siblings or []]
+        licence = about.card_data.get("license") if about.card_data else None
+    except HfHubHTTPError:
+        raise  # the hub refused, so the cache must not be used
+    except Exception as error:
+        try:
+            cached = snapshot_download(repo, repo_type="dataset", revision=revision or MAIN, local_files_only=True)
+        except LocalEntryNotFoundError:
+            raise error from None
+        folder, licence = Path(cached), None
+        files = (path for path in folder.rglob("*") if path.is_file())
+        commit, names = folder.name, [path.relative_to(folder).as_posix() for path in files]
+    shown = ", ".join(map(str, licence)) if isinstance(licence, list) else licence and str(licence)
+    return commit, [name for split in splits for name in files_of(names, split, repo)], shown or None
 
 
 def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path], str]:
@@ -54,17 +70,6 @@ def fetched(repo: str, revision: str, files: Iterable[str]) -> tuple[list[Path],
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # the client logs every attempt
     paths = [Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN)) for file in files]
     return paths, next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
-
-
-@contextmanager
-def reported(what: str, way_out: str) -> Iterator[None]:
-    """Turn any error of the hub client into a UserError about `what` with the advice `way_out`."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{what} can't be fetched from the Hugging Face hub ({_reason(error)}). {way_out}") from None
 
 
 def files_of(names: Iterable[str], split: str, repo: str) -> Sequence[str]:
@@ -101,43 +106,3 @@ def split_of(name: str) -> str:
     if folders and folders[-1].lower() in SPLITS:
         return "/".join([*folders[:-1], SPLITS[folders[-1].lower()]])
     return "/".join([*folders, "train"])
-
-
-def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
-    """Return a data set's commit, file names and licence. Offline, they come from the cache, without a licence."""
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        about = HfApi().dataset_info(repo, revision=revision, timeout=TIMEOUT_S)
-    except HfHubHTTPError:
-        raise  # the hub refused, so the cache must not be used
-    except Exception:
-        with suppress(LocalEntryNotFoundError):
-            folder = Path(snapshot_download(repo, repo_type="dataset", revision=revision, local_files_only=True))
-            files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-            return folder.name, files, None
-        raise
-    return about.sha or "", [each.rfilename for each in about.siblings or []], _licence(about.card_data)
-
-
-def _licence(card: Any) -> str | None:
-    named = card.get("license") if card else None
-    return ", ".join(map(str, named)) if isinstance(named, list) else str(named) if named else None
-
-
-def _reason(error: BaseException) -> str:
-    """Return a short reason for an error, because the hub client's messages are long."""
-    from huggingface_hub import errors
-
-    for kind, words in (
-        (errors.GatedRepoError, "you must accept the terms on its page and set HF_TOKEN"),
-        (errors.RepositoryNotFoundError, "the data set does not exist, or HF_TOKEN gives no access to it"),
-        (errors.RevisionNotFoundError, "the data set does not have this revision"),
-        (errors.RemoteEntryNotFoundError, "the data set no longer has this file"),
-    ):
-        if isinstance(error, kind):
-            return words
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    return one_line(str(error).strip().partition("\n")[0], 120).rstrip(".…") or type(error).__name__

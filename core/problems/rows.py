@@ -38,10 +38,7 @@ def stream_rows(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str,
             f"the problem set {str(path)!r:.200} is not a .json, .jsonl, .csv or .parquet file. For a data set on the "
             "hub, give hub:owner/name"
         )
-    if kind == PARQUET:
-        yield from _parquet(path, wanted)
-        return
-    for where, row in READERS[kind](path):
+    for where, row in _parquet(path, wanted) if kind == PARQUET else READERS[kind](path):
         if wanted and isinstance(row, dict):
             row = {name: cell for name, cell in row.items() if wanted(name)}
         yield where, row

@@ -15,6 +15,7 @@ from typing import Any
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
+from core.base.hub import reported
 from core.problems import hub, published
 from core.problems.check import check, read_file
 from core.problems.published import Published
@@ -110,7 +111,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         return ProblemSet(name, problems, f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
     known_as, _, part = name.partition(":")
     if known_as in PUBLISHED:
-        whole = _published(PUBLISHED[known_as], constant)
+        _, whole = _published(PUBLISHED[known_as], constant)
         return whole.part(part) if part else whole
     if name.startswith("hub:"):
         asked = hub.Spec.read(name)
@@ -127,20 +128,14 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     )
 
 
-def _published(known: Published, constant: str) -> ProblemSet:
+def _published(known: Published, constant: str = "PROBLEMS") -> tuple["Read", ProblemSet]:
     """Load a published set from its copy in COPIES, else from the hub. Raises UserError if its content is wrong."""
     read = read_published(known, constant)
-    problems = _checked(known, read)
-    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
-    return replace(loaded, version=known.version(loaded.sha256))
-
-
-def _checked(known: Published, read: "Read") -> tuple[Problem, ...]:
-    """Return the problems of a published set. Raises UserError if its content is wrong."""
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
         raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
-    return problems
+    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
+    return read, replace(loaded, version=known.version(loaded.sha256))
 
 
 @dataclass(frozen=True)
@@ -164,14 +159,13 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
     )
     pin, copy = _pins().get(known.name), _copy(known)
+    revision = pin["revision"] if pin else known.revision
     if copy and not pin:
         replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
         return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
-    if copy and pin:
-        source = f"hub {known.repo} at {pin['revision']}"
-        read = Read(read_rows(copy, wanted), str(copy), source, way_out, pin["revision"])
+    if copy:
+        read = Read(read_rows(copy, wanted), str(copy), f"hub {known.repo} at {revision}", way_out, revision)
     else:
-        revision = pin["revision"] if pin else known.revision
         read = _from_hub(known.repo, revision, known.splits, way_out, wanted, known.files)
     if pin and files.sha256(Path(read.place)) != pin["sha256"]:
         raise UserError(
@@ -186,8 +180,7 @@ def keep(name: str) -> str:
     Later reads of the set refuse another file. Return a description. Raises UserError."""
     known = PUBLISHED[name]
     if _copy(known) is None:
-        read, pins = read_published(known), _pins()
-        _checked(known, read)
+        pins, (read, _) = _pins(), _published(known)
         here = COPIES / f"{name}{Path(read.place).suffix}"
         content = Path(read.place).read_bytes()
         pin = {"repo": known.repo, "revision": read.commit, "sha256": hashlib.sha256(content).hexdigest()}
@@ -217,10 +210,10 @@ def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None 
 def stream_hub(asked: hub.Spec) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a split on the hub, with their places. A file is fetched when its first row is needed. Raises
     UserError if the data set, the split or a file can't be found, fetched or read."""
-    with hub.reported(asked.repo, ONLINE):
+    with reported(asked.repo, ONLINE):
         commit, names, _ = hub.listed(asked.repo, asked.revision, [asked.split])
     for name in names:
-        with hub.reported(asked.repo, ONLINE):
+        with reported(asked.repo, ONLINE):
             [path], _ = hub.fetched(asked.repo, commit, [name])
         yield from stream_rows(path)
 
@@ -234,7 +227,7 @@ def _from_hub(
     known: Mapping[str, str] = MappingProxyType({}),
 ) -> Read:
     """Read the files `known`, by their split, or the files of `splits`. A column names the split if it is known."""
-    with hub.reported(repo, way_out):
+    with reported(repo, way_out):
         licence, found = None, [*known.items()]
         if not known:
             _, names, licence = hub.listed(repo, revision, splits)

@@ -1,0 +1,34 @@
+"""Report the errors of the Hugging Face hub's client."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from core.base.errors import UserError, one_line
+
+
+@contextmanager
+def reported(name: str, way_out: str) -> Iterator[None]:
+    """Turn any error of the hub client into a UserError about the model or data set `name`, with advice (`way_out`)."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # the client raises many kinds (offline, gated, no such revision, disk)
+        raise UserError(f"{name} can't be fetched from the Hugging Face hub ({_reason(error)}). {way_out}") from None
+
+
+def _reason(error: BaseException) -> str:
+    """Return a short reason for an error, because the hub client's messages are long."""
+    from huggingface_hub import errors
+
+    for kind, words in (
+        (errors.GatedRepoError, "you must accept the terms on its page and set HF_TOKEN"),
+        (errors.RepositoryNotFoundError, "it does not exist, or HF_TOKEN gives no access to it"),
+        (errors.RevisionNotFoundError, "it does not have this revision"),
+        (errors.RemoteEntryNotFoundError, "it no longer has this file"),
+    ):
+        if isinstance(error, kind):
+            return words
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return one_line(str(error).strip().partition("\n")[0], 120).rstrip(".…") or type(error).__name__
