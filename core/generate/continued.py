@@ -13,7 +13,7 @@ from core.constants import BOXED
 from core.engines.server import untagged
 from core.generate.reply import Reply
 from core.grading.text import read
-from core.types import ELICITED_ANSWER, Completion, opening_for
+from core.types import Completion
 
 NO_THINKING = "the completion shows no thinking to continue"
 LEFT_OUT = "the server dropped the thinking that it should continue"
@@ -22,23 +22,14 @@ LEFT_OUT = "the server dropped the thinking that it should continue"
 def lacks_answer(completion: Completion, reading: str) -> bool:
     """Return whether the model itself ended `completion` and the grading finds no answer (Problem.reading) in it.
     Empty, failed, filtered, truncated and forced completions do not count."""
-    if not _is_ended(completion) or completion.empty or completion.error or completion.forced is not None:
+    if not is_ended(completion) or completion.empty or completion.error or completion.forced is not None:
         return False
     way, _, answer_type = reading.rpartition(" ")
     return read(completion.answer, way or BOXED, answer_type).answer is None
 
 
-def elicited(answer: str, reading: str) -> str:
-    """Return `answer`, then the beginning of the elicited answer (for this Problem.reading) as a new paragraph."""
-    return f"{answer}\n\n{opening_for(ELICITED_ANSWER, reading)}".lstrip()
-
-
-def may_wait(completion: Completion) -> bool:
-    """Return whether the model itself ended `completion`, and no earlier wait failed."""
-    return _is_ended(completion) and completion.not_waited is None
-
-
-def _is_ended(completion: Completion) -> bool:
+def is_ended(completion: Completion) -> bool:
+    """Return whether the model itself ended `completion`."""
     return completion.finish_reason is not None and not (completion.truncated or completion.filtered)
 
 

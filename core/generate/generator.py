@@ -21,7 +21,7 @@ from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
 from core.generate.retry import Asker
-from core.types import CHARACTERS, Completion, Message, Sampling
+from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Message, Sampling, opening_for
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
@@ -270,7 +270,7 @@ class Generator:
             return before
         if why := self.server.cannot_continue:
             raise Unable(why)
-        opening = continued.elicited(before.answer, sampling.elicit)
+        opening = f"{before.answer}\n\n{opening_for(ELICITED_ANSWER, sampling.elicit)}".lstrip()
         asked = replace(sampling, answer_opening=opening, answer_tokens=sampling.elicited_tokens)
         return await self._answered(before, messages, asked, hold)
 
@@ -307,7 +307,7 @@ class Generator:
         """Continue the thinking of `before` with a "Wait". Return `before` if it is at its token cap or may not wait.
         Raises Failure."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
-        if sampling.opening or left < 1 or not continued.may_wait(before):
+        if sampling.opening or left < 1 or before.not_waited is not None or not continued.is_ended(before):
             return before
         if not before.thinking:
             raise Unable(continued.NO_THINKING)
