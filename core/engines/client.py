@@ -11,7 +11,7 @@ from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.cards import origin
-from core.engines.server import Key, Server, is_local
+from core.engines.server import MARK, Key, Server, is_local
 
 SECONDS = 10.0  # without data, after which a request fails
 MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
@@ -108,3 +108,25 @@ class SameOrigin(urllib.request.HTTPRedirectHandler):
         if onward is not None and (there := origin(onward.full_url)) != origin(req.full_url):
             raise Elsewhere(origin(req.full_url), there)
         return onward
+
+
+# The text that a chat template appends to a question
+
+
+def tail_by_tokens(server: Server, field: str) -> str | None:
+    """Return the text after a question in the prompt that `server` renders, or None if the server does not report it.
+    The server first returns the prompt's tokens, and then the text of these tokens as `field`."""
+    tokens = page_of(server, "tokenize", question(server)).get("tokens")
+    body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
+    return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None
+
+
+def question(server: Server) -> dict[str, Any]:
+    """Return a request with MARK as its only message."""
+    return {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
+
+
+def tail_of(prompt: Any) -> str | None:
+    """Return the text after MARK in a `prompt`, or None if it does not contain MARK."""
+    _, mark, tail = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
+    return tail if mark else None

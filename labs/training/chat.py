@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import chat_template, weights
+from core.engines import weights
+from core.engines.client import tail_of
 from core.engines.server import MARK
 from core.types import Message
 from labs.training.architectures import read_object
@@ -34,7 +36,7 @@ class Chat:
         bos, eos = _control(folder, "bos_token"), _control(folder, "eos_token")
         chat = cls(template, eos, bos, eos)
         question = {"role": "user", "content": "1"}
-        tail = chat_template.tail_of(chat.rendered([question, {"role": "assistant", "content": MARK}], False))
+        tail = tail_of(chat.rendered([question, {"role": "assistant", "content": MARK}], False))
         if tail is None or chat.rendered([question]) is None:
             raise UserError(f"the chat template in {folder} can't be rendered. Fetch the model again")
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
@@ -45,8 +47,13 @@ class Chat:
 
     def rendered(self, messages: Sequence[Message], is_open: bool = True, **settings: Any) -> str | None:
         """Render `messages` as servers do. If `is_open`, append the opening of a reply. Return None on an error."""
-        named = {"bos_token": self.bos, "eos_token": self.eos, "strftime_now": time.strftime}
-        return chat_template.rendered(self.template, messages, is_open, **named, **settings)
+        named = {"bos_token": self.bos, "eos_token": self.eos, "tools": None, "strftime_now": time.strftime}
+        try:
+            template = _compiled(self.template)
+            prompt: str = template.render(messages=messages, add_generation_prompt=is_open, **named | settings)
+            return prompt
+        except Exception:  # a template may raise anything
+            return None
 
     def texts(self, row: Row) -> tuple[str, str]:
         """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
@@ -65,6 +72,15 @@ class Chat:
         if text is None:  # unexpected, because `of` rendered another message
             raise UserError(f"the chat template can't render the prompt {row.prompt!r:.80}. Remove this row")
         return text
+
+
+@lru_cache(maxsize=1)  # a prompt is rendered for each row
+def _compiled(template: str) -> Any:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # a template is untrusted code
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.add_extension("jinja2.ext.loopcontrols")
+    return environment.from_string(template)
 
 
 def _control(folder: Path, name: str) -> str:

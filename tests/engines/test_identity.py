@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import chat_template, environment, identity
+from core.engines import environment, identity
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
@@ -361,27 +361,6 @@ def tokens(template: str) -> dict[str, Any]:
         return {"text": text, "prompt": text}
 
     return {"/tokenize": tokenize, "/detokenize": detokenize}
-
-
-JINJA = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n"
-    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
-)
-TEMPLATES = {  # and whether they open thinking
-    "hybrid, which writes its own tag": (JINJA, False),
-    "always": (JINJA.replace("assistant\n", "assistant\n<think>\n"), True),
-    "with an instruction to think": ("Think in <think> tags.\n" + JINJA, False),
-    "no template": ("{% for %}", None),
-    "one that raises": ("{{ raise_exception('no') }}", None),
-    "one that would break out": ("{{ ''.__class__.__mro__[1].__subclasses__() }}" + JINJA, None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("template", "opens"), TEMPLATES.values(), ids=TEMPLATES)
-def test_the_template_decides_if_it_can_be_rendered(template: str, opens: bool | None) -> None:
-    tail = chat_template.tail_of(chat_template.rendered(template))
-    assert Server("vllm", "u", "m", "x", template=lambda _: tail).thinking is opens
 
 
 @pytest.mark.parametrize("kind", [sglang, vllm, llama])

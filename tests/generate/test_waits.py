@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core.engines.cards import Card
-from core.engines.chat_template import rendered, tail_of
-from core.engines.server import CANNOT, Server
+from core.engines.client import tail_of
+from core.engines.server import CANNOT, MARK, Server
 from core.generate.continued import LEFT_OUT, NO_THINKING, waiting, whole
 from core.generate.generator import UNKNOWN, split_thinking
 from core.generate.journal import Archive
@@ -104,7 +104,7 @@ def as_sglang(template: str, body: dict[str, Any]) -> str:
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template: str) -> None:
-    tail = tail_of(rendered(template))
+    tail = tail_of(prompt_of(template, [{"role": "user", "content": MARK}], begins=True))
     server = Server(kind, "u", "m", "w", template=lambda _: tail)
     thinking = waiting("<think>\nso far\n", "Wait")
     body = server.dialect.left_open(server, MESSAGES, thinking)

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from core.base import signals
 from core.base.errors import UserError
 from core.engines import client, environment, weights
-from core.engines.chat_template import question, tail_of
-from core.engines.client import count, line, page_of
+from core.engines.client import count, line, page_of, question, tail_of
 from core.engines.embedded_model import EMBEDDED_GGUF, EMBEDDED_SLOTS, embedded_name
 from core.engines.identity import fingerprint
 from core.engines.need import Need

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.engines import chat_template, environment
+from core.engines import client, environment
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
@@ -48,7 +48,7 @@ class SGLang(OnGpu):
             closes=_closes(found),
             seeds=info.get("enable_deterministic_inference") is True,  # otherwise SGLang ignores seeds
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, "text"),
+            template=lambda server: client.tail_by_tokens(server, "text"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import chat_template, client
+from core.engines import client
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
@@ -43,7 +43,7 @@ class VLLM(OnGpu):
             version=line(page_of(found, "version").get("version")),
             seeds=True,
             weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, "prompt"),
+            template=lambda server: client.tail_by_tokens(server, "prompt"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
