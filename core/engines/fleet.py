@@ -108,26 +108,21 @@ def run(folder: Path, servers: int, args: Sequence[str]) -> int:
         return job.returncode
 
 
-def serve_gateway(flags: Sequence[str]) -> None:
-    """Serve the gateway in the foreground. submit.sh has installed it (setup.sh fleet)."""
-    from sglang_router.launch_router import launch_router, parse_router_args
-
-    environment.forget_proxies()
-    args = parse_router_args(list(flags))
-    args.api_key = environment.api_key() or None  # other users of the machine could read a flag
-    launch_router(args)
-
-
 def main(role: str, *rest: str) -> int:
     environment.check()
     if role == "gateway":
-        serve_gateway(rest)
+        from sglang_router.launch_router import launch_router, parse_router_args  # submit.sh has installed it
+
+        environment.forget_proxies()
+        args = parse_router_args(list(rest))
+        args.api_key = environment.api_key() or None  # other users of the machine could read a flag
+        launch_router(args)
         return 0
     signals.Stop()
     if role == "serve":
         serve(Path(rest[0]))
-    folder, servers, *args = rest
-    return run(Path(folder), int(servers), args)
+    folder, servers, *job = rest
+    return run(Path(folder), int(servers), job)
 
 
 if __name__ == "__main__":
