@@ -47,13 +47,13 @@ def drawn(scaffold: Scaffold[Any], rng: np.random.Generator) -> Any:
     """Draw small constants of a scaffold."""
 
     def value(each: "Field[Any]") -> Any:
-        rule = each.metadata
-        if rule["choices"]:
-            return str(rng.choice(rule["choices"]))
-        return int(rng.integers(max(0, rule["low"]), min(7, rule["high"]) + 1))
+        rule = each.metadata["rule"]
+        if rule.choices:
+            return str(rng.choice(rule.choices))
+        return int(rng.integers(max(0, rule.low), min(7, rule.high) + 1))
 
     own = [each for each in fields(scaffold.constants) if each.name not in COMMON]
-    own = [each for each in own if each.metadata["choices"] or type(each.default) is int]
+    own = [each for each in own if each.metadata["rule"].choices or type(each.default) is int]
     while True:
         try:
             return scaffold.constants(**{each.name: value(each) for each in own if "TOKENS" not in each.name})
