@@ -17,15 +17,13 @@ BOX = " \\boxed{"  # the end of these openings, which is left out if the run rea
 ELICITED_TOKENS = 32  # the token cap of an elicited answer if ANSWER_TOKENS is 0
 # Meanings of the servers' finish reasons. Reasons are in lower case, without details such as ": SAFETY".
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
-ENDS = {
-    **dict.fromkeys(("length", "max_length", "max_tokens", "max_output_tokens", "model_length", "pause_turn"), CUT),
-    "model_context_window_exceeded": CUT,
-    **dict.fromkeys(("content_filter", "content_filtered", "safety", "image_safety", "recitation"), FILTERED),
-    **dict.fromkeys(("refusal", "prohibited_content", "blocklist", "spii", "sensitive"), FILTERED),
-    "guardrail_intervened": FILTERED,
-    **dict.fromkeys(("error", "abort", "cancelled", "timeout", "network_error"), BROKEN),
-    "insufficient_system_resource": BROKEN,
+_REASONS = {
+    CUT: "length max_length max_tokens max_output_tokens model_length pause_turn model_context_window_exceeded",
+    FILTERED: "content_filter content_filtered safety image_safety recitation refusal prohibited_content blocklist "
+    "spii sensitive guardrail_intervened",
+    BROKEN: "error abort cancelled timeout network_error insufficient_system_resource",
 }
+ENDS = {reason: end for end, reasons in _REASONS.items() for reason in reasons.split()}
 PROOF = "proof"  # the answer_type of a problem that asks for a proof
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # the kinds of problems that a grader accepts
 MAX_POINTS = 7  # most points of a proof, as at olympiads
