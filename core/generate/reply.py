@@ -12,10 +12,10 @@ from typing import Any
 from core.base.errors import one_line
 from core.base.files import storable
 from core.base.prices import Counted
+from core.engines import client
 from core.types import BROKEN, CUT, Message, end_of
 
 LONGEST_WORDS = 300  # characters of a server's error message that are shown
-MOST_TOKENS = 10**12  # a higher token count in a reply is ignored
 PASSING = (408, 409, 425, 429)  # status codes of temporary errors, besides 5xx
 THROTTLED = 429  # the status code of a rate limit
 PASSED_ON = (408, 502, 504, 524)  # status codes of a gateway. The model may still work on the request
@@ -144,9 +144,10 @@ class _Draft:
             choice = (found.get("choices") or [{}])[0]
             message = choice.get("delta") or {} if is_chunk else choice["message"]
             self.finish = choice.get("finish_reason") or self.finish
-            self.tokens += _listed(choice.get("logprobs"))
-            for name, text in _texts(message):
-                self.pieces[name].append(text)
+            self.tokens += client.objects(choice.get("logprobs"), "content")
+            for field in ("content", "reasoning_content", "reasoning", "refusal"):
+                for name, text in _parts(field, message.get(field)):
+                    self.pieces[name].append(text)
         except (AttributeError, KeyError, TypeError):
             raise Malformed(f"no message in {found!r:.120}") from None
 
@@ -162,7 +163,7 @@ class _Draft:
             content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
         prompt, cached, completion = _usage(self.usage)
         return Reply(
-            model=one_line(self.model, LONGEST_WORDS) if isinstance(self.model, str) else "",
+            model=client.line(self.model) or "",
             content=content,
             reasoning=reasoning,
             finish_reason=CUT if end_of(finish) == CUT else finish,
@@ -239,13 +240,8 @@ def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
 
 
-def _texts(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the kind and text of each part of a message or chunk. A field is a text or a list of typed parts."""
-    for name in ("content", "reasoning_content", "reasoning", "refusal"):
-        yield from _parts(name, message.get(name))
-
-
 def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the kind and text of each part of a message's field `name`, which is a text or a list of typed parts."""
     if isinstance(value, list) and depth < _DEEPEST:
         for part in value:
             kind, text = name, part
@@ -281,13 +277,7 @@ def _text(value: Any) -> str:
 
 def _count(value: Any) -> int:
     """Return the value if it can be a number of tokens, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST_TOKENS else 0
-
-
-def _listed(logprobs: Any) -> list[Any]:
-    """Return the list of tokens in the field "logprobs", or [] if there is no such list."""
-    listed = logprobs.get("content") if isinstance(logprobs, dict) else None
-    return listed if isinstance(listed, list) else []
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= client.MOST else 0
 
 
 def _logprobs(tokens: list[Any]) -> dict[str, float]:
