@@ -82,10 +82,10 @@ class Budget:
 
 class Hold:
     """The payments of one completion, as a context manager. `left` dollars are paid in advance and not used yet.
-    Requests are free without a `budget` or `prices`."""
+    Requests are free without a `budget` or `prices`. A prompt has at most `context` tokens."""
 
-    def __init__(self, budget: Budget | None, prices: Prices | None) -> None:
-        self._budget, self._prices = budget, prices
+    def __init__(self, budget: Budget | None, prices: Prices | None, context: int | None = None) -> None:
+        self._budget, self._prices, self._context = budget, prices, context
         self.left = 0.0
 
     def __enter__(self) -> "Hold":
@@ -104,8 +104,10 @@ class Hold:
             self._budget.wake()
         return left
 
-    def most(self, read: int, written: int) -> float:
-        """Return the highest cost in dollars of a request with `read` prompt tokens and `written` completion tokens."""
+    def most(self, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
+        """Return the highest cost in dollars of a request for `written` tokens after an answer's `opening`.
+        `more` adds tokens to its prompt."""
+        read = most_read([*messages, {"role": "assistant", "content": opening}], self._context, more)
         return self._prices.most(read, written) if self._prices else 0.0
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0) -> Reply:

@@ -16,7 +16,7 @@ from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.engines.server import Server, ending
 from core.generate import continued
-from core.generate.budget import Budget, Hold, Over, most_read
+from core.generate.budget import Budget, Hold, Over
 from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
@@ -76,15 +76,17 @@ class Generator:
     ) -> None:
         self.journal, self.on_completion, self._say = journal, on_completion, say
         self._budget = budget if server.card.price else None
-        self._slots = Slots(limit)
-        self.asker = Asker(server, limit, timeout, stall, say)
+        self._limit, self._slots = limit, Slots(limit)
+        self.asker = Asker(server, timeout, stall, say)
 
     async def __aenter__(self) -> "Generator":
-        await self.asker.__aenter__()
+        from core.generate.wire import Wire  # slow to import
+
+        self.asker.wire = await Wire(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.asker.__aexit__(*exception)
+        await self.asker.wire.__aexit__(*exception)
 
     @property
     def server(self) -> Server:
@@ -119,7 +121,7 @@ class Generator:
         try:
             async with self._slots.slot(priority):
                 try:
-                    with Hold(self._budget, self.server.card.price) as hold:
+                    with Hold(self._budget, self.server.card.price, self.server.context) as hold:
                         completion = await self._complete(messages, seed, sampling, hold)
                 except Over:
                     if not self._slots.is_closed and (others := self._slots.held - 1):
@@ -169,24 +171,19 @@ class Generator:
             return replace(before, not_waited=_reason(failure))
         return replace(before, error=self._refusal(failure) if isinstance(failure, Refused) else failure.words)
 
-    def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
-        """Return the highest cost in dollars of a request for `written` tokens. `more` adds tokens to its prompt."""
-        read = most_read([*messages, {"role": "assistant", "content": opening}], self.server.context, more)
-        return hold.most(read, written)
-
     def _forced_most(self, hold: Hold, messages: Sequence[Message], sampling: Sampling) -> float:
         """Return the highest possible cost in dollars of the request that forces an answer, or 0 if none can follow."""
         if sampling.opening or not sampling.answer_tokens or self.server.cannot_continue:
             return 0.0
-        return self._most(hold, messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
+        return hold.most(messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
     async def _ask(
         self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> Completion:
-        most = self._most(hold, messages, sampling.max_tokens, sampling.opening)
+        most = hold.most(messages, sampling.max_tokens, sampling.opening)
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
-        reply = await self.asker(body, content_key(list(messages)), hold, most, later)
+        reply = await self.asker(body, hold, most, later)
         completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
         return await self._forced(completion, messages, sampling, hold)
 
@@ -293,7 +290,7 @@ class Generator:
         # Without thinking, tags would confuse the model. In a thread, because it may request the server's template.
         if not thinking and not await asyncio.to_thread(lambda: self.server.thinking):
             body |= ending(messages, opening)
-        reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
+        reply = await self.asker(body, hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
         return replace(
             continued.summed(before, reply),
@@ -318,8 +315,8 @@ class Generator:
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
         # In a thread, because it may request the server's template.
         body |= await asyncio.to_thread(server.dialect.left_open, server, messages, thinking)
-        most, later = self._most(hold, messages, left, thinking), self._forced_most(hold, messages, sampling)
-        reply = await self.asker(body, "", hold, most, later)
+        most, later = hold.most(messages, left, thinking), self._forced_most(hold, messages, sampling)
+        reply = await self.asker(body, hold, most, later)
         both = continued.summed(before, reply)
         if continued.is_left_out(reply, before):
             return replace(both, not_waited=continued.LEFT_OUT)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from core.base.errors import RunFailed, UserError, one_line
 from core.engines.server import Server
 from core.generate.budget import Hold, Over
+from core.generate.journal import content_key
 from core.generate.rates import Rates
 from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
 
@@ -37,13 +38,12 @@ KEPT = "finished work is kept"
 
 
 class Asker:
-    """A client that retries requests, with at most `limit` in flight. Use it as a context manager. A try fails after
-    `timeout` seconds, or `stall` seconds without data (doubled after each stall). `say` shows a line to the user."""
+    """A client that retries requests. A try fails after `timeout` seconds, or `stall` seconds without data (doubled
+    after each stall). `say` shows a line to the user."""
 
-    def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
-        self.server = server
-        self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
-        self.wire: Wire  # set by __aenter__
+    def __init__(self, server: Server, timeout: float, stall: float, say: Callable[[str], None]) -> None:
+        self.server, self._timeout, self._stall, self._say = server, timeout, stall, say
+        self.wire: Wire  # set by the generator
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # request that is being retried -> its last failure, newest last
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
@@ -53,15 +53,6 @@ class Asker:
         self._doubted = False  # whether a different server may be at the address now
         self._checking = asyncio.Lock()
         self._has_warned = False
-
-    async def __aenter__(self) -> "Asker":
-        from core.generate.wire import Wire  # slow to import
-
-        self.wire = await Wire(self.server, self._limit).__aenter__()
-        return self
-
-    async def __aexit__(self, *about: object) -> None:
-        await self.wire.__aexit__(*about)
 
     @property
     def trouble(self) -> str:
@@ -82,9 +73,9 @@ class Asker:
         """True if the server has sent a usable reply."""
         return self._usable_at is not None
 
-    async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
-        """Send a request, retry it after temporary failures, and return the reply. `prompt` identifies its messages.
-        `hold` pays for the request. Raises Failure if it fails for good, or UserError to end the run."""
+    async def __call__(self, body: dict[str, Any], hold: Hold, most: float, later: float = 0.0) -> Reply:
+        """Send a request, retry it after temporary failures, and return the reply. `hold` pays for the request.
+        Raises Failure if it fails for good, or UserError to end the run."""
         mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
         since = asyncio.get_running_loop().time()
         try:
@@ -107,7 +98,7 @@ class Asker:
                     is_silent = (self._usable_at or -math.inf) < began
                     wait = self._wait(failure, tried.total(), is_silent)
                     if tried[type(failure)] == failure.tries or tried.total() > RETRIES:
-                        self._give_up(prompt, failure, since)
+                        self._give_up(body, failure, since)
                         raise
                 await asyncio.sleep(wait)
         finally:
@@ -182,9 +173,9 @@ class Asker:
             return min(wait, left)
         return wait
 
-    def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
+    def _give_up(self, body: dict[str, Any], failure: Failure, since: float) -> None:
         """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
-        self._failed.add(prompt)
+        self._failed.add(content_key(body["messages"]))
         if self._usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:

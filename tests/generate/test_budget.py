@@ -79,7 +79,7 @@ def test_nothing_passes_the_limit(
         async with places:
             with suppress(Failure, Over), Hold(budget, PRICES) as hold:
                 for part, size in enumerate(sizes):
-                    later = hold.most(*sizes[1]) if is_more and not part else 0.0
+                    later = PRICES.most(*sizes[1]) if is_more and not part else 0.0
 
                     async def send(seed: int = seed + part, size: tuple[int, int] = size) -> Reply:
                         nonlocal charged, sends
@@ -94,7 +94,7 @@ def test_nothing_passes_the_limit(
                             raise end
                         return end
 
-                    await hold.pay(send, hold.most(*size), later)
+                    await hold.pay(send, PRICES.most(*size), later)
 
     async def all_of_them(budget: Budget) -> None:
         places = asyncio.Semaphore(at_once)
@@ -123,7 +123,7 @@ def paid(journal: Journal, limit: float, most: tuple[int, int], *ends: Any) -> l
             return end  # type: ignore[no-any-return]
 
         with Hold(budget, PRICES) as hold:
-            return await hold.pay(send, hold.most(*most))
+            return await hold.pay(send, PRICES.most(*most))
 
     async def all_of_them() -> list[Any]:
         return list(await asyncio.gather(*map(one, ends), return_exceptions=True))
