@@ -56,7 +56,7 @@ class ProblemSet:
         if len({problem.is_proof for problem in self.problems}) > 1:
             proof, answer = (next(p.id for p in self.problems if p.is_proof is kind) for kind in (True, False))
             raise UserError(
-                f"{self.name} asks for a proof in {proof!r:.60}, but for an answer in {answer!r:.60}. Split the set"
+                f"{self.source} asks for a proof in {proof!r:.60}, but for an answer in {answer!r:.60}. Split the set"
             )
 
     @property

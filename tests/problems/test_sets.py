@@ -186,7 +186,7 @@ def test_a_missing_answer_is_refused_unless_the_grader_needs_none(tmp_path: Path
 
 def test_a_set_is_of_one_kind(tmp_path: Path) -> None:
     rows = [{"problem": "Prove it.", "answer_type": "proof"}, {"problem": "1+1?", "answer": 2}]
-    with pytest.raises(UserError, match="both .*'1'.*'2'"):
+    with pytest.raises(UserError, match="both.json .*'1'.*'2'"):
         sets.load(write(tmp_path / "both.json", rows))
 
 
