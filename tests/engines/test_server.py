@@ -206,7 +206,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     flags = (results / "flags").read_text()
     assert "--log-level warning --config " in flags and "sk-secret" not in flags
     assert not Path(flags.split()[-1]).exists(), "the file with the key is removed once the server answers"
-    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x"))
+    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x", key="sk-secret"))
     assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
 
 

@@ -105,7 +105,7 @@ def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str]
     (tmp_path / "learned").mkdir()
     learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
     small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
-    args = (f"TRAIN_THEOREMS={learned}", *written(tmp_path, *HELD_OUT), *small, "EXPLORE=lemmas", "LORA_RANK=4")
+    args = (f"TRAIN_THEOREMS={learned}", written(tmp_path, *HELD_OUT), *small, "EXPLORE=lemmas", "LORA_RANK=4")
     process = start("24_lean_iteration", *args, **env)
     out, err = process.communicate()
     assert process.returncode == 0, err[-3000:]
