@@ -15,7 +15,7 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 18_790,
+    "core": 18_800,
     "core/base": 1_060,
     "core/problems": 900,
     "core/grading": 2_030,
@@ -32,7 +32,7 @@ BUDGETS = {
     "labs/lean": 4_610,
     "labs/endpoint": 720,
     "labs/training": 2_130,
-    "tests": 27_860,
+    "tests": 27_870,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

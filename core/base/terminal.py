@@ -1,7 +1,7 @@
 """Format text for a terminal: wrapped messages, tables and short numbers."""
 
 import os
-import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
@@ -11,11 +11,14 @@ LEAST = 40  # columns. Text is never wrapped to a smaller width
 
 def columns(stream: TextIO | None = None) -> int:
     """Return the width of `stream`, or 0 for a file or a pipe. Without one: $COLUMNS, else standard output's width."""
-    if stream is None:
-        width = shutil.get_terminal_size((0, 0)).columns
-    else:
-        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    return max(LEAST, width) if width else 0
+    given = "" if stream else os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return max(LEAST, int(given))
+    stream = stream or sys.stdout  # shutil would ask the terminal that started a notebook
+    try:
+        return max(LEAST, os.get_terminal_size(stream.fileno()).columns) if stream.isatty() else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def wrapped(text: str, indent: str = "", width: int | None = None) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from core.base import limits, output, signals
 from core.base.errors import RunFailed, UserError, command
+from core.base.terminal import columns
 from tests.conftest import ROOT, environment, heed_signals
 
 SIGPIPE = 128 + signal.SIGPIPE
@@ -78,6 +79,12 @@ def test_what_the_terminal_cannot_encode_is_shown_as_escapes(monkeypatch: pytest
     with output.kept():
         print("π…")
     assert shown.getvalue() == b"\\u03c0\\u2026\n"
+
+
+def test_a_notebook_has_no_width_even_if_it_was_started_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert columns() == 0
 
 
 def test_errors_wrap_at_words_to_the_terminal_they_are_shown_on(monkeypatch: pytest.MonkeyPatch) -> None:
