@@ -411,12 +411,10 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         path = tmp_path / "gpu.json"
         path.write_text(json.dumps(content))
         try:
-            gpu = gpus.from_file(path)
-            plan = estimate.Plan(rsa(), 30, ASSUMED, place(gpu), RSA)
+            text = shown(estimate.Plan(rsa(), 30, ASSUMED, place(gpus.from_file(path)), RSA))
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 500
         else:
-            text = shown(plan)
             assert "nan" not in text and text.encode()
 
 
