@@ -15,8 +15,8 @@ _UNFRAMED = ("card", "0", "")  # values of SHOTS, SYSTEM and PROMPT that FEWSHOT
 
 @dataclass(frozen=True, kw_only=True)
 class StarConstants(Answered, Framed, Waiting, Asking):
-    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round. SHOTS apply to sampling
-    and to an additional evaluation of the first model, but neither to training nor to other evaluations."""
+    """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round. SHOTS apply only to the
+    sampling of traces."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # removed constants
     ROUNDS: int = constant(5, "maximum number of rounds of sampling, training and evaluation", 1, 100, free=True)

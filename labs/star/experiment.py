@@ -148,14 +148,12 @@ def work(config: StarConstants, card: Card) -> Work:
     seeds = len(config.seeds) if config.TEMPERATURE else 0
     evaluated = (config.ROUNDS + 1) * held_out
     prompt = float(PROMPT_TOKENS + HINT)
-    shown = framing.of(config.of(card), card)
-    framed, last = prompt + shown.tokens, "evaluation of the first model with SHOTS"
+    framed = prompt + framing.of(config.of(card), card).tokens
     requests = (
         Requests("samples to collect", collects * each * config.TRIES, framed, config.MAX_TOKENS),
         Requests("samples with a hint", collects * each * config.RATIONALISE, framed, config.MAX_TOKENS),
         Requests("evaluation at temperature 0", evaluated, prompt, config.MAX_TOKENS),
         Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
-        *([Requests(last, held_out, framed, config.MAX_TOKENS)] if shown.shots else []),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
     about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"

@@ -94,29 +94,22 @@ class Loop:
 
     def _is_evaluated(self, number: int) -> bool:
         known = self.record.stage("evaluated", number)
-        names = [known.get("greedy"), known.get("sampled"), known.get("with_shots", {}).get("greedy")]
+        names = [known.get("greedy"), known.get("sampled")]
         return bool(known) and all(self._results(name).exists() for name in names if name)
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
         """Evaluate round `number` on the held-out problems: greedily and, if TEMPERATURE is not 0, also with SEEDS.
-        Worked examples (SHOTS) are left out, as in training. Round 0 is also evaluated greedily with them."""
+        Worked examples (SHOTS) are left out, as in training."""
         shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0, "SHOTS": "0"}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
-        has_shots = self.config.SHOTS not in ("0", "")
-        each = 1 + (has_shots and number == 0) + len(drawn) * self.config.VOTES
+        each = 1 + len(drawn) * self.config.VOTES
         outcome: dict[str, Any] = {"model": session.server.model}
         outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
         with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
             first, figures = self._asked(self._name(number), greedy, session, bar)
             outcome |= figures | {"gain": self._gain(number, first)}
-            if has_shots and number == 0:
-                framed = replace(greedy, SHOTS=self.config.SHOTS)
-                shown, figures = self._asked(self._name(number, "-shots"), framed, session, bar)
-                outcome["with_shots"] = figures | {"gain": _paired(first, shown)}
-            elif has_shots:
-                outcome["gain_on_shots"] = self._gain(number, first, "-shots")
             if drawn:
                 seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
                 sampled, figures = self._asked(name := self._name(number, "-sampled"), seeded, session, bar)
@@ -127,16 +120,13 @@ class Loop:
                     outcome[unit] = None if None in parts else sum(parts)
         self.record.done("evaluated", outcome, number)
         text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
-        for name, since in (("gain", "since round 0"), ("gain_on_shots", "since round 0 with SHOTS")):
-            if of := outcome.get(name):
-                text += f", {shift(of['difference'], of['low'], of['high'])} points {since}"
-        if of := outcome.get("with_shots"):
-            text += f", {interval(of['accuracy'])}% with SHOTS"
+        if of := outcome["gain"]:
+            text += f", {shift(of['difference'], of['low'], of['high'])} points since round 0"
         say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if drawn else ""))
 
     def _gain(self, number: int, result: compare.Result, kind: str = "") -> dict[str, Any] | None:
         """Return the change in accuracy since round 0, paired by problem, or None for round 0. `kind` of evaluation in
-        round 0: "" (greedy), "-sampled" or "-shots"."""
+        round 0: "" (greedy) or "-sampled"."""
         return _paired(_read(self._results(self._name(0, kind))), result) if number else None
 
     def _asked(

@@ -71,8 +71,7 @@ def results(folder: Path) -> list[Path]:
     names = []
     for run in record.records(folder):
         for each in run.rounds:
-            collected, evaluated = each.get("collected", {}), each.get("evaluated", {})
-            names += [collected.get("results"), evaluated.get("with_shots", {}).get("greedy"), evaluated.get("greedy")]
+            names += [each.get("collected", {}).get("results"), each.get("evaluated", {}).get("greedy")]
     return [path for name in names if name and (path := folder / f"{name}.json").exists()]
 
 
@@ -280,16 +279,15 @@ def _summary(runs: Sequence[Record]) -> Table:
 
 def _in_all(run: Record) -> dict[str, str]:
     """Return the cells of a run."""
-    rounds, shots = done(run), _shots(run)
+    rounds = done(run)
     first, last = rounds[0]["evaluated"], rounds[-1]["evaluated"]
     collected = [each["collected"] for each in rounds[1:] if not each["collected"]["repeats"]]
     trained = [each["trained"] for each in rounds[1:]]
-    sampled = [*collected, *(each["evaluated"] for each in rounds), *([shots] if shots else [])]
+    sampled = [*collected, *(each["evaluated"] for each in rounds)]
     unsound, kept = (sum(sum(of[name].values()) for of in collected) for name in ("unsound", "kept"))
     return {
         "run": run.label,
         "round 0": interval(first["accuracy"]),
-        "0 with SHOTS": interval(shots["accuracy"]) if shots else NONE,
         "last": str(rounds[-1]["round"]),
         "right at t=0": interval(last["accuracy"]),
         "minus round 0": _gain(last["gain"]),
@@ -307,10 +305,6 @@ def _rounds(run: Record) -> Table:
     rows = [{"round": str(each["round"])} | _evaluation(each["evaluated"], votes) for each in rounds]
     marks = [", ".join(["best"] * (each["round"] == best) + ["last"] * (each["round"] == last)) for each in rounds]
     opens = [{"evaluation": each["evaluated"]["greedy"]} | _samples(each) for each in rounds]
-    if shots := _shots(run):
-        rows.insert(0, {"round": "0 with SHOTS"} | _evaluation(shots, votes))
-        marks.insert(0, "")
-        opens.insert(0, {"evaluation": shots["greedy"]})
     about = f"{rounds[0]['evaluated']['accuracy']['n']} problems of {one_line(run.head['data']['held_out_name'], 60)}"
     so_far = "last" if run.head["complete"] else "last so far"
     title = f"{run.label}: evaluated on {about} (best: round {best}, {so_far}: round {last})"
@@ -322,9 +316,8 @@ def _evaluation(of: dict[str, Any], votes: int) -> dict[str, str]:
     return {
         "right at t=0": interval(of["accuracy"]),
         "minus round 0": _gain(of["gain"]),
-        "minus 0 with SHOTS": _gain(of.get("gain_on_shots")),
-        "sampled": interval(of["sampled_accuracy"]) if of.get("sampled_accuracy") else NONE,
-        "vote": interval(of["vote"]) if votes > 1 and of.get("vote") else NONE,
+        "sampled": interval(of["sampled_accuracy"]) if of["sampled_accuracy"] else NONE,
+        "vote": interval(of["vote"]) if votes > 1 and of["vote"] else NONE,
         "format": f"{100 * of['format']['value']:.1f}",
         "steps": NONE if of["steps"] is None else f"{of['steps']:.1f}",
         "truncated": str(of["truncated"]),
@@ -383,12 +376,6 @@ def _dropped(run: Record) -> list[Table]:
 def _samples(each: Round) -> dict[str, str]:
     """Return the link to a round's samples, or {} if the round collected none."""
     return {"samples": name} if (name := each.get("collected", {}).get("results")) else {}
-
-
-def _shots(run: Record) -> dict[str, Any] | None:
-    """Return the evaluation of round 0 with SHOTS, or None."""
-    found: dict[str, Any] | None = run.rounds[0]["evaluated"].get("with_shots")
-    return found
 
 
 def _gain(gain: dict[str, Any] | None) -> str:

@@ -16,7 +16,7 @@ from core.engines.attach import probe
 from core.engines.cards import named
 from core.engines.server import Server
 from core.types import Problem
-from labs.star import loop, prompts, report
+from labs.star import loop, prompts
 from labs.star.constants import StarConstants
 from labs.star.controls import ControlConstants, Controls
 from labs.star.experiment import beginning
@@ -68,8 +68,6 @@ def test_samples_see_examples_and_training_and_evaluation_do_not(sums: Sums, tmp
     found = run(SHOTS="2")
     first, second = (each["evaluated"] for each in found.rounds)
     assert first["accuracy"]["value"] == second["accuracy"]["value"] == first["format"]["value"] == 0
-    assert 0 < first["with_shots"]["accuracy"]["value"] < 1 and first["with_shots"]["format"]["value"] == 1
-    assert second["gain_on_shots"]["difference"] == -first["with_shots"]["accuracy"]["value"]
     collected = found.rounds[1]["collected"]
     assert collected["kept"]["first"] and collected["kept"]["rationalised"]
     lines = (found.own / "round1" / "traces.jsonl").read_text().splitlines()
@@ -78,8 +76,6 @@ def test_samples_see_examples_and_training_and_evaluation_do_not(sums: Sums, tmp
         assert row["system"] == SYSTEM and re.search(r"\n\nThe answer is \d+\.\Z", row["output"])
         assert row["instruction"].count("The answer is") == row["instruction"].count("Find the remainder") == 1
         assert "right answer" not in row["instruction"]
-    shown = report.show(found.folder)
-    assert "0 with SHOTS" in shown and "seed0-round0-shots.json" in [path.name for path in report.results(found.folder)]
     asked = len(sums.asked)
     assert run(SHOTS="2").rounds == found.rounds and len(sums.asked) == asked
     assert run(SHOTS="3").head["run"] != found.head["run"]
