@@ -6,7 +6,7 @@ once more, with the reference answer in the prompt. FILTER=0 samples once. Evalu
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from core.grading.answers import by_answer
 from core.grading.final import says_nothing
@@ -97,37 +97,28 @@ def _betrays(problem: Problem, completion: Completion) -> str:
     return "another value" if states_another(whole, problem) else ""
 
 
-@dataclass
-class Collecting:
-    """A scaffold that collects samples in round `number`. `samples` maps problem ids to their samples."""
+def collecting(number: int, samples: dict[str, list[Sample]]) -> Scaffold[StarConstants]:
+    """Return a scaffold that collects samples in round `number`, and adds them to `samples` by the problem's id."""
 
-    number: int
-    samples: dict[str, list[Sample]] = field(default_factory=dict)
-
-    async def run(self, problem: Problem, ask: Ask, config: StarConstants) -> AsyncIterator[Population]:
-        found = self.samples[problem.id] = []
+    async def run(problem: Problem, ask: Ask, config: StarConstants) -> AsyncIterator[Population]:
+        found = samples[problem.id] = []
         messages = prompts.collecting(problem, config)
         for place in range(config.TRIES if config.FILTER else 1):
-            completion = await ask(messages, self.number, place)
+            completion = await ask(messages, number, place)
             found.append(await judged(problem, completion, RETRY if place else FIRST, ask, config))
             yield Stage(f"try {place + 1}", [_member(completion, found[-1])])
             if not found[-1].dropped:
                 return
         if config.RATIONALISE and config.FILTER:
             hinted = prompts.collecting(problem, config, problem.answer)
-            completion = await ask(hinted, RATIONALISED, self.number)
+            completion = await ask(hinted, RATIONALISED, number)
             found.append(await judged(problem, completion, RATIONALISED, ask, config))
             yield Stage(RATIONALISED, [_member(completion, found[-1])])
 
-    @property
-    def scaffold(self) -> Scaffold[StarConstants]:
-        return Scaffold(
-            self.run,
-            lambda config: config.TRIES + config.RATIONALISE if config.FILTER else 1,
-            lambda _: 0,
-            (prompts.FORMAT, prompts.HINT),
-            StarConstants,
-        )
+    def most(config: StarConstants) -> int:
+        return config.TRIES + config.RATIONALISE if config.FILTER else 1
+
+    return Scaffold(run, most, lambda _: 0, (prompts.FORMAT, prompts.HINT), StarConstants)
 
 
 def _member(completion: Completion, sample: Sample) -> Member:
@@ -135,22 +126,17 @@ def _member(completion: Completion, sample: Sample) -> Member:
     return Member(completion, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
 
 
-@dataclass
-class Answering:
-    """A scaffold that draws N samples of a problem, for evaluation. `completions` maps problem ids to completions."""
+def answering(star: StarConstants, completions: dict[str, list[Completion]]) -> Scaffold[SampleConstants]:
+    """Return a scaffold that draws N samples of a problem, for the evaluation of a run with the constants `star`. It
+    adds them to `completions` by the problem's id."""
 
-    config: StarConstants
-    completions: dict[str, list[Completion]] = field(default_factory=dict)
-
-    async def run(self, problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-        messages = prompts.asked(problem, self.config)
+    async def run(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
+        messages = prompts.asked(problem, star)
         replies = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-        self.completions.setdefault(problem.id, []).extend(replies)
+        completions.setdefault(problem.id, []).extend(replies)
         yield [Member(each) for each in replies]
 
-    @property
-    def scaffold(self) -> Scaffold[SampleConstants]:
-        return Scaffold(self.run, lambda config: config.N, lambda _: 0, (prompts.FORMAT,), SampleConstants)
+    return Scaffold(run, lambda config: config.N, lambda _: 0, (prompts.FORMAT,), SampleConstants)
 
 
 def output(completion: Completion) -> str:

@@ -33,7 +33,7 @@ from core.session.session import Session
 from core.types import Completion
 from labs.star import data, traces
 from labs.star import report as rounds
-from labs.star.collect import Answering, Collecting, Sample, ended, formed, incomplete, output
+from labs.star.collect import Sample, answering, collecting, ended, formed, incomplete, output
 from labs.star.constants import StarConstants
 from labs.star.data import Split
 from labs.star.prompts import asked
@@ -81,7 +81,7 @@ class Loop:
                     break
                 if not self._is_collected(number + 1):
                     self._collect(number + 1, serve)
-        self.record.save(complete=True, best=self._best())
+        self.record.save(complete=True)
         return self.record
 
     # Evaluating
@@ -105,50 +105,46 @@ class Loop:
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         drawn = self.config.seeds if self.config.TEMPERATURE else range(0)
         each = 1 + len(drawn) * self.config.VOTES
-        outcome: dict[str, Any] = {"model": session.server.model}
-        outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
         with Bar(self._name(number), len(self.split.held_out.problems) * each) as bar:
-            first, figures = self._asked(self._name(number), greedy, session, bar)
-            outcome |= figures | {"gain": self._gain(number, first)}
+            outcome = self._asked(number, "", greedy, session, bar)
+            outcome |= dict.fromkeys(("sampled", "sampled_accuracy", "sampled_gain", "vote"))
             if drawn:
                 seeded = SampleConstants(**shared | {"SEED": drawn[0], "RUNS": len(drawn), "N": self.config.VOTES})
-                sampled, figures = self._asked(name := self._name(number, "-sampled"), seeded, session, bar)
-                outcome |= {"sampled": name, "sampled_accuracy": _rate(sampled), "vote": _rate(sampled, 1)}
-                outcome["sampled_gain"] = self._gain(number, sampled, "-sampled")
+                sampled = self._asked(number, "-sampled", seeded, session, bar)
+                outcome |= {"sampled": sampled["greedy"], "vote": sampled["vote"]}
+                outcome |= {"sampled_accuracy": sampled["accuracy"], "sampled_gain": sampled["gain"]}
                 for unit in ("tokens", "seconds"):
-                    parts = (outcome[unit], figures[unit])
+                    parts = (outcome[unit], sampled[unit])
                     outcome[unit] = None if None in parts else sum(parts)
-        self.record.done("evaluated", outcome, number)
+        self.record.done("evaluated", outcome | {"model": session.server.model}, number)
         text = f"round {number}: {interval(outcome['accuracy'])}% right at temperature 0, n={outcome['accuracy']['n']}"
         if of := outcome["gain"]:
             text += f", {shift(of['difference'], of['low'], of['high'])} points since round 0"
         say(text + (f", {interval(outcome['sampled_accuracy'])}% sampled" if drawn else ""))
 
-    def _gain(self, number: int, result: compare.Result, kind: str = "") -> dict[str, Any] | None:
-        """Return the change in accuracy since round 0, paired by problem, or None for round 0. `kind` of evaluation in
-        round 0: "" (greedy) or "-sampled"."""
-        return _paired(_read(self._results(self._name(0, kind))), result) if number else None
-
     def _asked(
-        self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
-    ) -> tuple[compare.Result, dict[str, Any]]:
-        """Sample solutions of the held-out problems. Return the results `name`, and their figures: accuracy, form,
-        incomplete replies, tokens and seconds."""
-        answering = Answering(self.config)
+        self, number: int, kind: str, config: SampleConstants, session: Session[Any], bar: Bar
+    ) -> dict[str, Any]:
+        """Sample solutions of the held-out problems. Return the results' name and figures: accuracy, vote, gain since
+        round 0, form, incomplete replies, tokens and seconds. `kind` is "" (greedy) or "-sampled"."""
+        name, replies = self._name(number, kind), dict[str, list[Completion]]()
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for each in runs.of(session.but(problems=self.split.held_out)):
-            experiment, bar.stage = Experiment(each, answering.scaffold, bar=bar), each.name
+            experiment, bar.stage = Experiment(each, answering(self.config, replies), bar=bar), each.name
             runs.ended(experiment.finish(), experiment.document)
-        result, replies = _read(runs.path), answering.completions.values()
-        forms = [[self._form(each) for each in of] for of in replies]
+        forms = [[self._form(each) for each in of] for of in replies.values()]
         whole = [steps for form in forms for reason, steps in form if not reason]
-        figures = {
+        final = runs.document["metrics"]["final"]
+        return {
             "greedy": name,
-            "accuracy": _rate(result),
+            "accuracy": final["mean_accuracy"],
+            "vote": final["majority_accuracy"],
+            "gain": _gain(self._results(self._name(0, kind)), runs.path) if number else None,
             "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
             "steps": fmean(whole) if whole else None,
+            **_broken([each for of in replies.values() for each in of]),
+            **_spent(runs.document),
         }
-        return result, figures | _broken([each for of in replies for each in of]) | _spent(runs.document)
 
     def _form(self, completion: Completion) -> tuple[str, int]:
         """Return why a completion is incomplete or has a wrong form, or "" if neither, and its number of steps."""
@@ -158,26 +154,19 @@ class Loop:
 
     # Ending
 
-    def _best(self) -> dict[str, Any]:
-        """Return the round with the highest accuracy at temperature 0. In a tie the earliest round wins."""
-        accuracies = self._accuracies(self.record.head["last"])
-        number = accuracies.index(max(accuracies))
-        weights = self.record.rounds[number].get("trained", {}).get("weights")
-        return {"round": number, "accuracy": accuracies[number], "weights": weights}
-
-    def _accuracies(self, last: int) -> list[float]:
-        return [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: last + 1]]
-
     def _is_over(self, number: int) -> bool:
-        """Return whether ROUNDS or PATIENCE ends the run after round `number`. Later rounds in the record are ignored:
-        the same run may have written them with a larger ROUNDS or PATIENCE."""
-        self.record.head |= {"last": number, "ended_by": "ROUNDS"}
+        """Return whether ROUNDS or PATIENCE ends the run after round `number`, and note the best round so far (in a tie
+        the earliest). Later rounds in the record are ignored: the same run may have written them with a larger ROUNDS
+        or PATIENCE."""
+        accuracies = [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: number + 1]]
+        best = accuracies.index(max(accuracies))
+        weights = self.record.rounds[best].get("trained", {}).get("weights")
+        best_round = {"round": best, "accuracy": accuracies[best], "weights": weights}
+        self.record.head |= {"last": number, "ended_by": "ROUNDS", "best": best_round}
         if number == self.config.ROUNDS:
             return True
-        accuracies = self._accuracies(number)
-        without = number - accuracies.index(max(accuracies))
-        if self.config.PATIENCE and without >= self.config.PATIENCE:
-            say(f"no gain in {without} rounds (PATIENCE={self.config.PATIENCE}), so the run ends after round {number}")
+        if self.config.PATIENCE and number - best >= self.config.PATIENCE:
+            say(f"no gain in {number - best} rounds (PATIENCE={self.config.PATIENCE}), so the run ends")
             self.record.head["ended_by"] = "PATIENCE"
             return True
         return False
@@ -203,12 +192,12 @@ class Loop:
             rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
         else:
-            collecting = Collecting(number)
+            found: dict[str, list[Sample]] = {}
             chosen = data.drawn(self.split, self.config, number)
             session = serve().but(name=self._name(number, "-collected"), problems=chosen, folder=self.record.folder)
-            experiment = Experiment(session, collecting.scaffold)
+            experiment = Experiment(session, collecting(number, found))
             path = experiment.finish()
-            samples = [sample for problem in chosen.problems for sample in collecting.samples[problem.id]]
+            samples = [sample for problem in chosen.problems for sample in found[problem.id]]
             own = [self._trace(number, each, experiment.framing) for each in samples if not each.dropped]
             traces.write(self._file(number, COLLECTED), own)
             rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
@@ -309,18 +298,10 @@ def _broken(completions: Sequence[Completion]) -> dict[str, int]:
     }
 
 
-def _read(path: Path) -> compare.Result:
-    return compare.read(str(path), path.parent)
-
-
-def _paired(before: compare.Result, after: compare.Result) -> dict[str, Any]:
-    """Return the change in accuracy, paired by problem."""
-    return dict(vars(compare.pair(before, after, anyway=True).metrics[compare.METRICS[0]]))
-
-
-def _rate(result: compare.Result, metric: int = 0) -> dict[str, Any]:
-    """Return the mean over the problems and its confidence interval. `metric`: 0 for mean accuracy, 1 for the vote."""
-    return mean_by_problem([values[metric] for values in result.final.values()]).to_json()
+def _gain(before: Path, after: Path) -> dict[str, Any]:
+    """Return the change in accuracy between two results files, paired by problem."""
+    first, second = (compare.read(str(path), path.parent) for path in (before, after))
+    return dict(vars(compare.pair(first, second, anyway=True).metrics[compare.METRICS[0]]))
 
 
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
