@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
-from core.base.errors import UserError
 from core.base.fields import fitted
 from core.base.files import read_json
 from core.results import stages
@@ -55,16 +54,13 @@ class _File(Struct):
     schema: Literal[1]
     complete: bool
     started: str
-    label: str
     rounds: list[dict[str, Any]]
 
 
 def read(path: Path) -> Record:
-    """Read the record in `path`. Raises UserError if it is not a record of STaR, or belongs to another folder."""
-    found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
-    label = fitted(found, _File, wrong, FIX).label
-    if path.parent.name.partition(".")[0] != label:
-        raise UserError(f"{wrong}. Its label is {label!r}, but its folder is named {path.parent.name!r}. {FIX}")
+    """Read the record in `path`. Raises UserError if it is not a record of STaR."""
+    found = read_json(path, "the record", FIX)
+    fitted(found, _File, f"{path} is not a record of STaR", FIX)
     rounds = found.pop("rounds")
     return Record(path.parent, found, rounds)
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from core.base.errors import UserError
 from core.report import live
 from core.report.report import main
 from core.results.stages import NAME
-from labs.star import record as record
 from labs.star import report as rounds
 from tests.helpers import reports
 from tests.helpers.browser import Tab
@@ -106,12 +104,6 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
 def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (star / "seed0" / NAME).write_text(text)
     assert str(star / "seed0" / NAME) in refused(capsys, "21_star")
-
-
-def test_a_record_lies_in_the_folder_of_its_label(star: Path) -> None:
-    (star / "seed0").rename(star / "seed7")
-    with pytest.raises(UserError, match="'seed0'"):
-        record.records(star)
 
 
 # The page
