@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,6 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.fields import fitted
 from core.base.files import whole
-from core.constants import AUTO
-from core.generate.generator import split_thinking
-from core.grading.answers import judge
-from core.grading.boxed import canonical
-from core.grading.text import read
-from labs.star import check
 from labs.star.alpaca import shaped, statement_of
 from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
@@ -28,19 +22,13 @@ ABOUT = (
     "Merge files of traces, from several rounds or people. One trace of each problem is kept: without a hint rather "
     "than rationalised, and then from the latest round. Problems are equal as in a run's DATA (docs/star.md#data)."
 )
-# Reasons to drop a trace, with explanations. The first reason that applies is reported.
-REASONS = {
-    "two answers": "traces of the problem state different answers, so that all of them are dropped",
-    "another trace": "another trace of the problem is kept",
-}
-ALL_REASONS = REASONS | check.REASONS
+OTHERS = "another trace of the problem is kept"
 
 
 @dataclass(frozen=True)
 class Read:
-    """A row with its file, its text to write and its trace. `reason`: why it can't be written, or ""."""
+    """A row's text to write and its trace. `reason`: why it can't be written, or ""."""
 
-    path: Path
     line: str
     trace: Trace
     reason: str = ""
@@ -58,45 +46,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         every = [_read(path, *each, args.alpaca) for path in args.files for each in lines(path)]
-        kept, dropped = chosen(every)
-        counts = ", ".join(f"{reason}: {count:,}" for reason, count in dropped.items())
+        dropped = Counter(each.reason for each in every if each.reason)
+        kept = chosen([each for each in every if not each.reason])
+        dropped[OTHERS] = len(every) - len(kept) - dropped.total()
+        counts = [[name, f"{count:,}"] for name, count in dropped.items() if count]
         if not kept:
-            raise UserError(f"no trace is left to write ({counts or 'the files have no rows'}). Give other files")
+            reasons = ", ".join(map(": ".join, counts))
+            raise UserError(f"no trace is left to write ({reasons or 'the files have no rows'}). Give other files")
         with whole(args.out, "the kept traces") as draft:
             draft.write_text("".join(f"{each.line}\n" for each in kept), encoding="utf-8")
-        sources = Counter(str(each.path) for each in kept)
-        table = {"kept": len(kept)} | {f"  of {path}": sources[str(path)] for path in args.files} | dropped
-        shown = [[name, f"{count:,}"] for name, count in table.items()]
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
-        print(terminal.aligned([["", "rows"], *shown]) + "\n")
-        for reason in dropped:
-            print(terminal.wrapped(f"{reason}: {ALL_REASONS[reason]}", "  "))
+        print(terminal.aligned([["", "rows"], ["kept", f"{len(kept):,}"], *counts]))
         print(f"written  {args.out}")
 
 
-def chosen(every: Sequence[Read]) -> tuple[list[Read], dict[str, int]]:
-    """Return the rows to keep, in their order, and the number of dropped rows by reason."""
-    counts = Counter(each.reason for each in every if each.reason)
-    groups: dict[str, list[int]] = {}
-    for place, each in enumerate(every):
-        if not each.reason:
-            groups.setdefault(each.trace.problem, []).append(place)
-    places = []
-    for same in groups.values():
-        if _clash([every[place].trace for place in same]):
-            counts["two answers"] += len(same)
-        else:
-            counts["another trace"] += len(same) - 1
-            places.append(max(same, key=lambda place: worth(every[place].trace)))
-    return [every[place] for place in sorted(places)], {why: n for why in ALL_REASONS if (n := counts[why])}
-
-
-def _clash(traces: Iterable[Trace]) -> bool:
-    """Return whether traces state different answers. Equal values in other spellings do not differ."""
-    found = (read(split_thinking(trace.output, None)[1], AUTO, "math").answer for trace in traces)
-    first, *others = [answer for answer in found if answer is not None] or [""]
-    different = [each for each in others if canonical(each, "math") != canonical(first, "math")]
-    return any(not judge(each, first, "math") for each in different)
+def chosen(every: Sequence[Read]) -> list[Read]:
+    """Return the row to keep of each problem, in the order of the rows."""
+    ranked = sorted(range(len(every)), key=lambda place: worth(every[place].trace))
+    best = {every[place].trace.problem: place for place in ranked}
+    return [every[place] for place in sorted(best.values())]
 
 
 def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> Read:
@@ -116,7 +84,7 @@ def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> Read:
         instruction="",
         output=solution,
     )
-    return Read(path, line, trace, reason)
+    return Read(line, trace, reason)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from labs.star import alpaca, prompts
 from labs.star.check import check
 from labs.star.cli import main as check_traces
 from labs.star.constants import StarConstants
-from labs.star.merge import main
+from labs.star.merge import OTHERS, main
 from labs.star.traces import Trace, write
 from tests.helpers.reports import refused
 
@@ -40,20 +40,13 @@ def test_one_trace_of_each_problem_is_kept_whatever_the_order(
     old, new = row("What is 6*7?", f"{STEPS}Final: 42", round=1), row("1. What is 6 * 7?", "6*7\nFinal: 42", round=2)
     hinted = row("What is 6*7 ?", "as told\nFinal: 42", round=9, way="rationalised")
     half, quarter = row("Half?", "1/2\nFinal: 0.5"), row("Half?", "2/4\n\\boxed{\\frac{2}{4}}", round=2)
-    clash = [row("Clash?", "1\nFinal: 1"), row("Clash?", "2\nFinal: 2", round=3)]
-    first = written(tmp_path / "a.jsonl", old, hinted, half, clash[0], row("Other?", "x\nFinal: 1"))
-    second = written(tmp_path / "b.jsonl", new, quarter, quarter, clash[1], row("Other?", "y\nFinal: 1"))
+    first = written(tmp_path / "a.jsonl", old, hinted, half, row("Other?", "x\nFinal: 1"))
+    second = written(tmp_path / "b.jsonl", new, quarter, quarter, row("Other?", "y\nFinal: 1"))
     kept = []
     for place, files in enumerate(([first, second], [second, first])):
         main([*files, "--out", str(tmp_path / f"{place}.jsonl")])
         shown = table(capsys.readouterr().out)
-        assert shown == {
-            "kept": 3,
-            f"of {first}": 0,
-            f"of {second}": 3,
-            "two answers": 2,
-            "another trace": 5,
-        }
+        assert shown == {"kept": 3, OTHERS: 5}
         kept.append([json.loads(line) for line in (tmp_path / f"{place}.jsonl").read_text().splitlines()])
     assert kept[0] == kept[1] == [new, quarter, row("Other?", "y\nFinal: 1")]
 
