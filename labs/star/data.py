@@ -18,10 +18,10 @@ from core.base.errors import UserError
 from core.grading.answers import is_reference
 from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
 from core.problems import hub, sets
-from core.problems.check import can_be_sent, check
+from core.problems.check import can_be_sent
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
 from core.problems.published import OPENR1
-from core.problems.rows import READERS, Rows, read_rows
+from core.problems.rows import Rows, read_rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from labs.star import alpaca
@@ -30,8 +30,7 @@ from labs.star.statements import hash_of, near
 
 LONGEST_ID = 200
 # Reasons to skip a row of DATA. A row is counted under the first reason that applies.
-UNFINISHED = "no Final: line"  # of a row in Alpaca's shape
-REASONS = ("no statement", "proof", "multiple choice", "no answer", UNFINISHED, "two answers", "repeated")
+REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers", "repeated")
 # The columns to read: names in core/problems/columns.py, and more names of OpenR1-Math-220k. Other columns, such as
 # long solutions by models, are dropped. From a parquet file, they are not even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
@@ -62,7 +61,7 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     name = config.DATA if config.DATA != "auto" else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != "auto" else own[1] if name == own[0] else ""
     rows, origin = _read(name)
-    measured = _measured(named) if named else None
+    measured = sets.load(named, constant="EVAL") if named else None
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
     found, counts = _grouped(rows)
@@ -143,15 +142,6 @@ def _read(name: str) -> tuple[Rows, ProblemSet]:
     return [(f"{known.name}, problem {row['id']}", row) for row in rows], replace(known, problems=())
 
 
-def _measured(name: str) -> ProblemSet:
-    """Load the set EVAL. A file may have Alpaca's shape. Raises UserError."""
-    path = Path(os.path.expanduser(name))
-    if name.startswith("hub:") or path.suffix not in READERS:
-        return sets.load(name, constant="EVAL")
-    rows = [(where, row | alpaca.asked(row) if isinstance(row, dict) else row) for where, row in read_rows(path)]
-    return ProblemSet(path.stem, check(rows, str(path)), f"file {path.name}")
-
-
 def _is_read(column: str) -> bool:
     return plain_name(column) in _COLUMNS
 
@@ -174,8 +164,7 @@ def _grouped(rows: Rows) -> tuple[dict[str, list[tuple[int, Problem]]], Counter[
 
 def _problem_of(row: Any) -> Problem | str:
     """Return the problem of a row, or the reason to skip the row. The id is "" if the row has no valid id."""
-    taught = alpaca.asked(row) if isinstance(row, dict) else {}
-    read = understood(row) | taught if isinstance(row, dict) else {}
+    read = understood(row) | alpaca.asked(row) if isinstance(row, dict) else {}
     statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
         return "no statement"
@@ -184,8 +173,6 @@ def _problem_of(row: Any) -> Problem | str:
         return "proof"
     if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
         return "no answer"
-    if taught and not answer:
-        return UNFINISHED
     form = canonical(answer, "math")
     if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
         return "multiple choice"

@@ -121,8 +121,6 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     ]
     rows += [("samples", f"with {shown}")] if shown else []
     rows += [("answers", f"{way} (ANSWER)")] if (way := config.of(its).ANSWER) != BOXED else []
-    if count := split.left_out.get(data.UNFINISHED):
-        rows.append(("note", f"skipped rows of DATA, whose output has no line Final: with an answer: {count:,}"))
     if split.near:
         near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
         rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))

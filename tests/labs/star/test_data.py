@@ -20,7 +20,7 @@ from core.problems.published import OPENR1
 from core.problems.rows import read_rows
 from core.types import Problem
 from labs.star.constants import StarConstants
-from labs.star.data import REASONS, UNFINISHED, Split, drawn, split
+from labs.star.data import REASONS, Split, drawn, split
 from labs.star.statements import hash_of
 
 OWN = ("sums_star", "sums_star_eval")
@@ -293,9 +293,6 @@ def test_rows_of_alpaca_s_shape_are_read_as_problems_with_answers(tmp_path: Path
     assert (
         hashes(shaped.held_out.problems) == hashes(plain.held_out.problems) and not shaped.left_out and not shaped.near
     )
-    (tmp_path / "eval.jsonl").write_text("\n".join(map(json.dumps, taught(30, 33))))
-    apart = of(tmp_path, taught(1, 21), EVAL=str(tmp_path / "eval.jsonl")).held_out
-    assert (apart.problems[0].statement, apart.problems[0].answer) == ("What is 30 + 30?", "60")
 
 
 @pytest.mark.parametrize(
@@ -318,7 +315,7 @@ def test_the_problem_is_in_the_input_or_the_instruction(tmp_path: Path, row: Row
 def test_a_row_without_a_final_line_is_left_out_and_counted(tmp_path: Path, output: str) -> None:
     bad = {"instruction": FORM, "input": "How many?", "output": output}
     found = of(tmp_path, [*taught(1, 21), bad, bad])
-    assert found.left_out == {UNFINISHED: 2} and len(found.train) == 15
+    assert found.left_out == {"no answer": 2} and len(found.train) == 15
 
 
 # Drawing
