@@ -9,7 +9,6 @@ from core.base.errors import UserError
 from core.constants import Answered, Asking, Framed, Waiting, constant, rules
 from core.engines.cards import Card
 
-MOST_SEEDS = 64
 _UNFRAMED = ("card", "0", "")  # values of SHOTS, SYSTEM and PROMPT that FEWSHOT may ignore
 
 
@@ -61,8 +60,6 @@ class StarConstants(Answered, Framed, Waiting, Asking):
                 )
         if self.MIN_STEPS > self.MAX_STEPS:
             raise UserError(f"MIN_STEPS={self.MIN_STEPS} exceeds MAX_STEPS={self.MAX_STEPS}. Lower MIN_STEPS")
-        if self.REPEAT and self.ROUNDS < 2:
-            raise UserError("REPEAT=1 needs at least two rounds. Set ROUNDS=2 or higher")
         if framed := [name for name in rules(Framed) if not self.takes_box and getattr(self, name) not in _UNFRAMED]:
             raise UserError(f"{framed[0]} needs FEWSHOT=none, because FEWSHOT={self.FEWSHOT} has its own prompt")
         self.lora_rank(is_gguf=False)
@@ -95,9 +92,7 @@ class StarConstants(Answered, Framed, Waiting, Asking):
     def seeds(self) -> range:
         """The seeds for the evaluation at TEMPERATURE. Raises UserError if SEEDS is invalid."""
         found = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", self.SEEDS)
-        if not found:
+        seeds = range(int(found[1]), int(found[2] or found[1]) + 1) if found else range(0)
+        if not seeds:
             raise UserError(f"SEEDS={self.SEEDS:.40} is neither a seed such as 63 nor a range such as 63-70")
-        first, last = int(found[1]), int(found[2] or found[1])
-        if not 0 <= last - first < MOST_SEEDS:
-            raise UserError(f"SEEDS={self.SEEDS} must be 1 to {MOST_SEEDS} seeds, with the smallest first")
-        return range(first, last + 1)
+        return seeds

@@ -9,7 +9,6 @@ from typing import Any
 
 from core import constants
 from core.base import terminal
-from core.base.errors import UserError
 from core.constants import constant
 from core.engines.cards import Card
 from core.plan.work import Work
@@ -39,9 +38,8 @@ class Controls:
         """Estimate the work of the chosen arms. Raises UserError for an invalid arm, EVAL or model."""
         configs = self.configs(config)
         each = [work(of, card) for of in configs.values()]
-        kinds = {of.kind: of for work in each for of in work.requests}
-        counts = {kind: sum(of.count for work in each for of in work.requests if of.kind == kind) for kind in kinds}
-        requests = tuple(replace(of, count=config.RUNS * counts[kind]) for kind, of in kinds.items())
+        kinds = zip(*(work.requests for work in each), strict=True)
+        requests = tuple(replace(of[0], count=config.RUNS * sum(arm.count for arm in of)) for of in kinds)
         runs = "1 seed" if config.RUNS == 1 else f"{config.RUNS} seeds"
         about = f"{len(configs)} arms under {runs}, each with {each[0].of}"
         rows = (servers(config.RUNS * sum(of.ROUNDS + 1 for of in configs.values())),)
@@ -50,13 +48,10 @@ class Controls:
     def configs(self, config: ControlConstants) -> dict[str, StarConstants]:
         """Return the constants of the first arm and of the arms in ARMS, by name. Raises UserError if ARMS names an
         unknown arm, or one of an arm's constants is invalid."""
-        names, known = list(self.arms), constants.rules(StarConstants)
-        for name, changes in self.arms.items():
-            if unknown := [each for each in changes if each not in known]:
-                raise UserError(f"the arm {name} has an unknown constant {unknown[0]!r:.60}. Correct its name")
-        wanted = {names[0], *constants.listed("ARMS", config.ARMS, names)}
-        shared = {name: getattr(config, name) for name in known}
-        return {name: StarConstants(**shared | dict(changes)) for name, changes in self.arms.items() if name in wanted}
+        shared = {name: getattr(config, name) for name in constants.rules(StarConstants)}
+        configs = {name: constants.read(StarConstants, shared | dict(of)) for name, of in self.arms.items()}
+        wanted = {*list(configs)[:1], *constants.listed("ARMS", config.ARMS, list(configs))}
+        return {name: of for name, of in configs.items() if name in wanted}
 
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:

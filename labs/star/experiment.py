@@ -166,12 +166,11 @@ def servers(count: int) -> tuple[str, str]:
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return the number of problems to evaluate on, and the set's name. Loads the set unless its size is known."""
+    """Return the number of problems to evaluate on, and the set's name."""
     name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
     if not name:
         return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"
-    known = sets.PUBLISHED.get(name)
-    have = known.rows if known else len(sets.load(name).problems)
+    have = len(sets.load(name).problems)
     return min(have, config.LIMIT or have), name
 
 

@@ -120,9 +120,7 @@ def test_a_finished_run_needs_no_packages_for_training(whole: Path, tmp_path: Pa
         ["VOTES=4", "TRIES=1", "TEMPERATURE=0"],
         ["MIN_STEPS=9"],
         ["SEEDS=70-63"],
-        ["SEEDS=1-99"],
         ["LORA_RANK=many"],
-        ["REPEAT=1", "ROUNDS=1"],
         ["RUNS=3"],
     ],
 )
