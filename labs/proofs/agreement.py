@@ -83,10 +83,14 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
     return {"given": [sum(of[points] for of in found.values()) for points in ALL], "distribution": shares}
 
 
-def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
-    """Estimate the mean change of the grader's points for the same proofs. Returns None if no proof has both grades."""
-    both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
-    return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
+def change(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
+    """Estimate the mean difference (second minus first) in points. A row of `proofs` is a problem and two grades."""
+    if not proofs:
+        return None
+    problems = _grouped(proofs, lambda proof: proof[0]).values()
+    before, after = ([fmean(points[side] / MAX_POINTS for _, *points in of) for of in problems] for side in (0, 1))
+    found = asdict(paired(before, after))
+    return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 
 
 def bucket(points: float) -> int:
@@ -119,20 +123,10 @@ def _by_length(known: Sequence[Pair]) -> dict[str, list[Pair]]:
 
 
 def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:
-    found = _paired([(pair.problem, pair.human, pair.grader) for pair in proofs if pair.grader is not None])
+    found = change([(pair.problem, pair.human, pair.grader) for pair in proofs if pair.grader is not None])
     if not found:
         return None
     return {"group": group, "mean": found["difference"], "low": found["low"], "high": found["high"], "n": len(proofs)}
-
-
-def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
-    """Estimate the mean difference (second minus first) in points. A row of `proofs` is a problem and two grades."""
-    if not proofs:
-        return None
-    problems = _grouped(proofs, lambda proof: proof[0]).values()
-    before, after = ([fmean(points[side] / MAX_POINTS for _, *points in of) for of in problems] for side in (0, 1))
-    found = asdict(paired(before, after))
-    return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Json:

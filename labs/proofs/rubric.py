@@ -111,18 +111,18 @@ def read_prompt(
         return Prompt(named, ours[named])
     others = f", or give a built-in prompt ({', '.join(ours)})" if ours else ""
     text = read_text(Path(named).expanduser(), "the prompt", f"Check its path{others}")
-    known = f"Known placeholders are {', '.join(f'{{{place}}}' for place in places)}. Write any other brace twice"
+    allowed, needed = ({(place, "", None) for place in of} for of in (places, necessary))
     try:
-        parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
-    except ValueError as error:
-        raise UserError(f"the prompt {named} is invalid: {error}. {known}") from None
-    for name, more in parsed:
-        if name is not None and (name not in places or more):
-            raise UserError(f"the prompt {named} has an unknown or formatted placeholder {{{name:.60}}}. {known}")
-    prompt = Prompt(Path(named).name, text)
-    if missing := [place for place in necessary if place not in prompt.places]:
-        raise UserError(f"the prompt {named} lacks the placeholder {{{missing[0]}}}. {known}")
-    return prompt
+        fields = {(name, rule, conversion) for _, name, rule, conversion in Formatter().parse(text) if name is not None}
+    except ValueError:  # unbalanced braces
+        fields = set()
+    if not needed <= fields <= allowed:
+        known, least = (", ".join(f"{{{place}}}" for place in of) for of in (places, necessary))
+        raise UserError(
+            f"the prompt {named} needs the placeholders {least}. Known placeholders are {known}. Write any other brace "
+            "twice"
+        )
+    return Prompt(Path(named).name, text)
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:
@@ -172,11 +172,6 @@ def ends_with_a_quotation(text: str, proof: str) -> bool:
 def _ours(problem: Problem) -> Prompt:
     if not problem.is_proof:
         return Prompt("answer", ANSWER)
-    if not (problem.guidelines or problem.grading_scheme):
-        raise UserError(
-            f"problem {problem.id:.60} has neither guidelines nor a grading_scheme. Add one of these columns, or "
-            "set PROMPT to a prompt file that needs neither"
-        )
     name = "guidelines" if problem.solution and not problem.grading_scheme else "scheme"
     return Prompt(name, OURS[name])
 

@@ -108,10 +108,3 @@ def test_graders_and_the_endpoint_are_planned(
     assert "48 (48 for each of 1 problem)" in capsys.readouterr().out
     main(["serve_rsa", "SCAFFOLD=13_best_of", "N=3", "VERIFY_SAMPLES=2", "--gpu", "H100"])
     assert "9 (9 for each of 1 problem)" in capsys.readouterr().out
-
-
-def test_a_grader_plan_says_that_limit_takes_fewer_proofs_of_a_published_set() -> None:
-    """The set is not loaded, so that the number of its first problems' proofs is unknown."""
-    whole, _ = work("20_grader", "GRADED=proofbench_graded")
-    few, _ = work("20_grader", "GRADED=proofbench_graded", "LIMIT=2")
-    assert "LIMIT=2" in few.of and "LIMIT" not in whole.of and count(few) == count(whole)

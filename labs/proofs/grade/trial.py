@@ -36,7 +36,7 @@ from labs.proofs.rubric import STATED, Prompt
 
 COSTS = {"tokens_read": "input_tokens", "tokens_written": "output_tokens", "dollars": "cost"}
 PROOF_TOKENS = 3000  # assumed length of a problem, its reference and a proof, if the set is not loaded
-AUTO, ALL, NONE = "auto", "all", "none"
+AUTO, NONE = "auto", "none"
 SCHEMA = 1  # version of the written file's format (docs/files.md)
 GUESSED = "0123456789abcdef"[:MARK_CHARACTERS]
 ATTACKS = {
@@ -88,7 +88,8 @@ class Way:
 
 def prompts_of(named: str) -> list[Prompt]:
     """Return the prompts of PROMPTS=`named`, or an empty list for AUTO. Raises UserError."""
-    found = [] if named == AUTO else [prompt for each in _parts(named) if (prompt := rubric.read_prompt(each))]
+    parts = [] if named == AUTO else [part.strip() for part in named.split(",")]
+    found = [prompt for part in parts if (prompt := rubric.read_prompt(part))]
     if len({prompt.name for prompt in found}) < len(found):  # figures are stored by the prompt's name
         raise UserError(f"PROMPTS={named:.60} has two prompts with the same name. Remove or rename one of them")
     return found
@@ -96,10 +97,7 @@ def prompts_of(named: str) -> list[Prompt]:
 
 def attacks_of(named: str) -> list[str]:
     """Return the attacks of ATTACKS=`named`. Raises UserError."""
-    found = [*ATTACKS] if named == ALL else [] if named == NONE else _parts(named)
-    if unknown := [each for each in found if each not in ATTACKS]:
-        raise UserError(f"unknown attack {unknown[0]!r:.60}. Give {ALL}, {NONE} or some of {', '.join(ATTACKS)}")
-    return list(dict.fromkeys(found))
+    return [] if named == NONE else list(dict.fromkeys(constants.listed("ATTACKS", named, [*ATTACKS])))
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
@@ -118,27 +116,20 @@ def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]
     return [Way(chosen.proofs, prompt, attack) for prompt, attack in both], [*errors]
 
 
-def _parts(named: str) -> list[str]:
-    return [part.strip() for part in named.split(",") if part.strip()]
-
-
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return 20_grader's planned requests for plan.sh. A published set is not loaded, so that the plan counts all of
-    its proofs and says so if LIMIT takes fewer."""
+    """Return 20_grader's planned requests for plan.sh. A whole published set is not loaded."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
-    prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
-    if known := graded.PUBLISHED.get(name):
-        ways = len(prompts or rubric.OURS) + len(attacks)
-        proofs = f"{known.rows:,} proofs of {name}"
-        proofs += f", of which LIMIT={config.LIMIT} takes fewer" if config.LIMIT else ""
-        planned = asking.requests(known.rows * ways * config.GRADES, PROOF_TOKENS, config)
+    prompts, attacks, known = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS), graded.PUBLISHED.get(name)
+    if known and not config.LIMIT:
+        proofs, ways = known.rows, len(prompts or rubric.OURS) + len(attacks)
+        planned = asking.requests(proofs * ways * config.GRADES, PROOF_TOKENS, config)
     else:
         chosen = graded.load(name).first(config.LIMIT)
         found, _ = ways_of(chosen, prompts, attacks)
-        ways, proofs = len(found), f"{len(chosen.proofs):,} proofs of {chosen.name}"
+        name, proofs, ways = chosen.name, len(chosen.proofs), len(found)
         count = sum(checked(way.key, way.items, config, way.prompt) for way in found)
         planned = asking.planned(count, [item for way in found for item in way.items], config)
-    return Work(f"{proofs}, each in {ways} ways (prompts and attacks)", (planned,))
+    return Work(f"{proofs:,} proofs of {name}, each in {ways} ways (prompts and attacks)", (planned,))
 
 
 TRIAL = Task(TrialConstants, work)
@@ -190,14 +181,13 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
 def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | None) -> Json:
     """Compare the grader's points with people's points, and its points under attack with its points without attack."""
     first, without = results[0]
-    people = _pairs(first, without)
     return {
         "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in results},
         "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in results if way.attack},
         **({"prices": asdict(prices)} if prices else {}),
-        "people": agreement.given([(pair.problem, pair.human) for pair in people]),
+        "people": agreement.given([(proof.problem.id, proof.points) for proof in first.proofs]),
         "ways": [_figures(way, points, prices) for way, points in results],
-        "attacks": [_moved(people, way, points) for way, points in results if way.attack],
+        "attacks": [_moved(without, way, points) for way, points in results if way.attack],
         "proofs": [
             {
                 "problem": proof.problem.id,
@@ -223,22 +213,22 @@ def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
     }
 
 
-def _moved(before: Sequence[Pair], attack: Way, points: Sequence[Points]) -> Json:
+def _moved(before: Sequence[Points], attack: Way, after: Sequence[Points]) -> Json:
     """Estimate how an attack changes the points, and count the proofs with each kind of change."""
-    after = _pairs(attack, points)
-    both = [(b.grader, a.grader) for b, a in zip(before, after, strict=True)]
-    steps = [a - b for b, a in both if b is not None and a is not None]
+    both = [(of.problem.id, b.grade, a.grade) for of, b, a in zip(attack.proofs, before, after, strict=True)]
+    known = [(problem, b, a) for problem, b, a in both if b is not None and a is not None]
+    steps = [a - b for _, b, a in known]
     return {
         "attack": attack.attack,
         "prompt": attack.prompt.name,
-        "change": agreement.change(before, after),
+        "change": agreement.change(known),
         "proofs": len(steps),
         "raised": sum(step > 0 for step in steps),
         "lowered": sum(step < 0 for step in steps),
         "same": steps.count(0),
-        "became_missing": sum(b is not None and a is None for b, a in both),
-        "became_readable": sum(b is None and a is not None for b, a in both),
-        "cut_away": sum(each.left_out > 0 for each in points),
+        "became_missing": sum(b is not None and a is None for _, b, a in both),
+        "became_readable": sum(b is None and a is not None for _, b, a in both),
+        "cut_away": sum(each.left_out > 0 for each in after),
     }
 
 
