@@ -13,7 +13,6 @@ from core.problems.columns import NAMES, cells_of
 from core.scaffolds.prompts import SOLVE
 from labs.star.check import check
 from labs.star.prompts import FORMAT
-from labs.star.record import WAYS
 
 INSTRUCTION = (
     "Solve the problem in short steps, one line each, and end with a single line starting 'Final:', followed by the "
@@ -35,18 +34,14 @@ def statement_of(instruction: str, more: str = "") -> str:
 
 def asked(row: dict[str, Any]) -> dict[str, str]:
     """Return the "problem" of a row in Alpaca's shape, and the "answer" in its last `Final:` line ("": none). Return {}
-    for a row of another shape: without instruction or output, or with a column for the problem or the answer. In a
-    trace of a run (traces.py), the problem's column is an id, and a box or sentence may state the answer."""
+    for a row of another shape: without instruction or output, or with a column for the problem or the answer."""
     cells = cells_of(row)
     instruction, more, solution = (cells.get(name) for name in ("instruction", "input", "output"))
     if not isinstance(instruction, str) or not isinstance(solution, str) or not isinstance(more, str | None):
         return {}
-    is_trace = cells.get("way") in WAYS
-    if not is_trace and any(name in cells for ours in ("problem", "answer") for name in NAMES[ours]):
+    if any(name in cells for ours in ("problem", "answer") for name in NAMES[ours]):
         return {}
     text = split_thinking(solution, None)[1]
-    if is_trace:
-        return {"problem": statement_of(instruction, more or ""), "answer": read(text, AUTO, "math").answer or ""}
     lines = [line for line in final_lines(text) if not says_nothing(line.value)]
     found = stated(text[lines[-1].start : lines[-1].end], "math") if lines else []
     return {"problem": statement_of(instruction, more or ""), "answer": (found[-1] if found else None) or ""}

@@ -35,7 +35,7 @@ REASONS = ("no statement", "proof", "multiple choice", "no answer", "two answers
 # long solutions by models, are dropped. From a parquet file, they are not even read.
 _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
-_COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source", "way"}
+_COLUMNS |= {"instruction", "input", "output", "uuid", "question_type", "problem_type", "source"}
 _CHOICES = re.compile(r"mcq|multiple[ _-]?choice.*")
 _CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
 

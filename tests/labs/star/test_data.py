@@ -302,7 +302,6 @@ def test_rows_of_alpaca_s_shape_are_read_as_problems_with_answers(tmp_path: Path
         ({"Instruction": "Compute this.", "input": "7 * 6", "output": "so\nFinal: 42"}, "Compute this.\n\n7 * 6", "42"),
         ({"instruction": FORM, "input": None, "output": "<think>\nFinal: 1\n</think>\nFinal: 1/2"}, FORM, "1/2"),
         ({"instruction": "Compute 6.\n\nReason step by step and so on.", "output": "Final: 6"}, "Compute 6.", "6"),
-        ({"instruction": "Compute 6.", "output": "\\boxed{6}", "problem": "p-1", "way": "retry"}, "Compute 6.", "6"),
     ],
 )
 def test_the_problem_is_in_the_input_or_the_instruction(tmp_path: Path, row: Row, statement: str, answer: str) -> None:

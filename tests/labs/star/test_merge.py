@@ -60,8 +60,6 @@ def test_a_run_s_traces_are_written_in_alpaca_s_shape(
     instruction = prompts.asked(problem, StarConstants(FEWSHOT=fewshot))[0]["content"]
     text = f"<think>\nFinal: 1\n</think>\n\n{STEPS}{end}"
     write(tmp_path / "traces.jsonl", [Trace("p", 1, "first", "k", instruction, text)])
-    trace = json.loads((tmp_path / "traces.jsonl").read_text())
-    assert alpaca.asked(trace) == {"problem": problem.statement, "answer": "42"}, "DATA reads traces, too"
     written(tmp_path / "more.jsonl", row("No end?", STEPS))
     out = tmp_path / "out.jsonl"
     main([str(tmp_path / "traces.jsonl"), str(tmp_path / "more.jsonl"), "--out", str(out), "--alpaca"])
