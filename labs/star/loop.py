@@ -190,7 +190,7 @@ class Loop:
         """Collect and merge traces for round `number`. With REPEAT=1, reuse the traces of round 1. Raises UserError."""
         if self.config.REPEAT and number > 1:
             rows = traces.read(self._file(1, TRACES))
-            outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
+            outcome = {"results": None, "problems": 0, **counted([]), "tokens": 0, "seconds": 0}
         else:
             found: dict[str, list[Sample]] = {}
             chosen = data.drawn(self.split, self.config, number)
@@ -201,8 +201,8 @@ class Loop:
             own = [self._trace(number, each, experiment.framing) for each in samples if not each.dropped]
             traces.write(self._file(number, COLLECTED), own)
             rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
-            outcome = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
-            outcome |= counted(samples) | _spent(experiment.document)
+            outcome = {"results": path.stem, "problems": len(chosen.problems), **counted(samples)}
+            outcome |= _spent(experiment.document)
             kept = outcome["kept"]
             say(
                 f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
@@ -210,7 +210,7 @@ class Loop:
             )
         malformed = rounds.malformed(outcome)
         if not rows:
-            dropped = sum((Counter(of) for of in outcome.get("dropped", {}).values()), Counter[str]())
+            dropped = sum((Counter(of) for of in outcome["dropped"].values()), Counter[str]())
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
                 f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
@@ -220,8 +220,9 @@ class Loop:
             say(f"round {number}: {malformed}")
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
-        outcome |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}} | self._hashes(number)
-        self.record.done("collected", outcome, number)
+        outcome |= {"rows": len(rows), "by_way": {way: ways[way] for way in WAYS if ways[way]}}
+        outcome["repeats"] = int(self.config.REPEAT and number > 1)
+        self.record.done("collected", outcome | self._hashes(number), number)
 
     def _trace(self, number: int, sample: Sample, framed: Framing) -> Trace:
         """Return the trace of a kept sample. Its prompt has a system message, if any, but no worked examples."""

@@ -118,10 +118,8 @@ def curves(runs: Sequence[Record], folder: Path, path: Path) -> None:
     lines = [(run.label, _curve(run, "accuracy")) for run in runs]
     if len(runs) == 1 and (sampled := _curve(runs[0], "sampled_accuracy")):
         lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", sampled)]
-    if not (head := _first(runs, folder)):
-        raise UserError(f"{folder.name} lacks its results files, so nothing can be drawn. Run the experiment again")
     complete = all(run.head["complete"] for run in runs)
-    document = head.document | {"experiment": folder.name, "config": {}, "complete": complete}
+    document = _first(runs, folder).document | {"experiment": folder.name, "config": {}, "complete": complete}
     document["model"] = document["model"] | {"name": runs[0].head["start"]["name"]}
     plot.curves([document], lines, path, "round", "right at temperature 0, %")
 
@@ -230,21 +228,19 @@ def _warnings(runs: Sequence[Record], folder: Path) -> list[str]:
         if (rounds := done(run, "collected")) and (words := malformed(rounds[-1]["collected"])):
             warnings.append(f"{run.label}, round {rounds[-1]['round']}: {words}")
     head = _first(runs, folder)
-    return warnings + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
+    return warnings + [one_line(warning) for warning in head.warnings if "card" in head.model]
 
 
 def malformed(collected: dict[str, Any]) -> str:
     """Count the right samples that a round dropped for their form, with known remedies. Return "" if there are none."""
-    counts = collected.get("malformed", {})
-    words = [f"{count} {why}" + (f" ({REMEDIES[why]})" if why in REMEDIES else "") for why, count in counts.items()]
+    counts = collected["malformed"].items()
+    words = [f"{count} {why}" + (f" ({REMEDIES[why]})" if why in REMEDIES else "") for why, count in counts]
     return f"right samples dropped for their form: {', '.join(words)}" if words else ""
 
 
-def _first(runs: Sequence[Record], folder: Path) -> Head | None:
-    """Return the head of the first results file of the runs, or None if there is none."""
-    names = (each["evaluated"]["greedy"] for run in runs for each in done(run))
-    path = next((path for name in names if (path := folder / f"{name}.json").exists()), None)
-    return stored.read(path)[0] if path else None
+def _first(runs: Sequence[Record], folder: Path) -> Head:
+    """Return the head of the runs' first results. Raises UserError if they can't be read."""
+    return stored.read(folder / f"{runs[0].rounds[0]['evaluated']['greedy']}.json")[0]
 
 
 # The tables
@@ -281,7 +277,7 @@ def _in_all(run: Record) -> dict[str, str]:
     """Return the cells of a run."""
     rounds = done(run)
     first, last = rounds[0]["evaluated"], rounds[-1]["evaluated"]
-    collected = [each["collected"] for each in rounds[1:] if not each["collected"]["repeats"]]
+    collected = [each["collected"] for each in rounds[1:]]
     trained = [each["trained"] for each in rounds[1:]]
     sampled = [*collected, *(each["evaluated"] for each in rounds)]
     unsound, kept = (sum(sum(of[name].values()) for of in collected) for name in ("unsound", "kept"))
@@ -336,20 +332,19 @@ def _collections(run: Record) -> list[Table]:
 
 
 def _collection(each: Round) -> dict[str, str]:
-    """Return the cells of a round's samples, which it lacks with REPEAT=1, and of its training if it has ended."""
+    """Return the cells of a round's samples, and of its training if it has ended."""
     of, trained = each["collected"], each.get("trained")
-    cells = {"round": str(each["round"])}
-    if not of["repeats"]:
-        cells |= {
-            "samples": str(of["samples"]),
-            **{way: str(count) for way, count in of["kept"].items()},
-            "dropped": str(sum(sum(reasons.values()) for reasons in of["dropped"].values())),
-            "malformed": str(sum(of["malformed"].values())),
-            "unsound": str(sum(of["unsound"].values())),
-            "tokens": _tokens(of),
-            "s": _seconds(of),
-        }
-    cells["rows"] = str(of["rows"])
+    cells = {
+        "round": str(each["round"]),
+        "samples": str(of["samples"]),
+        **{way: str(count) for way, count in of["kept"].items()},
+        "dropped": str(sum(sum(reasons.values()) for reasons in of["dropped"].values())),
+        "malformed": str(sum(of["malformed"].values())),
+        "unsound": str(sum(of["unsound"].values())),
+        "tokens": _tokens(of),
+        "s": _seconds(of),
+        "rows": str(of["rows"]),
+    }
     if trained:
         loss = f"{trained['first_loss']:.4f} to {trained['last_loss']:.4f}"
         cells |= {"trained on": _tokens(trained), "training s": _seconds(trained), "loss": loss}
@@ -357,8 +352,7 @@ def _collection(each: Round) -> dict[str, str]:
 
 
 def _dropped(run: Record) -> list[Table]:
-    sampled = [each for each in done(run, "collected") if not each["collected"]["repeats"]]
-    rounds = {f"round {each['round']}": each["collected"]["dropped"] for each in sampled}
+    rounds = {f"round {each['round']}": each["collected"]["dropped"] for each in done(run, "collected")}
     total = Counter[tuple[str, str]]()
     for dropped in rounds.values():
         total.update({(way, why): n for way in dropped for why, n in dropped[way].items()})
