@@ -16,6 +16,7 @@ from core.problems.check import can_be_sent
 from core.problems.columns import listed, names_in, text_of, understood
 from core.problems.published import Published
 from core.problems.rows import Rows, kind_of, read_rows
+from core.problems.sets import ProblemSet
 from core.types import MAX_POINTS, PROOF, Problem
 
 GRADED = "GRADED"  # the constant that names a set
@@ -35,24 +36,15 @@ class GradedProof:
 
 
 @dataclass(frozen=True)
-class GradedSet:
-    """Graded proofs, often several of one problem. The other fields describe their origin, as in a ProblemSet."""
+class GradedSet(ProblemSet):
+    """Problems with graded proofs, often several of one problem."""
 
-    name: str
-    proofs: tuple[GradedProof, ...]
-    source: str
-    licence: str | None = None
-    version: str | None = None
-    revision: str | None = None
-
-    @property
-    def problems(self) -> int:
-        return len({proof.problem.id for proof in self.proofs})
+    proofs: tuple[GradedProof, ...] = ()
 
     def about(self) -> dict[str, Any]:
         """Return the set's description for results."""
         of_set = {name: getattr(self, name) for name in ("name", "sha256", "source", "licence", "version", "revision")}
-        return {"n": self.problems, "proofs": len(self.proofs), **of_set}
+        return {"n": len(self.problems), "proofs": len(self.proofs), **of_set}
 
     @property
     def sha256(self) -> str:
@@ -62,11 +54,10 @@ class GradedSet:
 
     def first(self, limit: int) -> "GradedSet":
         """Return the set with the proofs of its first `limit` problems only (0: all problems)."""
-        kept = list(dict.fromkeys(proof.problem.id for proof in self.proofs))[: limit or None]
-        if len(kept) == self.problems:
-            return self
-        proofs = tuple(proof for proof in self.proofs if proof.problem.id in set(kept))
-        return replace(self, name=f"{self.name}[:{limit}]", proofs=proofs)
+        kept = super().first(limit)
+        ids = {problem.id for problem in kept.problems}
+        proofs = tuple(proof for proof in self.proofs if proof.problem.id in ids)
+        return replace(self, name=kept.name, problems=kept.problems, proofs=proofs)
 
 
 # We have not seen these sets. The facts come from their cards and from public code that reads them (2026-11).
@@ -113,7 +104,8 @@ def load(name: str) -> GradedSet:
     proofs = check(read.rows, read.place)
     if known and len(proofs) != known.rows:
         raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
-    return GradedSet(name, proofs, read.source, licence, version, read.commit)
+    problems = {proof.problem.id: proof.problem for proof in proofs}
+    return GradedSet(name, tuple(problems.values()), read.source, licence, version, read.commit, proofs)
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:

@@ -150,7 +150,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             most = sum(checked(way.key, way.items, config, way.prompt) for way in ways)
             rows = [
                 ("grader", server.model),
-                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {chosen.problems:,} problems"),
+                ("proofs", f"{chosen.name}, {len(chosen.proofs):,} proofs of {len(chosen.problems):,} problems"),
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
