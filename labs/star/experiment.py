@@ -140,7 +140,9 @@ def untrained(own: Path, rounds: int) -> int:
 def work(config: StarConstants, card: Card) -> Work:
     """Estimate a run that uses all its ROUNDS and TRIES. Raises UserError for a remote model or an unreadable EVAL."""
     served.check_is_here()
-    held_out, name = _held_out(config, card)
+    name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
+    held_out = len(sets.load(name).problems) if name else config.HELD_OUT
+    held_out = min(held_out, config.LIMIT or held_out)
     each = config.in_a_round
     collects = 1 if config.REPEAT else config.ROUNDS
     seeds = len(config.seeds) if config.TEMPERATURE else 0
@@ -154,7 +156,7 @@ def work(config: StarConstants, card: Card) -> Work:
         Requests("evaluation with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
     )
     rounds_text = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
-    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name}"
+    about = f"{rounds_text} of {each:,} problems, evaluated on {held_out:,} problems of {name or 'DATA'}"
     # At most: a round trains EPOCHS times on one trace for each problem of all rounds so far.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
     return Work(about, requests, rows * config.EPOCHS * (prompt + config.MAX_TOKENS), (servers(config.ROUNDS + 1),))
@@ -163,15 +165,6 @@ def work(config: StarConstants, card: Card) -> Work:
 def servers(count: int) -> tuple[str, str]:
     """Return the plan's row about `count` server starts."""
     return "servers", f"{count} server starts, whose time is not estimated"
-
-
-def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return the number of problems to evaluate on, and the set's name."""
-    name = config.EVAL if config.EVAL != "auto" else card.star_eval_set if config.DATA == "auto" else ""
-    if not name:
-        return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"
-    have = len(sets.load(name).problems)
-    return min(have, config.LIMIT or have), name
 
 
 STAR = Task(StarConstants, work)

@@ -202,13 +202,15 @@ def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | N
 
 
 def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
+    both = zip(way.proofs, points, strict=True)
+    pairs = [Pair(of.problem.id, of.points, by.grade, len(of.text), of.writer or "unknown") for of, by in both]
     return {
         "way": way.key,
         "prompt": way.prompt.name,
         "attack": way.attack or None,
         "has_reference": "solution" in way.prompt.places,
         **counts(points, prices),
-        **agreement.figures(_pairs(way, points)),
+        **agreement.figures(pairs),
         **{name: _mean(way, points, prices, of) for name, of in COSTS.items()},
     }
 
@@ -230,13 +232,6 @@ def _moved(before: Sequence[Points], attack: Way, after: Sequence[Points]) -> Js
         "became_readable": sum(b is None and a is not None for _, b, a in both),
         "cut_away": sum(each.left_out > 0 for each in after),
     }
-
-
-def _pairs(way: Way, points: Sequence[Points]) -> list[Pair]:
-    return [
-        Pair(proof.problem.id, proof.points, each.grade, len(proof.text), proof.writer or "unknown")
-        for proof, each in zip(way.proofs, points, strict=True)
-    ]
 
 
 def _raw(points: Points) -> Json:
