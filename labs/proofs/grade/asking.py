@@ -149,10 +149,6 @@ def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: P
         raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
     for item in items:
         rubric.fitting(item.problem, chosen)
-    return _most(items, config)
-
-
-def _most(items: Sequence[Item], config: GraderConstants) -> int:
     return len({item.content() for item in items if not proofs.undelivered(item.proof)}) * config.GRADES
 
 
@@ -169,7 +165,8 @@ async def grade_all(
         known = [each.worth for each in results if each.worth is not None]
         return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
 
-    return await each(opened, f"grade {name}", _most(items, config), items, Item.content, one, so_far)
+    total = checked(name, items, config, chosen)
+    return await each(opened, f"grade {name}", total, items, Item.content, one, so_far)
 
 
 def planned(count: int, items: Sequence[Item], config: GraderConstants) -> Requests:
