@@ -208,16 +208,15 @@ class Loop:
                 f"round {number}: {len(chosen.problems)} problems, {len(samples)} samples, of which "
                 f"{sum(kept.values())} were kept ({kept[RATIONALISED]} rationalised)"
             )
-        malformed = rounds.malformed(outcome)
+        if malformed := rounds.malformed(outcome):
+            say(f"round {number}: {malformed}")
         if not rows:
             dropped = sum((Counter(of) for of in outcome["dropped"].values()), Counter[str]())
             reasons = ", ".join(f"{count} {why}" for why, count in dropped.most_common()) or "no sample"
             raise UserError(
                 f"round {number} kept no sample of {outcome['problems']} problems ({reasons}), so it can't train. "
-                f"{malformed[:1].upper() + malformed[1:] or 'Choose an easier DATA, or raise TRIES and TEMPERATURE'}"
+                "Choose an easier DATA, or raise TRIES and TEMPERATURE"
             )
-        if malformed:
-            say(f"round {number}: {malformed}")
         traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
         outcome |= {"rows": len(rows), "by_way": {way: ways[way] for way in WAYS if ways[way]}}
