@@ -9,7 +9,7 @@ from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
-from core.problems.columns import NAMES, cells_of, names_in, text_of
+from core.problems.columns import NAMES, cells_of, text_of
 from core.problems.rows import FIX, read_rows
 from core.report import jsonl, tables
 from core.results import read
@@ -33,7 +33,7 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     found = [(where, row, read_row(where, row)) for where, row in read_rows(path)]
     of_answers = answer_type_of([named["answer"] for *_, named in found if named.get("answer") is not None])
     items = [
-        Item(_problem(where, row, named, number, of_answers), _proof(where, row))
+        Item(_problem(where, named, number, of_answers), _proof(where, row))
         for number, (where, row, named) in enumerate(found, 1)
     ]
 
@@ -50,7 +50,7 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     return Source(path.stem, folder, items, write)
 
 
-def _problem(where: str, row: Row, named: Row, number: int, of_answers: str) -> Problem:
+def _problem(where: str, named: Row, number: int, of_answers: str) -> Problem:
     """Return the problem in a line. `named` has its fields by our names. `of_answers` is the file's answer type."""
     names = ("solution", "guidelines", "grading_scheme", "split")
     texts: Row = {name: text_of(named.get(name)) for name in names}
@@ -58,8 +58,6 @@ def _problem(where: str, row: Row, named: Row, number: int, of_answers: str) -> 
     if answer_type not in (PROOF, "integer", "math"):
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
-    if answer_type != PROOF and not answer:
-        raise UserError(f"{where} asks for an answer. Add the field answer. Fields found: {names_in(row)}")
     name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
         raise UserError(f"{where} has an id that is empty, or contains a lone surrogate (\\ud800 to \\udfff). {FIX}")

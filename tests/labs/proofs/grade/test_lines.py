@@ -103,7 +103,7 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([{"problem": "x", "grading_scheme": "7: all"}], (), "model_solution"),
     ([{"problem": "x", "grading_scheme": "7: all", "proof": 3}], (), "model_solution"),
     ([*rows(1), {"problem": "x", "proof": "y"}], (), "problem 2 "),
-    ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "line 1 asks for an answer"),
+    ([{"problem": "x", "answer_type": "math", "proof": "y"}], (), "problem 1 has no answer"),
     ([{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}], (), "line 1 has an id"),
     (rows(1), ("PROMPT=guidelines",), "problem p0 has no solution"),
     (rows(1), ("GRADER=opnai",), "'opnai'"),
