@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import socketserver
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -139,15 +141,27 @@ def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyP
     assert "sk-secret" not in str(raised.value)
 
 
+class Plain(socketserver.BaseRequestHandler):
+    """Answer a TLS handshake as uvicorn does, which SGLang and vLLM use. llama.cpp waits for its end."""
+
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
 def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASE_URL", engine.base_url)
     with start.serving() as server:
         assert server.base_url == engine.base_url and server.why == "BASE_URL is set"
-    dead = ("http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1", engine.base_url.replace("http:", "https:"))
+    plain = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Plain)
+    threading.Thread(target=plain.serve_forever, args=(0.05,), daemon=True).start()
+    https = f"https://127.0.0.1:{plain.server_address[1]}/v1"
+    dead = ("http://127.0.0.1:9/v1", "http://no-such-host.invalid/v1", https)
     for address in (*dead, "127.0.0.1:30000", "nonsense"):
         monkeypatch.setenv("BASE_URL", address)
         with pytest.raises(UserError, match=address if address in dead else "BASE_URL"), start.serving():
             pass
+    plain.shutdown()
+    plain.server_close()
 
 
 def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,8 @@ def test_rows_of_the_hub_are_read_one_by_one_and_only_as_far_as_they_are_needed(
     shards = [parquet(tmp_path / "table.parquet", rows(4)[2 * i :][:2]).read_bytes() for i in (0, 1)]
     files = {f"data/train-0000{i}-of-00002.parquet": shard for i, shard in enumerate(shards)}
     hub = Hub({"mine/olympiad": {"a" * 40: files, "b" * 40: files}}, {})
-    changes = {"HF_ENDPOINT": hub.root, "HF_HOME": str(tmp_path / "home"), "RESULTS_DIR": str(results)}
+    hubs = {"HF_ENDPOINT": hub.root, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    changes = hubs | {"RESULTS_DIR": str(results)}
     out = results / f"mine--olympiad.{tool}.jsonl"
     try:
         status, said, err = run(tool, "hub:mine/olympiad", card(), "LIMIT=2", **changes)
