@@ -13,7 +13,7 @@ from core.engines.client import tail_of
 from core.engines.server import MARK
 from core.types import Message
 from labs.training.architectures import read_object
-from labs.training.rows import Row
+from labs.training.rows import Line
 
 THINK, END_THINK = "<think>", "</think>"
 
@@ -55,18 +55,18 @@ class Chat:
         except Exception:  # a template may raise anything
             return None
 
-    def texts(self, row: Row) -> tuple[str, str]:
+    def texts(self, row: Line) -> tuple[str, str]:
         """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
         prompt ends with <think>. For a reply without thinking, thinking is turned off, or closed by </think>."""
-        prompt, reply = self._prompt(row), row.reply.removeprefix(f"{THINK}\n")
+        prompt, reply = self._prompt(row), row.output.removeprefix(f"{THINK}\n")
         is_opened = _is_open(prompt)
-        if row.reply.startswith(THINK) or END_THINK in row.reply:
+        if row.output.startswith(THINK) or END_THINK in row.output:
             return prompt, reply if is_opened else f"{THINK}\n{reply}"
         if is_opened and _is_open(prompt := self._prompt(row, enable_thinking=False)):
             prompt += f"\n{END_THINK}\n\n"
         return prompt, reply
 
-    def _prompt(self, row: Row, **settings: Any) -> str:
+    def _prompt(self, row: Line, **settings: Any) -> str:
         system = [{"role": "system", "content": row.system}] if row.system else []
         text = self.rendered([*system, {"role": "user", "content": row.prompt}], **settings)
         if text is None:  # unexpected, because `of` rendered another message

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from core.base.errors import UserError
 from labs.training.chat import Chat
-from labs.training.rows import Row
+from labs.training.rows import Line
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Encoded:
 Passes = Sequence[Sequence[Encoded]]  # the rows of each pass over the data, in the order of training
 
 
-def encoded(folder: Path, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
+def encoded(folder: Path, rows: Sequence[Line], longest: int) -> tuple[list[Encoded], int]:
     """Encode `rows` for the model in `folder`. Return the encoded rows of at most `longest` tokens, and the number of
     longer rows. No row is cut. Control tokens in a reply become plain text. Raises UserError if all rows are too long,
     or the token that ends a turn is unknown."""

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,22 +14,18 @@ from core.base.files import parse_json, read_lines, storable
 FORM = 'A row is a line such as {"instruction": "…", "input": "", "output": "…"}'
 
 
-class Row(NamedTuple):
-    """A user's turn (`prompt`) and the assistant's turn (`reply`). A reply with thinking contains </think>. A `system`
-    message may precede them."""
-
-    prompt: str
-    reply: str
-    system: str = ""
-
-
 class Line(Struct):
-    """A row in Alpaca's shape."""
+    """A row in Alpaca's shape: a user's turn (`prompt`) and the assistant's turn (`output`). A reply with thinking
+    contains </think>. A `system` message may precede them."""
 
     instruction: Filled
     output: Filled
     input: str | None = ""
     system: str = ""
+
+    @property
+    def prompt(self) -> str:
+        return "\n\n".join(filter(None, (self.instruction, self.input)))
 
 
 def lines(path: Path) -> Iterator[tuple[int, str, Any]]:
@@ -39,14 +35,13 @@ def lines(path: Path) -> Iterator[tuple[int, str, Any]]:
             yield number, line.strip(), parse_json(line, f"{path}, line {number}", FORM)
 
 
-def read(path: Path) -> list[Row]:
+def read(path: Path) -> list[Line]:
     """Read the rows in `path`. Raises UserError if there is no row, or, with the line number, if a row is invalid."""
     rows = []
     for number, _, found in lines(path):
         where = f"{path}, line {number}"
-        row = fitted(found, Line, f"{where} is not a row", FORM)
-        rows.append(Row("\n\n".join(filter(None, (row.instruction, row.input))), row.output, row.system))
-        if any(storable(text) != text for text in rows[-1]):
+        rows.append(row := fitted(found, Line, f"{where} is not a row", FORM))
+        if any(storable(text) != text for text in (row.prompt, row.output, row.system)):
             raise UserError(f"{where} contains a lone surrogate (\\ud800 to \\udfff). Remove this character")
     if not rows:
         raise UserError(f"{path} contains no rows. {FORM}")

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from labs.training.encode import encoded
 from labs.training.finetune import main
-from labs.training.rows import Row, read
+from labs.training.rows import Line, read
 
 PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"
 
@@ -28,7 +28,7 @@ def reply(model: Any, prompt: list[int], tokens: int) -> list[int]:
     return reply[len(prompt) :]
 
 
-def answer(rows: list[Row], base: Path, trained: Path) -> dict[str, Any]:
+def answer(rows: list[Line], base: Path, trained: Path) -> dict[str, Any]:
     """Answer the first row, and encode all rows as transformers does. `differ`: the logits, against the base, or the
     base with its adapter merged by peft."""
     tokenizer, ours = load(trained / "model")
@@ -40,7 +40,7 @@ def answer(rows: list[Row], base: Path, trained: Path) -> dict[str, Any]:
     for row in rows:
         turns = [{"role": "user", "content": row.prompt}]
         prompts.append(tokenizer.apply_chat_template(turns, add_generation_prompt=True)["input_ids"])
-        turns.append({"role": "assistant", "content": row.reply})
+        turns.append({"role": "assistant", "content": row.output})
         whole.append(tokenizer.apply_chat_template(turns)["input_ids"])
     with torch.no_grad():
         first, second = (model(torch.tensor([whole[0]])).logits for model in (other, ours))

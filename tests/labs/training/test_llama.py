@@ -12,7 +12,7 @@ from core.base.errors import UserError
 from core.engines import gpus
 from labs.training import memory, served, starts
 from labs.training.chat import Chat
-from labs.training.rows import Row
+from labs.training.rows import Line
 from labs.training.served import Weights
 from tests.labs.training import helpers as training
 from tests.labs.training.models import ASSISTANT, BOS, EOS, INV_FREQ, ROWS, TEMPLATE, USER, YARN, edit, llama, llamas
@@ -83,7 +83,7 @@ def test_a_turn_ends_as_the_template_has_it(template: str, names: dict[str, Any]
     (model / "chat_template.jinja").write_text(template)
     edit(model / "tokenizer_config.json", names)
     chat = Chat.of(model)
-    assert chat.end == end and chat.texts(Row("1?", "2")) == (f"{BOS}{USER}1?{ASSISTANT}", "2")
+    assert chat.end == end and chat.texts(Line("1?", "2")) == (f"{BOS}{USER}1?{ASSISTANT}", "2")
 
 
 # What is refused

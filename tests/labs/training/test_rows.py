@@ -16,7 +16,7 @@ from core.engines.shape import Shape
 from labs.training import starts, to_gguf, to_hf
 from labs.training.chat import Chat
 from labs.training.finetune import finetune, options_of
-from labs.training.rows import Row, passes, read
+from labs.training.rows import Line, passes, read
 from tests.labs.training import helpers as training
 from tests.labs.training.models import edit, random_folder
 
@@ -47,7 +47,8 @@ def test_what_json_can_hold_comes_back(
     path = tmp_path_factory.mktemp("row") / "data.jsonl"
     path.write_text(json.dumps({"instruction": prompt, "input": more, "output": reply, "round": 3}) + "\n")
     if prompt.strip() and reply.strip():
-        assert read(path) == [Row(f"{prompt}\n\n{more}" if more else prompt, reply)]
+        (row,) = read(path)
+        assert (row.prompt, row.output) == (f"{prompt}\n\n{more}" if more else prompt, reply)
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.floats(0.01, 5), st.integers(0, 2**40))
@@ -89,7 +90,7 @@ def test_thinking_that_the_template_opens_is_not_opened_twice(
     folder: Path, reply: str, asked: str, answered: str
 ) -> None:
     chat = Chat.of(folder)
-    assert chat.end == "<|im_end|>" and chat.texts(Row("1?", reply)) == (asked, answered)
+    assert chat.end == "<|im_end|>" and chat.texts(Line("1?", reply)) == (asked, answered)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_thinking_that_the_template_opens_is_not_opened_twice(
 )
 def test_other_templates(folder: Path, tmp_path: Path, tail: str, reply: str, asked: str, answered: str) -> None:
     chat = Chat(PLAIN + tail.replace("<think>\n{", "<think>{{ '\\n' }}{"), "<|im_end|>")
-    assert chat.texts(Row("1?", reply)) == (f"[user]1?<|im_end|>{asked}", answered)
+    assert chat.texts(Line("1?", reply)) == (f"[user]1?<|im_end|>{asked}", answered)
 
 
 @pytest.mark.parametrize("template", ["{{ raise('no') }}", "{% for", "{{ ''.__class__.__mro__ }}", "no content"])
