@@ -100,7 +100,7 @@ def trained(folder: Path, steps: int) -> dict[str, Any]:
     out = folder / "energy"
     shutil.rmtree(out, ignore_errors=True)
     args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
-    args += ["--out", str(out), "--steps", str(steps), "--resume", "none"]
+    args += ["--out", str(out), "--steps", str(steps)]
     result = ran("energy.py", *args)
     if result.returncode:
         raise UserError(f"the training failed: {result.stdout.strip()[-500:]}")

@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +53,13 @@ def hash_of(text: str) -> bytes:
 
 async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:
     """Embed the states that have no vector in `folder` yet, and return how many were embedded. Raises UserError."""
-    held = set[bytes]()
-    for stored in _parts(folder, "model"):
-        if (model := stored["model"].item()) != embedder.model:
-            raise UserError(f"{folder} has embeddings by {model}, but the server runs {embedder.model}. {EMBED_AGAIN}")
-        held |= {*stored["hashes"]}
-    due = [text for text in dict.fromkeys(filter(None, map(text_of, states))) if hash_of(text) not in held]
+    stored = stored_in(folder)
+    if stored.places and stored.model != embedder.model:
+        raise UserError(
+            f"{folder} has embeddings by {stored.model}, but the server runs {embedder.model}. {EMBED_AGAIN}"
+        )
+    texts = dict.fromkeys(filter(None, map(text_of, states)))
+    due = [text for text in texts if hash_of(text) not in stored.places]
     for begin in range(0, len(due), PART):
         if begin:
             say(f"embedding: {begin:,} of {len(due):,} states")
@@ -74,20 +75,6 @@ def store(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) ->
     np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
     number = len(list(folder.glob("[!.]*.npz")))
     write_atomically(folder / f"{number:05}.npz", content.getvalue())
-
-
-def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
-    """Yield the named arrays of each part, and its hashes as a list of bytes. Raises UserError."""
-    for path in sorted(folder.glob("[!.]*.npz")):
-        with opened(path, EMBEDDINGS, EMBED_AGAIN) as file:
-            try:
-                with np.load(file, allow_pickle=False) as stored:
-                    found: dict[str, Any] = {name: stored[name] for name in names}
-                    found["hashes"] = [row.tobytes() for row in stored["hashes"]]
-            except (ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
-                why = one_line(str(error), 200)
-                raise UserError(f"{EMBEDDINGS} {path} can't be read ({why}). {EMBED_AGAIN}") from None
-        yield found
 
 
 @dataclass(frozen=True)
@@ -108,19 +95,28 @@ class Stored:
 
 
 def stored_in(folder: Path) -> Stored:
-    """Read the embeddings in a folder. Raises UserError, also if two uncut texts have the same vector."""
-    parts = list(_parts(folder, "vectors", "cut", "model"))
+    """Read the embeddings in a folder, if any. Raises UserError, also if two uncut texts have the same vector."""
+    parts = [_part(path) for path in sorted(folder.glob("[!.]*.npz"))]
     if not parts:
-        raise UserError(f"{folder} contains no embeddings. Run the iteration that embeds the states")
-    vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
-    hashes = [each for part in parts for each in part["hashes"]]
+        return Stored("", np.zeros((0, 0), np.float32), {}, np.zeros(0, np.bool_))
+    vectors, hashes, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "hashes", "cut"))
     whole = vectors[~cut]
     if same := len(whole) - len(np.unique(whole, axis=0)):
         raise UserError(
             f"{same:,} of {len(whole):,} embeddings in {folder} equal the vector of another text, so the model or its "
             f"server does not distinguish these states. {EMBED_AGAIN}. If the error returns, set ENERGY=0 (24 and 25)"
         )
-    return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
+    return Stored(parts[0]["model"].item(), vectors, {each.tobytes(): row for row, each in enumerate(hashes)}, cut)
+
+
+def _part(path: Path) -> dict[str, NDArray[Any]]:
+    with opened(path, EMBEDDINGS, EMBED_AGAIN) as file:
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                return {name: stored[name] for name in ("vectors", "hashes", "cut", "model")}
+        except (ValueError, LookupError, EOFError, zipfile.BadZipFile) as error:
+            why = one_line(str(error), 200)
+            raise UserError(f"{EMBEDDINGS} {path} can't be read ({why}). {EMBED_AGAIN}") from None
 
 
 class Energy:

@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import Found, Node, Runs, ended, plain
+from labs.lean.search import Found, Node, Runs, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
@@ -73,11 +73,7 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
         for tactic, logprob in found.proposed.get(number, ())
         if (number, tactic) not in applied
     ][:most]
-    tasks = [asyncio.ensure_future(run([*found.tactics[:depth], tactic])) for depth, _, tactic, _ in due]
-    try:
-        steps = await asyncio.gather(*tasks)
-    finally:
-        await ended(tasks)
+    steps = await asyncio.gather(*(run([*found.tactics[:depth], tactic]) for depth, _, tactic, _ in due))
     nodes, seconds = list(found.nodes), found.seconds.get("all", 0.0)
     held = {plain(node.state): node.number for node in nodes if node.state is not None and node.same_as is None}
     for (depth, parent, tactic, logprob), step in zip(due, steps, strict=True):

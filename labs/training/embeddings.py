@@ -66,13 +66,7 @@ class Embedder:
         """Embed non-empty texts. If a text is too long for the server, its middle is removed.
         Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
-        tasks = [asyncio.ensure_future(self._of(texts[begin : begin + self.batch])) for begin in begins]
-        try:
-            return joined(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return joined(await asyncio.gather(*(self._of(texts[begin : begin + self.batch]) for begin in begins)))
 
     async def _of(self, texts: Sequence[str]) -> Embedded:
         """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""

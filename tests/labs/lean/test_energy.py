@@ -384,9 +384,6 @@ def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(case: str, s
 
 
 def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=str(tmp_path)):
-        stored_in(tmp_path)
-
     def write(*rows: Sequence[float], cut: bool = False) -> None:
         built = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
