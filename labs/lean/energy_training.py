@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from core.base import signals
 from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import command
 from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import trees
@@ -31,7 +31,7 @@ from labs.lean.constants import EnergyConstants, LeanConstants
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
 from labs.lean.trees import Draws, Forest
 from labs.training.embeddings import Vectors
-from labs.training.outcome import LINE, TELL_SECONDS, Schedule
+from labs.training.outcome import Progress, Schedule
 
 THREADS = 1  # with more threads, sums would differ from run to run
 BATCH = 32  # examples in each step, each with a state on a path and up to seven states off it
@@ -80,7 +80,7 @@ def fit(
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, RATE)
-    schedule, began, printed, losses = Schedule.of_finetuning(steps, RATE), time.monotonic(), 0.0, list[float]()
+    schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps, steps * BATCH, "examples")
     head.train()
     for step in range(1, steps + 1):
         torch.manual_seed(step_seed := derive("energy", seed, step - 1))
@@ -96,14 +96,9 @@ def fit(
             group["lr"] = schedule.scale(step - 1, 1)
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(float(loss.item()))
-        if not math.isfinite(losses[-1]):
-            raise UserError(f"the energy's training diverged at step {step:,} (loss {losses[-1]}). Use another seed")
-        if (now := time.monotonic()) - printed >= TELL_SECONDS or step == steps:
-            printed, eta = now, (steps - step) * (now - began) / step
-            print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
+        progress.step(step, step * BATCH, loss.item())
     tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale), **head.state_dict()}
-    return tensors, temperature.exp().item(), losses
+    return tensors, temperature.exp().item(), [loss for _, loss in progress.losses]
 
 
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:

@@ -21,7 +21,7 @@ from core.base.files import whole
 from core.engines.environment import let_openmp_sleep
 from labs.training import starts, to_hf
 from labs.training.memory import LONGEST
-from labs.training.outcome import RECORD, Options, Progress
+from labs.training.outcome import RECORD, Options
 from labs.training.rows import passes, read
 
 
@@ -54,7 +54,7 @@ def finetune(options: Options) -> None:
     start = starts.start(options.model, options.lora_rank)
     if options.adapter:
         starts.check_adapter(options.adapter, options.lora_rank)
-    progress, folder = Progress(), options.model
+    folder = options.model
     with whole(options.out, "the new model", start.bytes) as out:
         out.mkdir()
         # Both import torch, so they follow the cheap checks.
@@ -67,9 +67,9 @@ def finetune(options: Options) -> None:
             texts, left_out = encode.encoded(folder, rows, min(start.longest, LONGEST))
             chosen = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
             orders = [[texts[i] for i in order] for order in chosen]
-            about = trainer.finetune(options, folder, orders, out, progress)
+            about, losses_at = trainer.finetune(options, folder, orders, out)
         drawn = list(chain.from_iterable(orders))
-        losses = [loss for _, loss in progress.losses]
+        losses = [loss for _, loss in losses_at]
         tenth = max(1, len(losses) // 10)
         record = about | {
             "rows": len(texts),
@@ -78,7 +78,7 @@ def finetune(options: Options) -> None:
             "trained_tokens": sum(len(text.reply) for text in drawn),
             "steps": len(losses),
             "seconds": round(time.monotonic() - began, 1),
-            "loss": [[tokens, round(loss, 4)] for tokens, loss in progress.losses],
+            "loss": [[tokens, round(loss, 4)] for tokens, loss in losses_at],
             "first_loss": round(fmean(losses[:tenth]), 4),
             "last_loss": round(fmean(losses[-tenth:]), 4),
         }

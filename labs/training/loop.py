@@ -20,7 +20,7 @@ from labs.training import to_gguf
 from labs.training.architectures import Sizes
 from labs.training.encode import Passes
 from labs.training.network import EMBEDDED, Muon, Qwen3
-from labs.training.outcome import Options, Progress, Schedule, peak_memory
+from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
 from labs.training.to_hf import WEIGHTS, convert
 
 THREADS = 1  # with more threads, sums differ from run to run
@@ -147,21 +147,22 @@ def train(
     return step
 
 
-def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress: Progress) -> dict[str, Any]:
+def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple[dict[str, Any], Losses]:
     """Train the model in `folder` on the passes `orders`. Write `out`/model.gguf in float32, and the weights in
-    `folder` anew. Return the device, the peak memory and the versions of packages."""
+    `folder` anew. Return the device, the peak memory and the packages' versions, and the losses."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
     model, _ = started_from(folder / WEIGHTS)
     batches = list(_batches(orders, options.seed))
     tokens = sum(len(row.tokens) for batch in batches for row in batch)
-    progress.begin(len(batches), tokens)
+    progress = Progress(len(batches), tokens)
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
     train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
     (folder / WEIGHTS).write_bytes(save(model.state_dict()))
     to_gguf.convert(folder, out / "model.gguf", "f32")
     versions = {"torch": version("torch")}
-    return {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": versions}
+    about = {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": versions}
+    return about, progress.losses
 
 
 def _batches(orders: Passes, seed: int) -> Iterator[list[Tokens]]:

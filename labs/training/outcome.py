@@ -14,6 +14,7 @@ TELL_SECONDS = 3.0  # between progress lines
 RECORD = "train.json"  # the file of the outcome, in the folder `out`
 LINE = "training: "  # how a progress line begins
 WARM_UP = 0.1  # share of the tokens in a fine-tuning
+Losses = list[tuple[int, float]]  # after each step: the tokens in all, and the step's loss
 
 
 @dataclass(frozen=True)
@@ -63,29 +64,28 @@ def peak_memory() -> int:
 
 @dataclass
 class Progress:
-    """The progress of a training. It stores the loss of each step, and prints a line every few seconds."""
+    """The progress of a training with `whole` tokens, or other units, in all its `steps`. It stores the loss of each
+    step, and prints a line every few seconds."""
 
-    losses: list[tuple[int, float]] = field(default_factory=list)
-    _steps: int = 0
-    _tokens: int = 0
-    _began: float = 0.0
+    steps: int
+    whole: int
+    unit: str = "tokens"
+    losses: Losses = field(default_factory=list)
+    _began: float = field(default_factory=time.monotonic)
     _printed: float = 0.0
 
-    def begin(self, steps: int, tokens: int) -> None:
-        self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
-
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
-        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
+        """Record the loss `value` of a step, after `seen` units in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
-            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower RATE (or --rate)")
+            raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower RATE (--rate), or change SEED")
         self.losses.append((seen, loss))
         now = time.monotonic()
-        if now - self._printed < TELL_SECONDS and step < self._steps:
+        if now - self._printed < TELL_SECONDS and step < self.steps:
             return
         self._printed = now
         speed = seen / max(1e-3, now - self._began)
-        left = max(0, self._tokens - seen) / speed
+        left = max(0, self.whole - seen) / speed
         print(
-            f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {speed:,.0f} tokens/s, {left:,.0f} s left",
+            f"{LINE}step {step:,} of {self.steps:,}, loss {loss:.3f}, {speed:,.0f} {self.unit}/s, {left:,.0f} s left",
             flush=True,
         )

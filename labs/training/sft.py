@@ -29,7 +29,7 @@ from labs.training.architectures import read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, Passes
 from labs.training.memory import STEP_ROWS, rows_at_once
-from labs.training.outcome import Options, Progress, Schedule, peak_memory
+from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
 from labs.training.starts import ADAPTER
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
@@ -43,9 +43,9 @@ SEEDS = 2**32  # numpy accepts seeds below this
 IGNORED = -100  # the label of a token without loss
 
 
-def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress: Progress) -> dict[str, Any]:
+def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple[dict[str, Any], Losses]:
     """Train the model in `folder` on the passes `orders`. Write `out`/model and, for LoRA, `out`/adapter.
-    Return the device, the peak memory and the versions of packages. Raises UserError."""
+    Return the device, the peak memory and the packages' versions, and the losses. Raises UserError."""
     warnings.filterwarnings("ignore", category=FutureWarning)  # trl's warnings about transformers
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -59,7 +59,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress
     drawn = list(chain.from_iterable(orders))
     steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
     tokens = [sum(map(len, step)) for step in steps]
-    progress.begin(len(steps), sum(tokens))
+    progress = Progress(len(steps), sum(tokens))
     try:
         model = _model(folder, options, device)
         _train(model, folder, [text for step in steps for text in step], options, device, Steps(progress, tokens))
@@ -81,7 +81,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path, progress
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
     versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
-    return {"device": kind, "peak_memory": peak, "versions": versions}
+    return {"device": kind, "peak_memory": peak, "versions": versions}, progress.losses
 
 
 def _model(folder: Path, options: Options, device: str) -> Any:
