@@ -84,12 +84,10 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
         try:
             tensors = SafetensorsLocal(file).tensors
             end = max((t.data_range.offset + t.data_range.size for t in tensors.values()), default=0)
-        except OSError as error:
-            raise UserError(f"{file} can't be read ({error.strerror}). Check the file's permissions") from None
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise UserError(f"{file} is not a safetensors file ({error}). Fetch it again") from None
-        if file.stat().st_size < end:
-            raise UserError(f"{file} is incomplete: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
+            if file.stat().st_size < end:
+                raise ValueError(f"it should have {end:,} bytes")
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+            raise UserError(f"{file} can't be read as safetensors ({error}). Fetch it again") from None
         found |= tensors
     if not found:
         raise UserError(f"{folder} has no safetensors files. Fetch such files, because pickled weights are never read")

@@ -78,22 +78,12 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
         "vocab_size": len(about[Keys.Tokenizer.LIST]),
         "tie_word_embeddings": shape.tied,
         "max_position_embeddings": about[Keys.LLM.CONTEXT_LENGTH.format(arch=architecture)],
-        "rms_norm_eps": _shortest(about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)]),
-        "rope_theta": _shortest(about[Keys.Rope.FREQ_BASE.format(arch=architecture)]),
-        "rope_scaling": None,
-        "hidden_act": "silu",
-        "attention_bias": False,
-        "use_sliding_window": False,
-        "max_window_layers": shape.layers,
+        "rms_norm_eps": about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)],
+        "rope_theta": about[Keys.Rope.FREQ_BASE.format(arch=architecture)],
         "dtype": "float32",
         "eos_token_id": eos,
         "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos),
     }
-
-
-def _shortest(value: float) -> float:
-    """Return the shortest decimal number that equals `value` in float32, such as 1e-06 for 9.999999974752427e-07."""
-    return float(str(np.float32(value)))
 
 
 def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
