@@ -1,7 +1,7 @@
 """Compute the bytes of a transformer's weights and KV cache, and its number of operations, from its shape."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ class Shape(Struct, frozen=True):
     tied: bool = field(name="tie_word_embeddings")  # whether input and output share one embedding
 
     @classmethod
-    def from_config(cls, path: Path) -> "Shape":
+    def from_config(cls, path: Path) -> Self:
         """Read a Hugging Face config.json. Raises UserError for other files, and for MoE and quantized models."""
         wrong, fix = f"{path} describes no transformer", "Give the folder of a dense Llama, Qwen2 or Qwen3 model"
         found = fitted(read_json(path, "the model's", fix), dict[str, Any], wrong, fix)
@@ -38,7 +38,8 @@ class Shape(Struct, frozen=True):
             raise UserError(f"{path} describes a mixture of experts or a quantized model. Give a dense bf16 model")
         given = {name: value for name, value in found.items() if value is not None}
         usual = {"num_key_value_heads": given.get("num_attention_heads"), "head_dim": 1, "tie_word_embeddings": False}
-        shape = fitted(usual | given, cls, wrong, fix)
+        rope = given.get("rope_parameters")  # since transformers 5, it contains rope_theta
+        shape = fitted(usual | (rope if isinstance(rope, dict) else {}) | given, cls, wrong, fix)
         return shape if "head_dim" in given else replace(shape, head_dim=max(1, shape.hidden // shape.heads))
 
     @property

@@ -8,12 +8,12 @@ from typing import Any
 
 import gguf
 import numpy as np
-from msgspec.structs import asdict
+from msgspec import field
 
 from core.base.errors import UserError
 from core.base.files import read_json
 from core.engines.gguf_header import Gguf
-from core.engines.shape import Shape
+from core.engines.shape import Shape, Size
 
 # The pattern of Qwen2's pre-tokenizer, which splits text before BPE. Each digit is a separate token.
 QWEN2_SPLIT = (
@@ -47,33 +47,15 @@ ARCHITECTURES = {
     "Qwen3ForCausalLM": QWEN3,
     "LlamaForCausalLM": Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False, is_paired=True),
 }
-CONTEXT = 32768  # tokens of context, if config.json does not name the length
 UNUSED = ".rotary_emb.inv_freq"  # the end of tensor names in old Llamas. These tensors are computed from config.json
 
 
-class Sizes(Shape, frozen=True):
+class Sizes(Shape, frozen=True, kw_only=True):
     """A model's shape, its context in tokens, the norms' epsilon and the base of rotary positions."""
 
-    context: int
-    eps: float
-    rope_base: float
-
-    @classmethod
-    def of(cls, folder: Path) -> "Sizes":
-        """Read the config.json in `folder`. Raises UserError if it is damaged, or describes another model."""
-        config, shape = read_object(folder / "config.json"), Shape.from_config(folder / "config.json")
-        try:
-            context, eps = int(config.get("max_position_embeddings", CONTEXT)), float(config["rms_norm_eps"])
-            base = float(config.get("rope_theta") or rope_of(config).get("rope_theta", 10_000))
-        except (LookupError, TypeError, ValueError) as error:
-            raise UserError(f"{folder / 'config.json'} is damaged ({error!r}). Fetch it again") from None
-        return cls(**asdict(shape), context=context, eps=eps, rope_base=base)
-
-
-def rope_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of rotary positions. Since transformers 5, they include the base."""
-    found = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return found if isinstance(found, dict) else {}
+    context: Size = field(name="max_position_embeddings", default=32768)
+    eps: float = field(name="rms_norm_eps")
+    rope_base: float = field(name="rope_theta", default=10_000.0)
 
 
 def read_object(path: Path) -> dict[str, Any]:

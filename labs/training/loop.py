@@ -38,12 +38,9 @@ def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
             convert(path, Path(folder) / "model")
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
-    has_config = path.with_name("config.json").is_file()
-    sizes = (
-        Sizes.of(path.parent)
-        if has_config
-        else structs.replace(EMBEDDED, vocab=len(weights["model.embed_tokens.weight"]))
-    )
+    sizes = structs.replace(EMBEDDED, vocab=len(weights["model.embed_tokens.weight"]))
+    if (config := path.with_name("config.json")).is_file():
+        sizes = Sizes.from_config(config)
     model = Qwen3(sizes)
     model.load_state_dict(weights)
     return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))

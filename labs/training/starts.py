@@ -52,7 +52,7 @@ def start(model: Path, lora_rank: int) -> Start:
 def _folder(folder: Path) -> Start:
     config = read_object(folder / "config.json")
     architecture = architecture_of(config, folder, "Other models can't be trained here")
-    shape = Sizes.of(folder)
+    shape = Sizes.from_config(folder / "config.json")
     stored = read_tensors(folder, tensor_shapes(shape, architecture))
     _check_tokenizer(folder / "tokenizer.json")
     Chat.of(folder)  # raises UserError if the chat template can't be used

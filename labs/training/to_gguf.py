@@ -32,7 +32,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         raise UserError(f"{why}. {INSTEAD}")
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
-    shape = layout.Sizes.of(folder)
+    shape = layout.Sizes.from_config(folder / "config.json")
     tensors = read_tensors(folder, layout.tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
     sizes = {
@@ -68,7 +68,8 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
 
 def why_not(folder: Path) -> str:
     """Return why a model of a known architecture can't be converted, or "". Raises UserError if a file is damaged."""
-    rope = layout.rope_of(layout.read_object(folder / "config.json"))
+    config = layout.read_object(folder / "config.json")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
         return f"config.json sets {kind} scaling of positions"
     path = folder / "tokenizer.json"
