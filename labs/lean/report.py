@@ -4,7 +4,6 @@ It reads only files that searches wrote. The page is one HTML file that needs no
 texts as packed JSON and shows them as text nodes, so that they can't run as code (core/report/page.py).
 """
 
-import json
 import os
 import re
 from argparse import Namespace
@@ -39,7 +38,7 @@ WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = (page.WEB / "base.js", page.WEB / "tables.js", WEB / "lean.js")
 STYLES = (page.WEB / "report.css", WEB / "lean.css")
 SHOWN = ("name", "statement", "nodes", "at", "reason", "why", "failures")  # the fields of outcomes that the page shows
-PART = 1_000_000  # about so many characters of trees are packed together. A browser unpacks them on demand
+PART = 20  # so many theorems' trees are packed together. A browser unpacks them on demand
 SOLVED = (
     "solved: percentage of theorems with a proof that Lean accepted, with a 95% interval over theorems. A node is a "
     "tactic sent to Lean. Rates within fewer nodes come from the same search"
@@ -128,7 +127,7 @@ class Report:
 
     def add(self, label: str, folder: Path, nodes: int, policy: int | None = None, kind: str = ALONE) -> None:
         """Add the finished searches in `folder` if there are any. Raises UserError."""
-        outcomes = sorted(outcome.all_in(folder), key=lambda each: _natural(each.name))
+        outcomes = sorted(outcome.all_in(folder), key=lambda each: each.name)
         if len({each.run for each in outcomes}) > 1:
             self.notes.append(f"{label}: the searches differ in their constants, model, Lean or energy")
         if outcomes:
@@ -190,11 +189,6 @@ def read(folder: Path) -> Report:
 
 def _named(policy: int) -> str:
     return f"iteration {policy}" if policy >= 0 else "first policy"
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key for sorting that puts test_2 before test_10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
 
 
 # Tables
@@ -368,23 +362,20 @@ def html(found: Report) -> Iterator[bytes]:
 def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the page's data about searches, and parts of their packed trees, with ids such as "t0-3"."""
     theorems, parts = list[dict[str, Any]](), list[tuple[str, str]]()
-    trees: dict[int, list[list[Any]]] = {}
-    size = 0
     for place, each in enumerate(of.outcomes):
         about = {name: getattr(each, name) for name in SHOWN}
         about |= {"proved": each.is_proved, "tactics": len(each.proof), "seconds": each.seconds["all"]}
         lean = proof(each.statement, each.proof) if each.is_proved else None
-        theorems.append(about | {"lean": lean, "expanded": len(each.unique), "part": len(parts)})
-        trees[place] = _tree(trajectories.read(trajectories.part(of.folder, each.name)).to_pylist())
-        size += len(json.dumps(trees[place]))
-        if size > PART or place == len(of.outcomes) - 1:
-            parts.append((f"t{number}-{len(parts)}", texts.packed(trees).decode()))
-            trees, size = {}, 0
+        theorems.append(about | {"lean": lean, "expanded": len(each.unique), "part": place // PART})
+    for begin in range(0, len(of.outcomes), PART):
+        trees = {place: _tree(of, each) for place, each in enumerate(of.outcomes[begin : begin + PART], begin)}
+        parts.append((f"t{number}-{begin // PART}", texts.packed(trees).decode()))
     return {"name": of.label, "nodes": of.nodes, "theorems": theorems}, parts
 
 
-def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
+def _tree(of: Searches, theorem: Outcome) -> list[list[Any]]:
     """Return a row for each state: number, parent, tactic, goals, log probability, energy, whether on the path."""
+    rows = trajectories.read(trajectories.part(of.folder, theorem.name)).to_pylist()
     names = ("state_id", "parent_state_id", "tactic_applied", "state_pp")
     return [
         [*(row[name] for name in names), round(row["llm_log_prob"], 6), row["ebm_score"], row["label"] == POSITIVE]
