@@ -1,6 +1,5 @@
 """Describe dense Llama, Qwen2 and Qwen3 models: tensors in GGUF and in Hugging Face's layout, and pre-tokenizers."""
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from msgspec import field
 
 from core.base.errors import UserError
 from core.base.files import read_json
-from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape, Size
 
 # The pattern of Qwen2's pre-tokenizer, which splits text before BPE. Each digit is a separate token.
@@ -64,15 +62,6 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{path} does not contain a JSON object. Fetch the file again")
     return value
-
-
-def open_gguf(path: Path) -> gguf.GGUFReader:
-    """Open the GGUF file `path`. Raises UserError if it is missing or damaged, or its architecture is unsupported."""
-    Gguf.read(path)
-    try:
-        return gguf.GGUFReader(path)
-    except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
-        raise UserError(f"{path} is incomplete or damaged ({error}). Fetch or convert the model again") from None
 
 
 def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gguf import Keys
+from gguf import GGUFReader, Keys
 
 from core.base.errors import UserError
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
-from labs.training.architectures import Sizes, architecture_of, open_gguf, read_object, tensor_shapes
+from labs.training.architectures import Sizes, architecture_of, read_object, tensor_shapes
 from labs.training.chat import Chat
 from labs.training.to_gguf import read_tensors
 
@@ -35,7 +35,7 @@ def start(model: Path, lora_rank: int) -> Start:
         return _folder(model)
     if lora_rank:
         raise UserError(f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}")
-    about, reader = Gguf.read(model), open_gguf(model)
+    about, reader = Gguf.read(model), GGUFReader(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
     shape = about.shape

@@ -28,10 +28,9 @@ SAMPLING = {"do_sample": True, "top_k": 0}
 
 def convert(path: Path, out: Path) -> None:
     """Write the model of the GGUF file `path` to the folder `out`, or nothing on an error. Raises UserError."""
-    reader = layout.open_gguf(path)
+    shape, reader = Gguf.read(path).shape, gguf.GGUFReader(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    shape = Gguf.read(path).shape
     named, architecture = next(
         (named, each) for named, each in layout.ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
     )
