@@ -13,7 +13,7 @@ from labs.training.chat import Chat
 from labs.training.to_gguf import read_tensors
 
 LARGEST_GGUF = 100_000_000  # parameters. A larger model would take one thread days
-TRAINABLE = ("F32", "F16")  # allowed types of tensors. Fewer bits can't store small changes
+TRAINABLE = {"F32", "F16"}  # allowed types of tensors. Fewer bits can't store small changes
 ADAPTER, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the files of an adapter, as peft names them
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
@@ -37,14 +37,11 @@ def start(model: Path, lora_rank: int) -> Start:
         raise UserError(f"{model} is a GGUF file, so LORA_RANK (--lora-rank) must be 0, not {lora_rank}. {INSTEAD}")
     about, reader = Gguf.read(model), GGUFReader(model)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
-    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
-    shape = about.shape
-    if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
-        has = f"{' and '.join(kinds) or 'unquantized'} tensors, {'tied' if shape.tied else 'untied'} embeddings"
+    kinds, shape = {tensor.tensor_type.name for tensor in reader.tensors}, about.shape
+    if named != "qwen3" or not shape.tied or kinds - TRAINABLE or shape.parameters > LARGEST_GGUF:
         raise UserError(
-            f"{model} has the architecture {named}, {has} and {shape.parameters / 1e6:,.0f} million parameters. A GGUF "
-            f"file to train must have the architecture qwen3, {' or '.join(TRAINABLE)} tensors, tied embeddings and at "
-            f"most {LARGEST_GGUF / 1e6:.0f} million parameters. {INSTEAD}"
+            f"{model} ({named}, {' and '.join(sorted(kinds))}) is no small, unquantized qwen3 with tied embeddings: at "
+            f"most {LARGEST_GGUF / 1e6:.0f} million parameters in {' or '.join(sorted(TRAINABLE))}. {INSTEAD}"
         )
     return Start(model, shape, about.longest, 4 * shape.parameters, is_gguf=True)
 
