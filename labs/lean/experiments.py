@@ -97,7 +97,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
         out = place(results, config)
         rank = 0 if start.is_gguf else config.LORA_RANK
         untrained = sum(not (folder_of(out, number) / "model").exists() for number in numbers(config))
-        process.check(start.path, rank, config.MAX_TOKENS, results, untrained)
+        process.check(start.path, rank, config.MAX_TOKENS, untrained)
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)

@@ -113,7 +113,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
                 f"the model {start.path} is inside the folder of {label}, which this run would replace. Set another "
                 "SEED or RESULTS_DIR, or copy the model to another folder and set MODEL to the copy"
             )
-        process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
+        process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, left)
     rows = [
         ("model", f"{start.path.name} ({start.digest[:12]})"),
         ("training", f"{split.origin.name}, n={len(split.train):,}"),

@@ -76,8 +76,7 @@ def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Map
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
     """Return the architecture of `config`. Raises UserError, with `remedy`, if it or an option is unsupported."""
     named = config.get("architectures")
-    name = named[0] if isinstance(named, list) and len(named) == 1 else None
-    found = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    found = next((its for name, its in ARCHITECTURES.items() if named == [name]), None)
     if found is None or config.get("model_type", found.name) != found.name:
         raise UserError(
             f"{folder / 'config.json'} has the architectures {named} and model_type {config.get('model_type')!r}. "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import ROOT, in_words, make_folder, read_json, set_up
+from core.base.files import ROOT, in_words, make_folder, read_json, results_dir, set_up
 from core.engines import environment, gpus
 from core.engines.dialects import llamacpp
 from core.engines.need import PROMPT_TOKENS
@@ -38,14 +38,13 @@ def python_of() -> str:
     return named
 
 
-def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
+def check(weights: Path, rank: int, max_tokens: int, rounds: int) -> None:
     """Raise UserError if the model `weights` can't be trained by LoRA of `rank` (0: all weights) for `rounds` rounds.
-    Memory must suffice for samples of `max_tokens` tokens, and the disk of `folder` for the models of all rounds."""
+    Memory must suffice for samples of `max_tokens` tokens, and the disk of the results for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     adapter = 4 * memory.adapted(start.shape, rank) if rank else 0  # in float32
-    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
+    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there := results_dir()).free
     if need > free:
         raise UserError(
             f"the models to train from {start.path.name} ({rounds} in all) take {in_words(need)}, but {there} has only "

