@@ -133,18 +133,6 @@ class Report:
         if outcomes:
             self.searches.append(Searches(label, folder, outcomes, nodes, policy, kind))
 
-    def gain(self, before: Searches | None, after: Searches | None) -> Paired | None:
-        """Compare searches by theorem, or return None if one is missing. If they differ, also add a note."""
-        if not before or not after:
-            return None
-        if before.nodes == after.nodes:
-            with suppress(ValueError):
-                return outcome.compared(before.outcomes, after.outcomes, after.nodes)
-        note = f"{before.label} and {after.label} differ in theorems or nodes, so they are not compared"
-        if note not in self.notes:
-            self.notes.append(note)
-        return None
-
     def record(self, own: Path) -> dict[str, Any]:
         """Return the record in a folder, or {} if it is missing. Raises UserError."""
         if not (own / stages.NAME).exists():
@@ -218,8 +206,8 @@ def over_iterations(found: Report) -> list[Table]:
     first, tables = found.of(-1, ALONE), list[Table]()
     if policies := [*([-1] if first else []), *found.records]:
         rows, learned = ([found.of(policy, kind) for policy in policies] for kind in (ALONE, LEARNED))
-        before = [found.gain(found.of(policy - 1, ALONE), of) for policy, of in zip(policies, rows, strict=True)]
-        since_first = [found.gain(first, of) if of is not first else None for of in rows]
+        before = [_gain(found.of(policy - 1, ALONE), of) for policy, of in zip(policies, rows, strict=True)]
+        since_first = [_gain(first, of) if of is not first else None for of in rows]
         pairs = [found.records.get(policy, {}).get("pairs") for policy in policies]
         shown = [
             _column("policy", [*map(_named, policies)]),
@@ -239,13 +227,21 @@ def over_iterations(found: Report) -> list[Table]:
             _column("policy", [*map(_named, policies)]),
             _column("without", [of and of.rate() for of in alone], 1),
             _column("with the energy", [of and of.rate() for of in rows], 1),
-            *_gains([*map(found.gain, alone, rows)], ("difference", "won, lost", "p"), (0, 0, 0)),
+            *_gains([*map(_gain, alone, rows)], ("difference", "won, lost", "p"), (0, 0, 0)),
             _column("AUC", aucs[0]),
             _column("own", aucs[1]),
         ]
         title = "energy: theorems that each policy solves without and with its energy, at equal nodes, %"
         tables.append(Table(title, shown, _opens(rows), about=ENERGY))
     return tables
+
+
+def _gain(before: Searches | None, after: Searches | None) -> Paired | None:
+    """Compare searches by theorem. Return None if one is missing, or if they differ in theorems or nodes."""
+    if before and after and before.nodes == after.nodes:
+        with suppress(ValueError):
+            return outcome.compared(before.outcomes, after.outcomes, after.nodes)
+    return None
 
 
 def _taken(rows: Sequence[Searches]) -> Table:

@@ -85,7 +85,7 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     found = lean.read(results / "lean")
     assert [each.label for each in found.searches] == ["first policy", "iteration 0, training set", "iteration 0"]
     assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
-    assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
+    assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration"]
     monkeypatch.setenv("COLUMNS", "80")
     main(["lean"])
     out = capsys.readouterr().out
