@@ -13,7 +13,6 @@ from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
-from labs.training.architectures import architecture_of, read_object
 
 WHY = "it embeds"
 
@@ -60,8 +59,6 @@ def first() -> Weights:
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} does not exist. Set MODEL to a .gguf file or to a model's folder")
         return Weights(Path(named).resolve())
-    if named and not Path(named).is_dir() and not environment.hub_model(named):
-        raise UserError(f"MODEL={named} is neither a folder, a .gguf file nor a hub model (owner/name). Correct MODEL")
     return Weights(weights.Model.at(named).folder)
 
 
@@ -88,12 +85,8 @@ def check(model: Weights) -> None:
     if not gpus.has_gpu():
         from labs.training import to_gguf  # slow to import
 
-        architecture_of(read_object(model.path / "config.json"), model.path, "Other models can't be trained here")
-        if why := to_gguf.why_not(model.path):
-            raise UserError(
-                f"{model.path} can be trained here, but not served. Without a GPU, llama.cpp serves GGUF files, "
-                f"but this model can't be converted: {why}. Use a GPU, or another model"
-            )
+        remedy = "Without a GPU, a run converts its model to GGUF for llama.cpp. Use a GPU, or another model"
+        to_gguf.check(model.path, remedy)
         return
     start.gpu_engine().check_model(model.path)
     if start.listed() is not None:

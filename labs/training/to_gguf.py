@@ -26,10 +26,7 @@ INSTEAD = "Convert the model with llama.cpp's convert_hf_to_gguf.py"
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     """Write the model in `folder` to the file `out`, or nothing on an error. Matrices get type `type`, if it fits (see
     _kind), and vectors float32. Raises UserError."""
-    config = layout.read_object(folder / "config.json")
-    architecture = layout.architecture_of(config, folder, INSTEAD)
-    if why := why_not(folder):
-        raise UserError(f"{why}. {INSTEAD}")
+    architecture = check(folder, INSTEAD)
     if out.suffix != ".gguf":
         raise UserError(f"the name {out} must end in .gguf")
     shape = layout.Sizes.from_config(folder / "config.json")
@@ -66,15 +63,16 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.close()
 
 
-def why_not(folder: Path) -> str:
-    """Return why a model of a known architecture can't be converted, or "". Raises UserError if a file is damaged."""
-    config = layout.read_object(folder / "config.json")
+def check(folder: Path, remedy: str) -> layout.Architecture:
+    """Return a model's architecture. Raises UserError, with `remedy`, if the model can't be converted."""
+    config, path = layout.read_object(folder / "config.json"), folder / "tokenizer.json"
+    architecture = layout.architecture_of(config, folder, remedy)
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
-        return f"config.json sets {kind} scaling of positions"
-    path = folder / "tokenizer.json"
-    is_known = layout.split_of(layout.read_object(path))
-    return "" if is_known else f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}"
+        raise UserError(f"{folder / 'config.json'} sets {kind} scaling of positions. {remedy}")
+    if layout.split_of(layout.read_object(path)) is None:
+        raise UserError(f"the pre-tokenizer in {path} is not {' or '.join(layout.SPLITS)}. {remedy}")
+    return architecture
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
