@@ -86,12 +86,11 @@ class Stored:
     places: Mapping[bytes, int]
     cut: NDArray[np.bool_]
 
-    def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the rows of texts in `vectors`. Raises UserError if a text has no vector."""
-        found = [self.places.get(hash_of(text), -1) for text in texts]
-        if missing := found.count(-1):
-            raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Run their iteration again")
-        return np.array(found, np.int64)
+    def row(self, text: str) -> int:
+        """Return the row of a text in `vectors`. Raises UserError if the text has no vector."""
+        if (found := self.places.get(hash_of(text))) is None:
+            raise UserError(f"a state has no embedding ({one_line(text, 60)}). Run its iteration again")
+        return found
 
 
 def stored_in(folder: Path) -> Stored:

@@ -29,7 +29,7 @@ from core.base.seeds import derive, rng
 from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
-from labs.lean.trees import Draws, Forest
+from labs.lean.trees import Draws, Tree
 from labs.training.embeddings import Vectors
 from labs.training.outcome import Progress, Schedule
 
@@ -61,18 +61,17 @@ class Head(nn.Module):
 
 
 def fit(
-    forest: Forest, steps: int, seed: int, begin: Mapping[str, Tensor] | None = None
+    learned: Sequence[Tree], vectors: Vectors, steps: int, seed: int, begin: Mapping[str, Tensor] | None = None
 ) -> tuple[dict[str, Tensor], float, list[float]]:
-    """Train an energy, from the layers in `begin` or from random ones. Return its tensors, the temperature and the
-    losses. Raises UserError if a loss is not finite."""
+    """Train an energy on the trees `learned` and their states' `vectors`, from the layers in `begin` or from random
+    ones. Return its tensors, the temperature and the losses. Raises UserError if a loss is not finite."""
     torch.set_num_threads(THREADS)
-    draws = Draws(forest.trees)
-    learned = (tree for tree in forest.trees if not tree.is_held_out)
+    draws = Draws(learned)
     seen = np.array(sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)}))
-    mean, scale = _standard(forest.vectors[seen])
-    states = torch.from_numpy((forest.vectors - mean) / scale)
+    mean, scale = _standard(vectors[seen])
+    states = torch.from_numpy((vectors - mean) / scale)
     torch.manual_seed(derive("energy", seed))
-    head = Head(forest.vectors.shape[1])
+    head = Head(vectors.shape[1])
     if begin:
         head.load_state_dict({name: begin[name] for name in head.state_dict()})
     temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
@@ -129,19 +128,19 @@ def train(options: Namespace) -> None:
     began = time.monotonic()
     with whole(options.out, "the energy", 2**22) as folder:
         stored = stored_in(options.embeddings)
-        forest = trees.forest(options.trajectories, stored, options.probe_logprob)
+        forest, vectors = trees.forest(options.trajectories, stored, options.probe_logprob), stored.vectors
+        held_out, learned = ([tree for tree in forest if tree.is_held_out is held] for held in (True, False))
         folder.mkdir()
         begin = load_file(options.begin / WEIGHTS) if options.begin else None
-        tensors, temperature, losses = fit(forest, options.steps, options.seed, begin)
-        energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
-        held_out, learned = ([tree for tree in forest.trees if tree.is_held_out is held] for held in (True, False))
+        tensors, temperature, losses = fit(learned, vectors, options.steps, options.seed, begin)
+        energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(vectors))
         aucs = {name: trees.auc(held_out, energies, own) for name, own in (("held_out", False), ("held_out_own", True))}
         aucs["trained"] = trees.auc(learned, energies)
         (folder / WEIGHTS).write_bytes(save(tensors))
-        contents = {"trees": repr(forest.trees).encode(), "vectors": forest.vectors.tobytes() + stored.model.encode()}
+        contents = {"trees": repr(forest).encode(), "vectors": vectors.tobytes() + stored.model.encode()}
         record = {
             "model": stored.model,
-            "width": int(forest.vectors.shape[1]),
+            "width": int(vectors.shape[1]),
             "layers": list(LAYERS),
             "temperature": round(temperature, 6),
             "steps": options.steps,
@@ -149,10 +148,10 @@ def train(options: Namespace) -> None:
             **({"begin": sha256(options.begin / WEIGHTS)} if options.begin else {}),
             "loss": [round(float(part.mean()), 4) for part in np.array_split(losses, min(100, options.steps))],
             "auc": {name: auc.to_json() for name, auc in aucs.items()},
-            "theorems": len(forest.trees),
+            "theorems": len(forest),
             "theorems_held_out": len(held_out),
-            "states": len(forest.vectors),
-            "states_on_path": sum(len(tree.on_path) for tree in forest.trees),
+            "states": len(vectors),
+            "states_on_path": sum(len(tree.on_path) for tree in forest),
             "states_cut": int(stored.cut.sum()),
             "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
             "seconds": round(time.monotonic() - began, 1),

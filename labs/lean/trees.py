@@ -19,9 +19,8 @@ from core.base.errors import UserError
 from core.base.seeds import derive
 from core.base.stats import Estimate
 from labs.lean import trajectories
-from labs.lean.energy import Stored, hash_of, text_of
+from labs.lean.energy import Stored, text_of
 from labs.lean.trajectories import POSITIVE
-from labs.training.embeddings import Vectors
 
 HELD_OUT = 5  # about one theorem in five is held out
 NEGATIVES = 7  # most states off the path in a training example
@@ -55,56 +54,45 @@ class Tree:
         return derive("held out of the energy", self.theorem) % HELD_OUT == 0
 
 
-@dataclass(frozen=True)
-class Forest:
-    """The trees sorted by theorem, and the `vectors` of their states, sorted by hash."""
-
-    trees: tuple[Tree, ...]
-    vectors: Vectors
-
-
 def texts_in(paths: Sequence[Path]) -> list[str]:
     """Return the texts of all states in files and folders of trajectories, without repeats. Raises UserError."""
     states = (state for path in paths for state in trajectories.read(path)["state_pp"].unique().to_pylist())
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
-def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
-    """Build the forest from trajectories and `stored` embeddings. Raises UserError, also if no training data is found.
+def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, ...]:
+    """Build the trees of trajectories, sorted by theorem. A state's number is its row among the `stored` embeddings.
+    Raises UserError, also if no training data is found.
     A tactic is the policy's own unless its log probability is `probe`, the log probability of probes."""
     searches: dict[str, dict[Path, list[dict[str, Any]]]] = {}  # rows by theorem and path
     for path in paths:
         for row in trajectories.read(path).to_pylist():
             if text := text_of(row["state_pp"]):  # otherwise no goal is left
-                searches.setdefault(row["theorem_name"], {}).setdefault(path, []).append(row | {"text": text})
-    texts = sorted({row["text"] for of in searches.values() for row in chain(*of.values())}, key=hash_of)
-    numbers = {text: number for number, text in enumerate(texts)}
-    vectors = stored.vectors[stored.rows(texts)]
-    trees = tuple(_tree(theorem, [*searches[theorem].values()], numbers, probe) for theorem in sorted(searches))
+                of = searches.setdefault(row["theorem_name"], {})
+                of.setdefault(path, []).append(row | {"number": stored.row(text)})
+    trees = tuple(_tree(theorem, [*searches[theorem].values()], probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
         raise UserError(f"{shown}: no theorem to train on has a proof and states off its path. Search more theorems")
-    return Forest(trees, vectors)
+    return trees
 
 
-def _tree(
-    theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers: Mapping[str, int], probe: float
-) -> Tree:
+def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: float) -> Tree:
     remaining: dict[int, int] = {}
     for row in chain(*searches):
         if row["label"] == POSITIVE:
-            number, left = numbers[row["text"]], row["remaining_depth"]
+            number, left = row["number"], row["remaining_depth"]
             remaining[number] = min(left, remaining.get(number, left))
     siblings, others, pairs, own = set[int](), set[int](), list[tuple[int, int]](), list[tuple[int, int]]()
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         for row in rows:
-            if (number := numbers[row["text"]]) not in remaining:
-                (siblings if row["parent_state_id"] in path else others).add(number)
+            if row["number"] not in remaining:
+                (siblings if row["parent_state_id"] in path else others).add(row["number"])
         for parent in sorted(path):
             below = [row for row in rows if row["parent_state_id"] == parent]
             for kept, chosen in ((pairs, below), (own, [row for row in below if row["llm_log_prob"] != probe])):
-                found = sorted({numbers[row["text"]] for row in chosen})
+                found = sorted({row["number"] for row in chosen})
                 kept += product((n for n in found if n in remaining), (n for n in found if n not in remaining))
     on_path, depths = zip(*sorted(remaining.items()), strict=True) if remaining else ((), ())
     off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
@@ -121,13 +109,12 @@ class Batch(NamedTuple):
 
 
 class Draws:
-    """A source of training examples from the trees that are not held out. All path states are equally likely.
+    """A source of training examples from `trees`. All path states are equally likely.
     Up to seven negatives are drawn with the expected shares SIBLINGS, SAME and ELSEWHERE. No example repeats a state.
     If the theorem has too few siblings or `others`, the other kind fills the gap, and then states of other theorems do.
     If other theorems have too few states, the theorem itself fills the gap as far as it can."""
 
     def __init__(self, trees: Sequence[Tree]) -> None:
-        trees = [tree for tree in trees if not tree.is_held_out]
         self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
         self.examples = [
             (tree, number, left) for tree in trees for number, left in zip(tree.on_path, tree.remaining, strict=True)
