@@ -150,7 +150,7 @@ def test_pickled_weights_quantized_files_and_other_architectures_are_refused(fol
     assert "Q8_0" in refused(*rest, tmp_path / "q8.gguf")
     shape = Shape(layers=1, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=64, vocab=900, tied=True)
     to_gguf.convert(random_folder(tmp_path / "qwen2", "Qwen2ForCausalLM", shape), tmp_path / "qwen2.gguf", "f32")
-    assert "the architecture qwen2, " in refused(*rest, tmp_path / "qwen2.gguf")
+    assert "(qwen2, F32)" in refused(*rest, tmp_path / "qwen2.gguf")
     other = shutil.copytree(folder, tmp_path / "other")
     (other / "model.safetensors").rename(other / "pytorch_model.bin")
     assert str(other) in refused(*rest, other)
