@@ -1,7 +1,7 @@
 """Encode rows as tokens. Needs the package tokenizers, which .venv-train contains and .venv lacks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -12,20 +12,21 @@ from labs.training.rows import Line
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The tokens of a prompt and of its reply, with the token that ends the turn. Only the reply is trained on."""
+class Tokens:
+    """A text to train on."""
 
-    prompt: list[int]
-    reply: list[int]
+    tokens: list[int]
+    weights: list[float]  # the weight of each token in the loss (0 in the prompt)
+    digits: dict[int, list[float]] = field(default_factory=dict)  # index of a drawn digit -> probabilities of 0 to 9
 
     def __len__(self) -> int:
-        return len(self.prompt) + len(self.reply)
+        return len(self.tokens)
 
 
-Passes = Sequence[Sequence[Encoded]]  # the rows of each pass over the data, in the order of training
+Passes = Sequence[Sequence[Tokens]]  # the rows of each pass over the data, in the order of training
 
 
-def encoded(folder: Path, rows: Sequence[Line], longest: int) -> tuple[list[Encoded], int]:
+def encoded(folder: Path, rows: Sequence[Line], longest: int) -> tuple[list[Tokens], int]:
     """Encode `rows` for the model in `folder`. Return the encoded rows of at most `longest` tokens, and the number of
     longer rows. No row is cut. Control tokens in a reply become plain text. Raises UserError if all rows are too long,
     or the token that ends a turn is unknown."""
@@ -37,9 +38,10 @@ def encoded(folder: Path, rows: Sequence[Line], longest: int) -> tuple[list[Enco
     for row in rows:
         prompt, reply = chat.texts(row)
         tokenizer.encode_special_tokens = False  # as servers encode a prompt
-        given = tokenizer.encode(prompt, add_special_tokens=False).ids
+        given: list[int] = tokenizer.encode(prompt, add_special_tokens=False).ids
         tokenizer.encode_special_tokens = True  # control tokens become plain text
-        texts.append(Encoded(given, [*tokenizer.encode(reply, add_special_tokens=False).ids, end]))
+        trained = [*tokenizer.encode(reply, add_special_tokens=False).ids, end]
+        texts.append(Tokens(given + trained, [0.0] * len(given) + [1.0] * len(trained)))
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))

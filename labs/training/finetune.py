@@ -65,7 +65,7 @@ def finetune(options: Options) -> None:
                 folder = Path(temporary) / "model"
                 to_hf.convert(options.model, folder)
             texts, left_out = encode.encoded(folder, rows, min(start.longest, LONGEST))
-            chosen = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
+            chosen = passes([*map(len, texts)], options.epochs, options.tokens, options.seed)
             orders = [[texts[i] for i in order] for order in chosen]
             about, losses_at = trainer.finetune(options, folder, orders, out)
         drawn = list(chain.from_iterable(orders))
@@ -75,7 +75,7 @@ def finetune(options: Options) -> None:
             "rows": len(texts),
             "left_out": left_out,
             "tokens": sum(map(len, drawn)),
-            "trained_tokens": sum(len(text.reply) for text in drawn),
+            "trained_tokens": int(sum(chain.from_iterable(text.weights for text in drawn))),
             "steps": len(losses),
             "seconds": round(time.monotonic() - began, 1),
             "loss": [[tokens, round(loss, 4)] for tokens, loss in losses_at],

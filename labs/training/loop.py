@@ -3,7 +3,7 @@ On a CPU, equal data, seed and start give equal weights, bit by bit. Importing t
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from labs.training import to_gguf
 from labs.training.architectures import Sizes
-from labs.training.encode import Passes
+from labs.training.encode import Passes, Tokens
 from labs.training.network import EMBEDDED, Muon, Qwen3
 from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
 from labs.training.to_hf import WEIGHTS, convert
@@ -47,15 +47,6 @@ def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """A text to train on."""
-
-    tokens: list[int]
-    weights: list[float]  # the weight of each token in the loss (0 in the prompt)
-    digits: dict[int, list[float]] = field(default_factory=dict)  # index of a drawn digit -> probabilities of 0 to 9
-
-
-@dataclass(frozen=True)
 class Batch:
     """A batch of rows of similar length, padded to the longest row."""
 
@@ -68,7 +59,7 @@ class Batch:
 
     @classmethod
     def of(cls, rows: Sequence[Tokens]) -> "Batch":
-        longest = max(len(row.tokens) for row in rows)
+        longest = max(map(len, rows))
         tokens = torch.zeros(len(rows), longest, dtype=torch.long)
         weights = torch.zeros(len(rows), longest)
         chances = torch.zeros(len(rows), longest, 10)
@@ -91,7 +82,7 @@ class Batch:
 
 def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
     """Cut `rows` into batches of similar length, longest first. A batch is one row, or up to `tokens` padded tokens."""
-    left = sorted(rows, key=lambda row: len(row.tokens), reverse=True)
+    left = sorted(rows, key=len, reverse=True)
     batches = []
     while left:
         size = max(1, tokens // len(left[0].tokens))
@@ -151,7 +142,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
     torch.manual_seed(options.seed)
     model, _ = started_from(folder / WEIGHTS)
     batches = list(_batches(orders, options.seed))
-    tokens = sum(len(row.tokens) for batch in batches for row in batch)
+    tokens = sum(len(row) for batch in batches for row in batch)
     progress = Progress(len(batches), tokens)
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
     train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
@@ -166,7 +157,6 @@ def _batches(orders: Passes, seed: int) -> Iterator[list[Tokens]]:
     """Yield the batches of each pass, in random order within POOL rows. No batch contains a row twice."""
     rng = random.Random(seed)
     for order in orders:
-        rows = [Tokens([*row.prompt, *row.reply], [0.0] * len(row.prompt) + [1.0] * len(row.reply)) for row in order]
-        for begin in range(0, len(rows), POOL):
-            pool = cut(rows[begin : begin + POOL], BATCH)
+        for begin in range(0, len(order), POOL):
+            pool = cut(order[begin : begin + POOL], BATCH)
             yield from rng.sample(pool, len(pool))

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
+import numpy as np
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
@@ -28,7 +29,7 @@ from core.base.errors import UserError
 from core.engines.dialects.llamacpp import physical_cores
 from labs.training.architectures import read_object
 from labs.training.chat import Chat
-from labs.training.encode import Encoded, Passes
+from labs.training.encode import Passes, Tokens
 from labs.training.memory import STEP_ROWS, rows_at_once
 from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
 from labs.training.starts import ADAPTER
@@ -68,7 +69,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
             lora.save_pretrained(str(out / "adapter"))
             save_file(get_peft_model_state_dict(model), out / "adapter" / ADAPTER, metadata={"format": "pt"})
             model = model.merge_and_unload()
-        _write_model(folder, model.state_dict(), drawn[0].reply[-1], out / "model")
+        _write_model(folder, model.state_dict(), drawn[0].tokens[-1], out / "model")
     except torch.OutOfMemoryError:
         raise UserError(
             f"the GPU has too little memory for rows of up to {max(map(len, drawn)):,} tokens. Use shorter rows (lower "
@@ -114,13 +115,13 @@ class Steps(TrainerCallback):
             self.progress.step(state.global_step, self.seen, logs["loss"])
 
 
-def _train(model: Any, folder: Path, rows: Sequence[Encoded], options: Options, device: str, steps: Steps) -> None:
+def _train(model: Any, folder: Path, rows: Sequence[Tokens], options: Options, device: str, steps: Steps) -> None:
     """Train on `rows`, in the given order. `folder` contains the model's tokenizer."""
     at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
         {
-            "input_ids": [[*row.prompt, *row.reply] for row in rows],
-            "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
+            "input_ids": [row.tokens for row in rows],
+            "labels": [np.where(row.weights, row.tokens, IGNORED).tolist() for row in rows],
         }
     )
     with TemporaryDirectory() as unused:  # the trainer needs a folder, but saves nothing

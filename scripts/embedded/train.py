@@ -36,7 +36,8 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from core.base.errors import command
 from core.types import FORCED_ANSWER
-from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
+from labs.training.encode import Tokens
+from labs.training.loop import POOL, THREADS, Batch, cut, started_from, train
 from labs.training.network import EMBEDDED, Qwen3
 from labs.training.outcome import Schedule
 from labs.training.rows import read
@@ -82,7 +83,7 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
     rng = random.Random(seed)
     while True:
         for row in rng.sample(rows, len(rows)):
-            reply = row.reply.removeprefix(f"{THINK}\n")
+            reply = row.output.removeprefix(f"{THINK}\n")
             yield Example(user(row.prompt), END_THINK in reply, "", reply + IM_END)
 
 

@@ -25,7 +25,8 @@ from labs.lean import pairs
 from labs.lean.pairs import Pair, drawn
 from labs.lean.policy import asked
 from labs.training.architectures import QWEN2_SPLIT
-from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, train
+from labs.training.encode import Tokens
+from labs.training.loop import POOL, THREADS, Batch, cut, train
 from labs.training.network import EMBEDDED, Qwen3
 from labs.training.outcome import Schedule
 from scripts.embedded.gguf_file import CONTROL, IM_START

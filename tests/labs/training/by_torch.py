@@ -50,8 +50,8 @@ def answer(rows: list[Line], base: Path, trained: Path) -> dict[str, Any]:
         "differ": float((first - second).abs().max() / first.abs().max()),
         "prompt": tokenizer.decode(prompts[0]),
         "reply": tokenizer.decode(reply(ours, prompts[0], 200)),
-        "prompts": [text.prompt for text in texts] == prompts,
-        "whole": [[*text.prompt, *text.reply] for text in texts] == whole,
+        "prompts": [text.tokens[: text.weights.index(1)] for text in texts] == prompts,
+        "whole": [text.tokens for text in texts] == whole,
         "begins": [each.count(tokenizer.bos_token_id) for each in whole],
     }
 
