@@ -29,7 +29,7 @@ from core.base.seeds import derive, rng
 from labs.lean import trees
 from labs.lean.constants import EnergyConstants, LeanConstants
 from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, stored_in
-from labs.lean.trees import Draws, Tree
+from labs.lean.trees import PADDING, Draws, Tree
 from labs.training.embeddings import Vectors
 from labs.training.outcome import Progress, Schedule
 
@@ -83,12 +83,11 @@ def fit(
     head.train()
     for step in range(1, steps + 1):
         torch.manual_seed(step_seed := derive("energy", seed, step - 1))
-        batch = draws.batch(BATCH, rng("energy", step_seed))
-        energies = head(states[torch.from_numpy(batch.states)])  # (examples, 8)
-        scores = (-energies / temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
+        numbers, remaining = map(torch.from_numpy, draws.batch(BATCH, rng("energy", step_seed)))
+        energies = head(states[numbers])  # (examples, 8)
+        scores = (-energies / temperature.exp()).masked_fill(numbers == PADDING, -torch.inf)
         contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
-        left = torch.from_numpy(batch.remaining / draws.spread).float()
-        loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
+        loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], (remaining / draws.spread).float())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         for group in optimizer.param_groups:

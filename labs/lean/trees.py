@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from labs.lean.trajectories import POSITIVE
 
 HELD_OUT = 5  # about one theorem in five is held out
 NEGATIVES = 7  # most states off the path in a training example
+PADDING = -1  # fills up an example with fewer states
 # The expected shares of siblings of path states, of the theorem's other states, and of states of other theorems.
 SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3
 
@@ -99,15 +100,6 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: 
     return Tree(theorem, on_path, depths, *off_path, tuple(pairs), tuple(own))
 
 
-class Batch(NamedTuple):
-    """The states of one training step. `remaining` (examples,) counts the tactics to the end of the proof.
-    `states` (examples, 1 + NEGATIVES): a row begins with a path state. `is_there` (same shape): False for padding."""
-
-    states: NDArray[np.int64]
-    is_there: NDArray[np.bool_]
-    remaining: NDArray[np.float64]
-
-
 class Draws:
     """A source of training examples from `trees`. All path states are equally likely.
     Up to seven negatives are drawn with the expected shares SIBLINGS, SAME and ELSEWHERE. No example repeats a state.
@@ -122,15 +114,16 @@ class Draws:
         # The standard deviation of the distances to the proof's end, or 1 if all are equal.
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
-    def batch(self, size: int, rng: np.random.Generator) -> Batch:
+    def batch(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Draw `size` examples. Return their states' numbers (size, 1 + NEGATIVES), a path state first and PADDING last,
+        and the number of tactics (size,) from the path states to the ends of their proofs."""
         chosen = rng.integers(len(self.examples), size=size)
-        states, is_there = np.zeros((size, 1 + NEGATIVES), np.int64), np.zeros((size, 1 + NEGATIVES), np.bool_)
-        remaining = np.zeros(size)
+        states, remaining = np.full((size, 1 + NEGATIVES), PADDING), np.zeros(size)
         for row, which in enumerate(chosen):
             tree, number, remaining[row] = self.examples[which]
             drawn = [number, *self._negatives(tree, rng)]
-            states[row, : len(drawn)], is_there[row, : len(drawn)] = drawn, True
-        return Batch(states, is_there, remaining)
+            states[row, : len(drawn)] = drawn
+        return states, remaining
 
     def _negatives(self, tree: Tree, rng: np.random.Generator) -> list[int]:
         siblings, same, _ = (int(n) for n in rng.multinomial(NEGATIVES, (SIBLINGS, SAME, ELSEWHERE)))

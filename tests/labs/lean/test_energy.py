@@ -19,7 +19,7 @@ from core.engines.server import Server
 from labs.lean import energy, trajectories, trees
 from labs.lean.energy import Energy, Guide, embed, stored_in, text_of
 from labs.lean.theorem import State
-from labs.lean.trees import NEGATIVES, Draws, Tree
+from labs.lean.trees import NEGATIVES, PADDING, Draws, Tree
 from labs.training.embeddings import Embedded, Embedder, Vectors
 from labs.training.served import on_llamacpp
 from tests.fakes.http import Proxy, Request, answer, reset
@@ -223,10 +223,10 @@ def in_training(count: int) -> list[str]:
 
 def test_the_seven_others_are_of_the_three_kinds_by_their_shares() -> None:
     forest = [plain_tree(name, 3, 20, 20, 1000 * n) for n, name in enumerate(in_training(10))]
-    batch = Draws(forest).batch(2000, np.random.default_rng(0))
-    assert batch.is_there.all() and batch.states.shape == (2000, 1 + NEGATIVES)
+    drawn, _ = Draws(forest).batch(2000, np.random.default_rng(0))
+    assert (drawn != PADDING).all() and drawn.shape == (2000, 1 + NEGATIVES)
     kinds = np.zeros(3)
-    for states in batch.states:
+    for states in drawn:
         its = forest[states[0] // 1000]
         assert states[0] in its.on_path and len(set(states)) == 1 + NEGATIVES
         for state in states[1:]:
@@ -243,10 +243,10 @@ def test_the_seven_others_are_of_the_three_kinds_by_their_shares() -> None:
 def test_where_a_kind_has_too_few_the_others_stand_in(siblings: int, others: int, beside: int, expected: int) -> None:
     first, second = in_training(2)
     forest = [plain_tree(first, 2, siblings, others, 0), plain_tree(second, 0, beside, 0, 1000)]
-    batch = Draws(forest).batch(50, np.random.default_rng(0))
-    assert (batch.is_there.sum(axis=1) == 1 + expected).mean() > 0.7  # of very few from elsewhere, not all are drawn
-    for states, there in zip(batch.states, batch.is_there, strict=True):
-        assert len(set(states[there])) == there.sum() and not set(states[there][1:]) & set(forest[0].on_path)
+    drawn, _ = Draws(forest).batch(50, np.random.default_rng(0))
+    assert ((drawn != PADDING).sum(axis=1) == 1 + expected).mean() > 0.7  # of few from elsewhere, not all are drawn
+    for states in ([number for number in row if number != PADDING] for row in drawn.tolist()):
+        assert len(set(states)) == len(states) and not set(states[1:]) & set(forest[0].on_path)
 
 
 def test_a_theorem_is_held_out_by_its_name_alone() -> None:
