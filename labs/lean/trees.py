@@ -34,13 +34,12 @@ Pairs = tuple[tuple[int, int], ...]  # of a state on the path and a sibling off 
 @dataclass(frozen=True)
 class Tree:
     """The numbers of the states of a theorem.
-    `remaining`: the number of tactics from each state in `on_path` to a proof's end. `siblings`: states off the path
+    `on_path`: states on the path, and for each the number of tactics to a proof's end. `siblings`: states off the path
     whose parent is on it. `others`: all other states off the path. `pairs`, for the AUC: states with the same parent in
     one search, the first on the path and the second off it. `own`: pairs that the policy's own tactics reached."""
 
     theorem: str
-    on_path: tuple[int, ...]
-    remaining: tuple[int, ...]
+    on_path: Mapping[int, int]
     siblings: tuple[int, ...]
     others: tuple[int, ...]
     pairs: Pairs = ()
@@ -79,25 +78,24 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float) -> tuple[Tree, .
 
 
 def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], probe: float) -> Tree:
-    remaining: dict[int, int] = {}
+    on_path: dict[int, int] = {}
     for row in chain(*searches):
         if row["label"] == POSITIVE:
             number, left = row["number"], row["remaining_depth"]
-            remaining[number] = min(left, remaining.get(number, left))
+            on_path[number] = min(left, on_path.get(number, left))
     siblings, others, pairs, own = set[int](), set[int](), list[tuple[int, int]](), list[tuple[int, int]]()
     for rows in searches:
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         for row in rows:
-            if row["number"] not in remaining:
+            if row["number"] not in on_path:
                 (siblings if row["parent_state_id"] in path else others).add(row["number"])
         for parent in sorted(path):
             below = [row for row in rows if row["parent_state_id"] == parent]
             for kept, chosen in ((pairs, below), (own, [row for row in below if row["llm_log_prob"] != probe])):
                 found = sorted({row["number"] for row in chosen})
-                kept += product((n for n in found if n in remaining), (n for n in found if n not in remaining))
-    on_path, depths = zip(*sorted(remaining.items()), strict=True) if remaining else ((), ())
+                kept += product((n for n in found if n in on_path), (n for n in found if n not in on_path))
     off_path = tuple(sorted(siblings)), tuple(sorted(others - siblings))
-    return Tree(theorem, on_path, depths, *off_path, tuple(pairs), tuple(own))
+    return Tree(theorem, dict(sorted(on_path.items())), *off_path, tuple(pairs), tuple(own))
 
 
 class Draws:
@@ -108,15 +106,13 @@ class Draws:
 
     def __init__(self, trees: Sequence[Tree]) -> None:
         self._off = np.array([number for tree in trees for number in tree.off_path], np.int64)
-        self.examples = [
-            (tree, number, left) for tree in trees for number, left in zip(tree.on_path, tree.remaining, strict=True)
-        ]
+        self.examples = [(tree, number, left) for tree in trees for number, left in tree.on_path.items()]
         # The standard deviation of the distances to the proof's end, or 1 if all are equal.
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Draw `size` examples. Return their states' numbers (size, 1 + NEGATIVES), a path state first and PADDING last,
-        and the number of tactics (size,) from the path states to the ends of their proofs."""
+        """Draw `size` examples. Return the states (size, 1 + NEGATIVES), a path state first and PADDING last, and the
+        number of tactics (size,) from the path states to the ends of their proofs."""
         chosen = rng.integers(len(self.examples), size=size)
         states, remaining = np.full((size, 1 + NEGATIVES), PADDING), np.zeros(size)
         for row, which in enumerate(chosen):

@@ -121,7 +121,7 @@ def test_low_is_good(folder: Path, log: str) -> None:
     assert energies[on].mean() < energies[off].mean() - 0.1, log
     assert trees.auc(held_out, energies).value > 0.75 > 0.25 > trees.auc(held_out, -energies).value
     paths = [each for each in whole if not each.is_held_out]
-    left = [number for each in paths for number in each.remaining]
+    left = [number for each in paths for number in each.on_path.values()]
     near = energies[[number for each in paths for number in each.on_path]]
     assert np.corrcoef(near, left)[0, 1] > 0.2  # and lowest near the end
 
@@ -196,7 +196,7 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     assert trees.forest(paths[::-1], stored, PROBE) == built
     a, b, c = built
     names = {stored.row(text): text for text in texts}
-    on = {names[n]: left for n, left in zip(a.on_path, a.remaining, strict=True)}
+    on = {names[n]: left for n, left in a.on_path.items()}
     assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
     assert {names[n] for n in a.siblings} == {"a\n⊢ off 1 0", "a\n⊢ off 2 0"}
     assert {names[n] for n in a.others} == {f"a\n⊢ far {n} 0" for n in range(3)}
@@ -212,7 +212,7 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
 def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) -> Tree:
     numbers = iter(range(begin, begin + on + siblings + others))
     one, two, three = (tuple(next(numbers) for _ in range(count)) for count in (on, siblings, others))
-    return Tree(theorem, one, (1,) * on, two, three)
+    return Tree(theorem, dict.fromkeys(one, 1), two, three)
 
 
 def in_training(count: int) -> list[str]:
