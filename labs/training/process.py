@@ -43,8 +43,7 @@ def check(weights: Path, rank: int, max_tokens: int, rounds: int) -> None:
     Memory must suffice for samples of `max_tokens` tokens, and the disk of the results for the models of all rounds."""
     start = starts.start(weights, rank)
     _check_memory(start, rank, max_tokens)
-    adapter = 4 * memory.adapted(start.shape, rank) if rank else 0  # in float32
-    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there := results_dir()).free
+    need, free = rounds * start.bytes, shutil.disk_usage(there := results_dir()).free
     if need > free:
         raise UserError(
             f"the models to train from {start.path.name} ({rounds} in all) take {in_words(need)}, but {there} has only "
@@ -59,11 +58,10 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
     need = memory.needed(start.shape, rank, longest * memory.rows_at_once(longest, device), device)
     if need > room:
-        how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
-            f"training {start.path.name} ({how}, rows of up to {longest:,} tokens) needs about {need / GB:.1f} GB of "
-            f"{'GPU memory' if device == 'cuda' else 'memory'}, but this machine has {room / GB:.1f} GB. Lower "
-            "MAX_TOKENS, or use a smaller model" + ("" if start.is_gguf else f" or {instead}")
+            f"training {start.path.name} (LORA_RANK={rank}, rows of up to {longest:,} tokens) needs about "
+            f"{need / GB:.1f} GB of memory ({device}), but this machine has {room / GB:.1f} GB. Lower MAX_TOKENS, use "
+            "a smaller model, or train a folder by LoRA (LORA_RANK=16 or lower)"
         )
 
 
