@@ -111,8 +111,8 @@ class Draws:
         self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Draw `size` examples. Return the states (size, 1 + NEGATIVES), a path state first and PADDING last, and the
-        number of tactics (size,) from the path states to the ends of their proofs."""
+        """Draw `size` examples. Return their states (size, 1 + NEGATIVES), a path state first and PADDING last. Also
+        return the number of tactics (size,) from the path states to the ends of their proofs."""
         chosen = rng.integers(len(self.examples), size=size)
         states, remaining = np.full((size, 1 + NEGATIVES), PADDING), np.zeros(size)
         for row, which in enumerate(chosen):
