@@ -30,15 +30,12 @@ class Chat:
     @classmethod
     def of(cls, folder: Path) -> "Chat":
         """Read the chat template of the model in `folder`. Raises UserError if the template can't be used."""
-        template = weights.template(folder)
-        if template is None:
-            raise UserError(f"{folder} has no chat template. Is chat_template.jinja or tokenizer_config.json missing?")
         bos, eos = _control(folder, "bos_token"), _control(folder, "eos_token")
-        chat = cls(template, eos, bos, eos)
+        chat = cls(weights.template(folder) or "", eos, bos, eos)
         question = {"role": "user", "content": "1"}
         tail = tail_of(chat.rendered([question, {"role": "assistant", "content": MARK}], False))
         if tail is None or chat.rendered([question]) is None:
-            raise UserError(f"the chat template in {folder} can't be rendered. Fetch the model again")
+            raise UserError(f"{folder} has no chat template that can be rendered. Is chat_template.jinja missing?")
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
         end = max((token for token in added if tail.lstrip().startswith(token)), key=len, default=eos)
         if not end:
