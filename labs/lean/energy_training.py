@@ -9,7 +9,6 @@ is divided by its standard deviation. Divided by the longest path's length inste
 
 import hashlib
 import json
-import math
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -40,7 +39,6 @@ WEIGHT_DECAY = 0.1
 DROPOUT = 0.1
 CLIP = 1.0  # largest norm of the gradient
 DEPTH_WEIGHT = 0.3
-TEMPERATURE = 1.0  # initial temperature of the loss
 
 
 class Head(nn.Module):
@@ -74,7 +72,7 @@ def fit(
     head = Head(vectors.shape[1])
     if begin:
         head.load_state_dict({name: begin[name] for name in head.state_dict()})
-    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # the temperature's logarithm
+    temperature = torch.zeros((), requires_grad=True)  # the logarithm of the loss's temperature, which begins with 1
     parameters = [*head.parameters(), temperature]
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
