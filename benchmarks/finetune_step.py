@@ -7,7 +7,7 @@ in FOLDER. It needs no weights, because it writes a model of QED-Nano's shape wi
 Then scripts/finetune.py trains it as STaR and Lean do. Rows are random digits. --lengths sets their approximate tokens.
 TOKENIZER is the folder of any Qwen3 model in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER). It may
 have fewer token ids than QED-Nano, but the matrices have QED-Nano's size. Rank 0 trains all weights. The peak is
-PyTorch's max_memory_allocated. The estimate (labs/training/memory.py) is cautious, so it should be above the peak."""
+PyTorch's max_memory_allocated. The estimate (labs/training/starts.py) is cautious, so it should be above the peak."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.training_script import ran
 from core.base.errors import UserError, command
 from core.engines.shape import QED_NANO
-from labs.training import memory
+from labs.training import starts
 from labs.training.outcome import LINE, RECORD
 
 with command():
@@ -76,13 +76,13 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
     """Measure a training on about `tokens` tokens (at least two steps). Rows have about `length` tokens."""
     data, out = folder / "rows.jsonl", folder / "trained"
     # At least two steps are needed, because AdamW's averages exist from the second step on.
-    write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
+    write_rows(model, length, max(2 * starts.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
     result = ran("finetune.py", *args)
     figures: dict[str, Any] = {"rank": rank, "length": length}
-    passing = length * memory.rows_at_once(length, "cuda")
-    figures["estimate_gib"] = round(memory.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)
+    passing = length * starts.rows_at_once(length, "cuda")
+    figures["estimate_gib"] = round(starts.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)
     if result.returncode:
         return figures | {"error": result.stdout.strip().splitlines()[-1][:300]}
     record = json.loads((out / RECORD).read_text(encoding="utf-8"))

@@ -20,7 +20,6 @@ from core.base.errors import UserError, command
 from core.base.files import whole
 from core.engines.environment import let_openmp_sleep
 from labs.training import starts, to_hf
-from labs.training.memory import LONGEST
 from labs.training.outcome import RECORD, Options
 from labs.training.rows import passes, read
 
@@ -64,7 +63,7 @@ def finetune(options: Options) -> None:
             if start.is_gguf:
                 folder = Path(temporary) / "model"
                 to_hf.convert(options.model, folder)
-            texts, left_out = encode.encoded(folder, rows, min(start.longest, LONGEST))
+            texts, left_out = encode.encoded(folder, rows, min(start.longest, starts.LONGEST))
             chosen = passes([*map(len, texts)], options.epochs, options.tokens, options.seed)
             orders = [[texts[i] for i in order] for order in chosen]
             about, losses_at = trainer.finetune(options, folder, orders, out)

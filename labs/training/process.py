@@ -13,7 +13,7 @@ from core.engines import environment, gpus
 from core.engines.dialects import llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.engines.process import last_words, running
-from labs.training import memory, starts
+from labs.training import starts
 from labs.training.outcome import LINE, RECORD, Options
 from labs.training.starts import Start
 
@@ -55,8 +55,8 @@ def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
     """Raise UserError if training on the longest possible rows needs more memory than the device has."""
     device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
     room = gpus.here().memory if device == "cuda" else llamacpp.memory()
-    longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
-    need = memory.needed(start.shape, rank, longest * memory.rows_at_once(longest, device), device)
+    longest = min(PROMPT_TOKENS + max_tokens, start.longest, starts.LONGEST)
+    need = starts.needed(start.shape, rank, longest * starts.rows_at_once(longest, device), device)
     if need > room:
         raise UserError(
             f"training {start.path.name} (LORA_RANK={rank}, rows of up to {longest:,} tokens) needs about "

@@ -30,9 +30,8 @@ from core.engines.dialects.llamacpp import physical_cores
 from labs.training.architectures import read_object
 from labs.training.chat import Chat
 from labs.training.encode import Passes, Tokens
-from labs.training.memory import STEP_ROWS, rows_at_once
 from labs.training.outcome import Losses, Options, Progress, Schedule, peak_memory
-from labs.training.starts import ADAPTER
+from labs.training.starts import ADAPTER, STEP_ROWS, rows_at_once
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient

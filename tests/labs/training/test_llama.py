@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from core.base.errors import UserError
 from core.engines import gpus
-from labs.training import memory, served, starts
+from labs.training import served, starts
 from labs.training.chat import Chat
 from labs.training.rows import Line
 from labs.training.served import Weights
@@ -37,7 +37,7 @@ def test_it_learns_its_rows_and_says_them(name: str, trained: Path, answers: dic
     assert ours["reply"] == ROWS[0]["output"] + EOS
     assert ours["prompts"] and ours["whole"] and ours["begins"] == [1] * len(ROWS)  # transformers' tokens
     rank = 16 if name == "lora" else 0
-    estimate = memory.needed(starts.start(folder / BASES[name], rank).shape, rank, memory.STEP_ROWS * 40, "cpu")
+    estimate = starts.needed(starts.start(folder / BASES[name], rank).shape, rank, starts.STEP_ROWS * 40, "cpu")
     assert its["peak_memory"] < 1.1 * estimate < 2 * 2**30
 
 
@@ -46,7 +46,7 @@ def test_what_is_served_is_the_base_and_the_adapter(trained: Path, answers: dict
     assert answers["lora"]["differ"] < 1e-4 < answers["all"]["differ"]  # from peft's merge, and from the base
     adapter = load_file(trained / "llama" / "lora" / "adapter" / starts.ADAPTER)
     shape = starts.start(trained / "llama" / "mha", 16).shape
-    assert sum(matrix.size for matrix in adapter.values()) == memory.adapted(shape, 16)
+    assert sum(matrix.size for matrix in adapter.values()) == starts.adapted(shape, 16)
 
 
 @training.needed

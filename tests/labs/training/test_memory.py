@@ -7,7 +7,7 @@ import pytest
 
 from core.base.files import ROOT
 from core.engines.shape import QED_NANO
-from labs.training.memory import needed
+from labs.training.starts import needed
 
 GIB = 2**30
 
