@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core.base.errors import UserError
@@ -14,28 +13,6 @@ TIMEOUT_S = 30  # limit of the request for the list of files
 SPLITS = {"train": "train", "test": "test", "validation": "validation", "valid": "validation", "val": "validation"}
 SPLITS |= {"dev": "validation", "eval": "test"}  # the hub's viewer also reads these words
 NO_DATA = ("dataset_infos.json", "package.json", "config.json")  # descriptions that are stored next to the data
-
-
-@dataclass(frozen=True)
-class Spec:
-    """The address of a data set on the hub, in the form hub:owner/name[@revision][:split]."""
-
-    repo: str
-    revision: str
-    split: str
-
-    @property
-    def name(self) -> str:
-        """The name of the problem set in results."""
-        return f"{self.repo}:{self.split}" if self.split else self.repo
-
-    @classmethod
-    def read(cls, text: str) -> "Spec":
-        """Parse an address. Raises UserError if it is malformed."""
-        match = re.fullmatch(r"hub:([\w-][\w.-]*/[\w-][\w.-]*)(?:@([^:\s]+))?(?::([^\s:]+))?", text)
-        if not match:
-            raise UserError(f"problem set {text!r:.200} is not like hub:owner/name or hub:owner/name@revision:split")
-        return cls(match[1], match[2] or "", match[3] or "")
 
 
 def listed(repo: str, revision: str, splits: Iterable[str]) -> tuple[str, list[str], str | None]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from core.base.errors import UserError
 from core.base.files import DATA
 from core.types import Problem
 
@@ -17,7 +18,7 @@ TRAIN = {"": "data/train-00000-of-00001.parquet"}  # many data sets have only th
 
 @dataclass(frozen=True)
 class Published:
-    """A set of `rows` problems in the data set `repo`, at the commit `revision` or (if it is "") at the newest commit.
+    """A set of `rows` problems (0: unknown) in the data set `repo`, at the commit `revision` ("": the newest commit).
 
     `files` maps the split of a file's problems ("" for no split) to the file's path. If `files` is empty, the files of
     `splits` are read (hub.split_of). `licence` is None if the card names no licence. `versions` maps ProblemSet.sha256
@@ -41,7 +42,7 @@ class Published:
 
     def fault(self, problems: tuple[Problem, ...]) -> str:
         """Return the reason why these problems are not the published set, or ""."""
-        if len(problems) != self.rows:
+        if self.rows not in (0, len(problems)):
             return f"has {len(problems)} problems, not {self.rows}"
         return ""
 
@@ -54,6 +55,15 @@ class Published:
         """The web address of the set's only file, or else of the data set's page."""
         where = f"https://huggingface.co/datasets/{self.repo}"
         return f"{where}/resolve/{self.revision}/{self.files['']}" if "" in self.files else where
+
+
+def on_hub(address: str) -> Published:
+    """Return the set at an address like hub:owner/name[@revision][:split]. Raises UserError if it is malformed."""
+    match = re.fullmatch(r"hub:([\w-][\w.-]*/[\w-][\w.-]*)(?:@([^:\s]+))?(?::([^\s:]+))?", address)
+    if not match:
+        raise UserError(f"problem set {address!r:.200} is not like hub:owner/name or hub:owner/name@revision:split")
+    repo, revision, split = match.groups("")
+    return Published(f"{repo}:{split}" if split else repo, repo, 0, None, splits=(split,), revision=revision)
 
 
 class Keyed(Published):

@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from core.base import files
@@ -17,7 +17,7 @@ from core.base.errors import UserError, command
 from core.base.files import DATA, HOME
 from core.base.hub import reported
 from core.problems import hub, published
-from core.problems.check import check, read_file
+from core.problems.check import check
 from core.problems.published import Published
 from core.problems.rows import READERS, Rows, Wanted, read_rows, stream_rows
 from core.types import ANSWERS, Problem
@@ -106,36 +106,11 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         >>> load("sums").problems[0].answer
         '55'
     """
-    if name in BUNDLED:
-        problems = read_file(DATA / f"{name}.json")
-        return ProblemSet(name, problems, f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
     known_as, _, part = name.partition(":")
-    if known_as in PUBLISHED:
-        _, whole = _published(PUBLISHED[known_as], constant)
-        return whole.part(part) if part else whole
-    if name.startswith("hub:"):
-        asked = hub.Spec.read(name)
-        read = read_hub(asked, constant)
-        problems = check(read.rows, read.place, wanted)
-        return ProblemSet(asked.name, problems, read.source, read.licence, revision=read.commit)
-    path = Path(os.path.expanduser(name))
-    if path.suffix or (name and path.exists()):
-        return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
-    meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
-    raise UserError(
-        f"unknown problem set {name!r}. {meant}Give a name ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
-        "the path of a .json, .jsonl, .csv or .parquet file"
-    )
-
-
-def _published(known: Published, constant: str = "PROBLEMS") -> tuple["Read", ProblemSet]:
-    """Load a published set from its copy in COPIES, else from the hub. Raises UserError if its content is wrong."""
-    read = read_published(known, constant)
-    problems = known.settled(check(read.rows, read.place))
-    if fault := known.fault(problems):
-        raise UserError(f"{known.name} from {read.source} {fault}. {read.way_out}")
-    loaded = ProblemSet(known.name, problems, read.source, known.licence, revision=read.commit)
-    return read, replace(loaded, version=known.version(loaded.sha256))
+    if known_as not in PUBLISHED:
+        known_as, part = name, ""
+    whole = _checked(read_set(known_as, constant), known_as, wanted)
+    return whole.part(part) if part else whole
 
 
 @dataclass(frozen=True)
@@ -143,36 +118,79 @@ class Read:
     """The raw rows of a set. `place` is its first file, and `source` describes its origin. Errors end with the advice
     `way_out`."""
 
+    name: str
     rows: Rows
     place: str
     source: str
-    way_out: str
-    commit: str | None = None
     licence: str | None = None
+    commit: str | None = None
+    way_out: str = ""
 
 
-def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of a published set from its copy in COPIES, else from the hub. Only the `wanted` columns are read.
-    Raises UserError if it can't be read. The message names the `constant` that accepts a file."""
+def _checked(read: Read, name: str, wanted: str = ANSWERS) -> ProblemSet:
+    """Build the set `name` from its rows. Raises UserError if a row or the content of a published set is wrong."""
+    problems, known = check(read.rows, read.place, wanted), PUBLISHED.get(name)
+    if known and (fault := known.fault(problems := known.settled(problems))):
+        raise UserError(f"{name} from {read.source} {fault}. {read.way_out}")
+    version = BUNDLED_VERSION if name in BUNDLED else None
+    found = ProblemSet(read.name, problems, read.source, read.licence, version, read.commit)
+    return replace(found, version=known.version(found.sha256)) if known else found
+
+
+def read_set(
+    name: str,
+    constant: str = "PROBLEMS",
+    wanted: Wanted | None = None,
+    known: Mapping[str, Published] = PUBLISHED,
+    bundled: Mapping[str, str] = BUNDLED,
+) -> Read:
+    """Read the rows of a set: one of `bundled` or `known`, any data set on the hub, or a file. Only the `wanted`
+    columns are read. Raises UserError if it can't be read. The message names the `constant` that accepts a file."""
+    if name in bundled:
+        path = DATA / f"{name}.json"
+        return Read(name, read_rows(path, wanted), str(path), f"bundled: {bundled[name]}", "MIT")
+    if name in known or name.startswith("hub:"):
+        return _read_published(known.get(name) or published.on_hub(name), constant, wanted)
+    path = Path(os.path.expanduser(name))
+    if path.suffix or (name and path.exists()):
+        return Read(path.stem, read_rows(path, wanted), str(path), f"file {path.name}")
+    meant = f"Did you mean hub:{name}? " if len(path.parts) == 2 else ""
+    raise UserError(
+        f"unknown set {name!r:.200}. {meant}Give a name ({', '.join([*bundled, *known])}), hub:owner/name, or the path "
+        "of a .json, .jsonl, .csv or .parquet file"
+    )
+
+
+def _read_published(known: Published, constant: str, wanted: Wanted | None) -> Read:
+    """Read the rows of a set from its copy in COPIES, else from the hub. A column names the split of a known file."""
     way_out = (
         f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
-        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/{known.name}.json"
+        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/file.json"
     )
-    pin, copy = _pins().get(known.name), _copy(known)
+    pin, copy, licence = _pins().get(known.name), _copy(known), known.licence
     revision = pin["revision"] if pin else known.revision
-    if copy and not pin:
-        replace_it = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
-        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", replace_it)
     if copy:
-        read = Read(read_rows(copy, wanted), str(copy), f"hub {known.repo} at {revision}", way_out, revision)
+        paths, commit = [copy], revision if pin else None
     else:
-        read = _from_hub(known.repo, revision, known.splits, way_out, wanted, known.files)
-    if pin and files.sha256(Path(read.place)) != pin["sha256"]:
+        with reported(known.repo, way_out):
+            names = [*known.files.values()]
+            if not names:
+                _, names, of_card = hub.listed(known.repo, revision, known.splits)
+                licence = licence or of_card
+            paths, commit = hub.fetched(known.repo, revision, names)
+    rows: Rows = []
+    for path, split in zip_longest(paths, () if copy else known.files):
+        of = {"split": split} if split else {}
+        rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
+    if copy and not pin:
+        way_out = f"Replace {copy} by a new download of {known.address}. Or remove it, and a run fetches the set"
+    if pin and files.sha256(paths[0]) != pin["sha256"]:
         raise UserError(
-            f"{read.place} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. "
+            f"{paths[0]} differs from the file that was fetched from {pin['repo']} at commit {pin['revision']}. "
             f"Remove it and run 'bash setup.sh'. Or remove {COPIES / PINS} to use another file"
         )
-    return read
+    source = f"hub {known.repo} at {commit}" if commit else f"file {paths[0].name}"
+    return Read(known.name, rows, str(paths[0]), source, licence, commit, way_out)
 
 
 def keep(name: str) -> str:
@@ -180,7 +198,8 @@ def keep(name: str) -> str:
     Later reads of the set refuse another file. Return a description. Raises UserError."""
     known = PUBLISHED[name]
     if _copy(known) is None:
-        pins, (read, _) = _pins(), _published(known)
+        pins, read = _pins(), read_set(name)
+        _checked(read, name)
         here = COPIES / f"{name}{Path(read.place).suffix}"
         content = Path(read.place).read_bytes()
         pin = {"repo": known.repo, "revision": read.commit, "sha256": hashlib.sha256(content).hexdigest()}
@@ -201,43 +220,15 @@ def _pins() -> dict[str, dict[str, str]]:
     return pins
 
 
-def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """Read the rows of any data set on the hub. Raises UserError if it can't be fetched or read."""
-    way_out = f"{ONLINE}. Or download one of its files and set {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
-    return _from_hub(asked.repo, asked.revision, [asked.split], way_out, wanted)
-
-
-def stream_hub(asked: hub.Spec) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a split on the hub, with their places. A file is fetched when its first row is needed. Raises
+def stream_hub(asked: Published) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a set on the hub, with their places. A file is fetched when its first row is needed. Raises
     UserError if the data set, the split or a file can't be found, fetched or read."""
     with reported(asked.repo, ONLINE):
-        commit, names, _ = hub.listed(asked.repo, asked.revision, [asked.split])
+        commit, names, _ = hub.listed(asked.repo, asked.revision, asked.splits)
     for name in names:
         with reported(asked.repo, ONLINE):
             [path], _ = hub.fetched(asked.repo, commit, [name])
         yield from stream_rows(path)
-
-
-def _from_hub(
-    repo: str,
-    revision: str,
-    splits: Iterable[str],
-    way_out: str,
-    wanted: Wanted | None,
-    known: Mapping[str, str] = MappingProxyType({}),
-) -> Read:
-    """Read the files `known`, by their split, or the files of `splits`. A column names the split if it is known."""
-    with reported(repo, way_out):
-        licence, found = None, [*known.items()]
-        if not known:
-            _, names, licence = hub.listed(repo, revision, splits)
-            found = [("", name) for name in names]
-        paths, commit = hub.fetched(repo, revision, [name for _, name in found])
-    rows: Rows = []
-    for path, (split, _) in zip(paths, found, strict=True):
-        of = {"split": split} if split else {}
-        rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
-    return Read(rows, str(paths[0]), f"hub {repo} at {commit}", way_out, commit, licence)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import DATA
-from core.problems import hub, sets
+from core.problems import sets
 from core.problems.check import can_be_sent
 from core.problems.columns import listed, names_in, text_of, understood
 from core.problems.published import Published
-from core.problems.rows import Rows, kind_of, read_rows
+from core.problems.rows import Rows, kind_of
 from core.problems.sets import ProblemSet
 from core.types import MAX_POINTS, PROOF, Problem
 
@@ -84,28 +82,13 @@ PUBLISHED = {
 
 def load(name: str) -> GradedSet:
     """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
-    licence, version, known, path = None, None, PUBLISHED.get(name), Path(name).expanduser()
-    if name in BUNDLED:
-        read = sets.Read(read_rows(DATA / f"{name}.json"), name, f"bundled: {BUNDLED[name]}", "")
-        licence, version = "MIT", BUNDLED_VERSION
-    elif known:
-        read = sets.read_published(known, GRADED)
-        licence = known.licence
-    elif name.startswith("hub:"):
-        read = sets.read_hub(hub.Spec.read(name), GRADED)
-        name, licence = name[4:], read.licence
-    elif path.suffix or path.exists():
-        read, name = sets.Read(read_rows(path), str(path), f"file {path.name}", ""), path.stem
-    else:
-        raise UserError(
-            f"unknown graded set {name!r:.80}. Give a set ({', '.join([*BUNDLED, *PUBLISHED])}), hub:owner/name, or "
-            "the path of a .json, .jsonl, .csv or .parquet file"
-        )
+    read, known = sets.read_set(name, GRADED, known=PUBLISHED, bundled=BUNDLED), PUBLISHED.get(name)
     proofs = check(read.rows, read.place)
     if known and len(proofs) != known.rows:
         raise UserError(f"{name} from {read.source} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
+    version = BUNDLED_VERSION if name in BUNDLED else None
     problems = {proof.problem.id: proof.problem for proof in proofs}
-    return GradedSet(name, tuple(problems.values()), read.source, licence, version, read.commit, proofs)
+    return GradedSet(read.name, tuple(problems.values()), read.source, read.licence, version, read.commit, proofs)
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:

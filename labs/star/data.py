@@ -17,7 +17,7 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.grading.answers import is_reference
 from core.grading.boxed import NOTHING, WORDS, canonical, is_aime
-from core.problems import hub, sets
+from core.problems import sets
 from core.problems.check import can_be_sent
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
 from core.problems.published import OPENR1
@@ -126,16 +126,9 @@ def _is_readable(problem: Problem) -> bool:
 
 def _read(name: str) -> tuple[Rows, ProblemSet]:
     """Return the rows of the set `name` with their locations, and the set without its problems. Raises UserError."""
-    if name == OPENR1.name:
-        read = sets.read_published(OPENR1, "DATA", _is_read)
-        return read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit)
-    if name.startswith("hub:"):
-        asked = hub.Spec.read(name)
-        read = sets.read_hub(asked, "DATA", _is_read)
-        return read.rows, ProblemSet(asked.name, (), read.source, read.licence, revision=read.commit)
-    path = Path(os.path.expanduser(name))
-    if path.suffix:
-        return read_rows(path, _is_read), ProblemSet(path.stem, (), f"file {path.name}")
+    if name == OPENR1.name or name.startswith("hub:") or Path(name).suffix:
+        read = sets.read_set(name, "DATA", _is_read, {OPENR1.name: OPENR1}, {})
+        return read.rows, ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
     known = sets.load(name, constant="DATA")
     columns = {"id": "id", "problem": "statement", "answer": "answer", "answer_type": "answer_type"}
     rows = ({name: getattr(each, field) for name, field in columns.items()} for each in known.problems)

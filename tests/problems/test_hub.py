@@ -11,8 +11,8 @@ import pytest
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
-from core.problems.hub import Spec, files_of, split_of
-from core.problems.published import AIME_2024, AIME_2025, HMMT_2025, IMO_PROOFBENCH, PROOFBENCH, SVAMP
+from core.problems.hub import files_of, split_of
+from core.problems.published import AIME_2024, AIME_2025, HMMT_2025, IMO_PROOFBENCH, PROOFBENCH, SVAMP, on_hub
 from tests.helpers.problems import Hub, parquet, printed_by
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
@@ -194,7 +194,7 @@ def test_without_a_hub_the_one_file_is_named_and_where_to_put_it(tmp_path: Path)
         assert "HF_HUB_OFFLINE" in loaded["error"] and "\n" not in loaded["error"]
         if name in sets.PUBLISHED:
             assert sets.PUBLISHED[name].address in loaded["error"]
-            assert f"data/sets/{name}.parquet" in loaded["error"] and f"PROBLEMS=path/to/{name}.json" in loaded["error"]
+            assert f"data/sets/{name}.parquet" in loaded["error"] and "PROBLEMS=path/to/file.json" in loaded["error"]
             assert f"the columns {sets.PUBLISHED[name].columns})" in loaded["error"]
 
 
@@ -266,16 +266,17 @@ def test_aime_is_fetched_once_and_pinned_and_another_file_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("text", "spec"),
+    ("text", "parts"),
     [
-        ("hub:a/b", Spec("a/b", "", "")),
-        ("hub:a/b:test", Spec("a/b", "", "test")),
-        ("hub:a-1/b.c_d@refs/pr/1:main/test", Spec("a-1/b.c_d", "refs/pr/1", "main/test")),
-        (f"hub:a/b@{OLD}", Spec("a/b", OLD, "")),
+        ("hub:a/b", ("a/b", "", "")),
+        ("hub:a/b:test", ("a/b", "", "test")),
+        ("hub:a-1/b.c_d@refs/pr/1:main/test", ("a-1/b.c_d", "refs/pr/1", "main/test")),
+        (f"hub:a/b@{OLD}", ("a/b", OLD, "")),
     ],
 )
-def test_the_address_of_a_set_on_served(text: str, spec: Spec) -> None:
-    assert Spec.read(text) == spec
+def test_the_address_of_a_set_on_served(text: str, parts: tuple[str, ...]) -> None:
+    found = on_hub(text)
+    assert (found.repo, found.revision, *found.splits) == parts
 
 
 @pytest.mark.parametrize("text", ["hub:", "hub:b", "hub:a/b:", "hub:a/b@:x", "hub:a/b/c", "hub:../b", "hub:a/b test"])

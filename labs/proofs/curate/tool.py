@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
 from core.constants import constant
-from core.problems import hub, sets
+from core.problems import published, sets
 from core.problems.columns import cells_of, listed, names_in, plain, text_of, understood
 from core.problems.rows import stream_rows
 from core.report import tables
@@ -121,7 +121,7 @@ def rows_of(name: str, folder: Path, limit: int) -> tuple[Path, list[Row]]:
     statement."""
     found: Iterable[tuple[str, Any]]
     if name.startswith("hub:"):
-        asked = hub.Spec.read(name)
+        asked = published.on_hub(name)
         found, place = sets.stream_hub(asked), folder / re.sub(r"[/:]", "--", asked.name)
     else:
         path = Path(name).expanduser()

@@ -2,9 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +15,6 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.problems import sets
 from core.problems.check import can_be_sent
-from core.problems.published import OPENR1
-from core.problems.rows import read_rows
 from core.types import Problem
 from labs.star.constants import StarConstants
 from labs.star.data import REASONS, Split, drawn, split
@@ -83,7 +80,7 @@ def test_what_auto_stands_for(constants: Row, own: tuple[str, str], name: str, h
 def test_a_model_without_sets_of_its_own_takes_openr1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(UserError, match=r"DATA=path/to/openr1.json"):
+    with pytest.raises(UserError, match=r"DATA=path/to/file.json"):
         split(StarConstants(), NONE)
 
 
@@ -361,13 +358,9 @@ def openr1(first: int, last: int) -> list[Row]:
 def test_of_openr1_only_the_columns_that_are_needed_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "openr1.parquet"
     pq.write_table(pa.Table.from_pylist([*openr1(0, 40), *openr1(35, 60)]), path)
-
-    def read(known: object, constant: str, is_read: Callable[[str], bool]) -> SimpleNamespace:
-        return SimpleNamespace(rows=read_rows(path, is_read), source="hub x at y", commit=OPENR1.revision)
-
-    monkeypatch.setattr(sets, "read_published", read)
+    monkeypatch.setattr(sets, "COPIES", tmp_path)
     found = split(StarConstants(HELD_OUT=4, TRAIN_PROBLEMS=10), NONE)
-    assert (found.origin.name, found.origin.revision, found.origin.licence) == ("openr1", OPENR1.revision, "Apache 2.0")
+    assert (found.origin.source, found.origin.licence) == ("file openr1.parquet", "Apache 2.0")
     assert found.left_out == {"proof": 7, "multiple choice": 7, "no answer": 7, "repeated": 2}
     assert len(found.held_out.problems) == 4 and len(found.train) == 38
     columns = {name for each in found.train for name in each.columns}
