@@ -4,7 +4,7 @@ The module also merges runs of one experiment. A problem's value is the mean, be
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -16,8 +16,9 @@ import numpy as np
 from core.base import stats
 from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
+from core.results import points
 from core.results.model import COUNTS, SELDOM, Row
-from core.results.points import Values, Worths, merged, over_runs, rate
+from core.results.points import Proved, Values, merged, over_runs, rate
 from core.results.unstated import Unstated
 from core.types import Member
 
@@ -28,17 +29,20 @@ SILENT = ("empty", "filtered")  # replies without text, and replies that a filte
 _pass_at_k = cache(stats.pass_at_k)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Sum:
     """A sum of tokens or picodollars. `unknown` counts the completions that the sum lacks."""
 
     known: int = 0
     unknown: int = 0
 
-    def add(self, *amounts: int | None) -> "_Sum":
-        self.known += sum(amount or 0 for amount in amounts)
-        self.unknown += amounts.count(None)
-        return self
+    @classmethod
+    def of(cls, amounts: Iterable[int | None]) -> "_Sum":
+        known = [*amounts]
+        return cls(sum(amount or 0 for amount in known), known.count(None))
+
+    def __add__(self, other: "_Sum") -> "_Sum":
+        return _Sum(self.known + other.known, self.unknown + other.unknown)
 
     @property
     def shown(self) -> int | None:
@@ -46,8 +50,8 @@ class _Sum:
         return None if self.unknown and not self.known else self.known
 
     @property
-    def dollars(self) -> dict[str, float | None]:
-        return {"cost": None if self.shown is None else self.known / PICO}
+    def dollars(self) -> float | None:
+        return None if self.shown is None else self.known / PICO
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class _Population:
             # The tokens of a carried-over member were counted in its first population.
             paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
             value = mean if most == 1 else np.mean([reading.get("grade", reading["correct"]) for reading in now])
-            after.append(_AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum().add(*paid)))
+            after.append(_AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum.of(paid)))
         return cls(len(members), sum(m["correct"] is True for m in members), mean, majority, after)
 
     def after_waits(self, waits: int) -> _AfterWaits:
@@ -92,29 +96,25 @@ class _Step:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.tokens = {"completion_tokens": _Sum(), "verification_tokens": _Sum()}  # of solutions and of side calls
+        self.sums: defaultdict[str, _Sum] = defaultdict(_Sum)  # tokens and cost
         self.seconds = 0.0
         self.stages: Counter[str] = Counter()  # the scaffold's names of the step
-        self.cost = _Sum()
 
 
 class RunMetrics:
     """The metrics of the results JSON. `by` selects how several complete `runs` are merged. Costs need `prices`."""
 
     def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
-        self._runs, self._by, self._problems = runs, by, problems * runs
-        self._prices, self._cost = prices, _Sum()
-        self._costs = [_Sum() for _ in range(self._problems)] if prices else []
-        self.finished = [False] * self._problems  # by number, with one item for each run of a problem
-        self._populations: list[list[_Population]] = [[] for _ in range(self._problems)]
+        self._runs, self._by, self._prices = runs, by, prices
+        self.finished = [False] * problems * runs  # by number, with one item for each run of a problem
+        self._populations: list[list[_Population]] = [[] for _ in self.finished]
         self._steps: list[_Step] = []
-        self._tokens = {kind: _Sum() for kind in TOKENS}
         self._errors: Counter[str] = Counter()
         self._why: dict[str, Counter[str]] = {name: Counter() for name in ("notes", "not_forced", "not_waited")}
         # The readable scores of right candidates and of wrong candidates, by problem number.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
-        self.unstated, self.worths = Unstated(), Worths(runs, by)
+        self.unstated, self.proofs = Unstated(), list[Proved]()
         self._no_reference: set[int] = set()  # problems whose reference answer can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
@@ -134,17 +134,18 @@ class RunMetrics:
         side_calls = [call for m in members for call in m.get("checks", [])]
         costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
-        for tokens, of in zip(step.tokens.values(), (members, side_calls), strict=True):
-            tokens.add(*(cost["completion_tokens"] for cost in of))
+        counted = [(cost["prompt_tokens"], cost["cached_tokens"], cost["completion_tokens"]) for cost in costs]
+        sums: dict[str, Iterable[int | None]] = {
+            "completion_tokens": (m["completion_tokens"] for m in members),
+            "verification_tokens": (call["completion_tokens"] for call in side_calls),
+            **dict(zip(TOKENS, zip(*counted, strict=True), strict=True)),
+            "cost": map(self._prices.cost, counted) if self._prices else (),
+        }
+        for name, amounts in sums.items():
+            step.sums[name] += _Sum.of(amounts)
         step.counts.update({name: sum(map(counts, members)) for name, counts in (COUNTS | SELDOM).items()})
-        step.counts.update(completions=len(members), problems=1, identical=record["identical"])
-        step.counts["undecided_pairs"] += record.get("undecided_pairs", 0)
-        for kind, tokens in self._tokens.items():
-            tokens.add(*(cost[f"{kind}_tokens"] for cost in costs))
-        if prices := self._prices:
-            paid = [prices.cost((c["prompt_tokens"], c["cached_tokens"], c["completion_tokens"])) for c in costs]
-            for total in (self._cost, step.cost, self._costs[problem]):
-                total.add(*paid)
+        step.counts.update(completions=len(members), problems=1)
+        step.counts.update({name: record.get(name, 0) for name in ("identical", "undecided_pairs")})
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
         self._why["notes"].update(note for m in members for note in m.get("notes", []))
         for name in ("not_forced", "not_waited"):
@@ -186,10 +187,6 @@ class RunMetrics:
         completions, failed = (sum(step.counts[name] for step in self._steps) for name in ("completions", "failed"))
         return 0 < completions == failed
 
-    def costs(self) -> list[dict[str, float | None]]:
-        """Return a list with a cost dictionary for each problem and run. Without prices, the dictionaries are empty."""
-        return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
-
     @property
     def commonest_error(self) -> str | None:
         """The commonest error. Ties are broken alphabetically, so that the order of arrival has no effect."""
@@ -202,14 +199,14 @@ class RunMetrics:
         found: dict[str, Any] = {
             "steps": steps,
             "final": {name: steps[-1][name] for name in names if name in steps[-1]} if steps else {},
-            "tokens": {kind: tokens.shown for kind, tokens in self._tokens.items()},
+            "tokens": {kind: self._sum(kind).shown for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
         if self._prices:
-            found |= self._cost.dollars
+            found["cost"] = self._sum("cost").dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
-        found |= self.unstated.metrics() | self.worths.metrics()
+        found |= self.unstated.metrics() | points.metrics(self.proofs, self._runs, self._by)
         found |= {name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts}
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
@@ -219,6 +216,9 @@ class RunMetrics:
             within = stats.mean_by_problem(self._aucs()).to_json()
             found["verification"] = dict(self._verification) | counts | {"auc_within": within}
         return found
+
+    def _sum(self, name: str) -> _Sum:
+        return sum((step.sums[name] for step in self._steps), _Sum())
 
     def _aucs(self) -> list[float]:
         """Compute each problem's mean AUC over the runs with both right and wrong candidates. Omit other problems."""
@@ -245,7 +245,6 @@ class RunMetrics:
             return table(lambda population: _pass_at_k(population.size, population.correct, k))
 
         def after(waits: int) -> dict[str, Any]:
-            tokens = [each.after_waits(waits).tokens for each in here]
             gain = stats.paired(*(merged(mean_after(each), self._by) for each in (0, waits)))
             change = {"value": gain.difference, "low": gain.low, "high": gain.high, "n": gain.n}
             return {
@@ -253,7 +252,7 @@ class RunMetrics:
                 "waited": sum(each.after[waits].waited for each in here if len(each.after) > waits),
                 "mean_accuracy": rate(mean_after(waits), self._by),
                 **({"gain": change} if waits else {}),
-                "completion_tokens": _Sum(sum(t.known for t in tokens), sum(t.unknown for t in tokens)).shown,
+                "completion_tokens": sum((each.after_waits(waits).tokens for each in here), _Sum()).shown,
             }
 
         accuracies = {"mean_accuracy": table(lambda p: p.mean), "majority_accuracy": table(lambda p: p.majority)}
@@ -267,12 +266,12 @@ class RunMetrics:
             **{name: rate(values, self._by) for name, values in accuracies.items()},
             **({"runs": runs} if all(runs.values()) else {}),
             "pass_at_k": {str(k): rate(passing(k), self._by) for k in ranks},
-            **{kind: tokens.shown for kind, tokens in step.tokens.items()},
-            **(step.cost.dollars if self._prices else {}),
+            **{name: step.sums[name].shown for name in ("completion_tokens", "verification_tokens")},
+            **({"cost": step.sums["cost"].dollars} if self._prices else {}),
             "generation_seconds": round(step.seconds, 1),
             **{name: step.counts[name] for name in ("completions", "problems", *COUNTS, "identical")},
             **{name: step.counts[name] for name in (*SELDOM, "undecided_pairs") if step.counts[name]},
-            **({"uncounted": uncounted} if (uncounted := sum(of.unknown for of in step.tokens.values())) else {}),
+            **({"uncounted": uncounted} if (uncounted := step.sums["completion"].unknown) else {}),
             **({"waits": [after(waits) for waits in range(most)]} if most > 1 else {}),
         }
 
@@ -286,7 +285,7 @@ def of_rows(runs: Sequence[Sequence[Row]], by: str = "mean", prices: Prices | No
             figures.finished[number] = row["finished"]
             for step in row["steps"]:
                 figures.add(number, step)
-            figures.worths.add_row(row, run)
+            figures.proofs += points.proved(row, run)
     return figures
 
 

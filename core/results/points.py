@@ -7,6 +7,7 @@ Means and 95% intervals are over problems.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,68 +50,59 @@ def groups_of(split: str, columns: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(cell).strip()[:100] for name, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
-class Worths:
-    """The figures of the last populations of all added problems. `by` selects how several `runs` are merged."""
+@dataclass(frozen=True)
+class Proved:
+    """The proofs of a problem in a run: members of the results JSON with fields such as worth, ungraded and written."""
 
-    def __init__(self, runs: int = 1, by: str = "mean") -> None:
-        self._runs, self._by = runs, by
-        self._worths: defaultdict[str, dict[int, list[float | None]]] = defaultdict(dict)  # by problem and run
-        self._groups: dict[str, dict[str, str]] = {}
-        self._not_delivered, self._missing = Counter[str](), Counter[str]()  # by reason
-        self._written: dict[str, list[list[float | None]]] = {RIGHT: [], WRONG: []}
-        self._graded = 0
+    problem: str
+    groups: Mapping[str, str]
+    members: Sequence[Member]
+    run: int = 0
 
-    def add(self, problem: str, groups: Mapping[str, str], members: Sequence[Member], run: int = 0) -> None:
-        """Add a problem's proofs: members of the results JSON with the fields worth, grade, ungraded and written."""
-        self._groups[problem] = dict(groups)
-        self._worths[problem].setdefault(run, []).extend(m.get("worth") for m in members)
-        for m in members:
-            self._graded += m.get("grade") is not None
-            if why := m.get("ungraded"):
-                (self._not_delivered if why in NOT_DELIVERED else self._missing)[why] += 1
-            if (worth := m.get("worth")) is not None:
-                tokens = m.get("written") or {}
-                self._written[RIGHT if is_good(worth) else WRONG].append([tokens.get(name) for name in WRITTEN])
 
-    def add_row(self, row: Row, run: int = 0) -> None:
-        """Add the proofs of a problem's last step, if its steps contain any proof after grading."""
-        if any("worth" in member for step in row["steps"] for member in step["members"]):
-            groups = groups_of(row.get("split", ""), row.get("columns", {}))
-            self.add(row["id"], groups, row["steps"][-1]["members"], run)
+def proved(row: Row, run: int = 0) -> list[Proved]:
+    """Return the proofs of a problem's last step as one item, if its steps contain any proof after grading."""
+    is_graded = any("worth" in member for step in row["steps"] for member in step["members"])
+    groups = groups_of(row.get("split", ""), row.get("columns", {}))
+    return [Proved(row["id"], groups, row["steps"][-1]["members"], run)] if is_graded else []
 
-    def metrics(self) -> dict[str, Any]:
-        """Return the metrics' field "proofs", or {} if no proofs were added."""
-        if not self._worths:
-            return {}
-        table = np.full((len(self._worths), self._runs, len(FIGURES)), np.nan)  # nan if all grades are missing
-        for place, runs in enumerate(self._worths.values()):
-            for run, worths in runs.items():
-                table[place, run] = values(worths) or np.nan
-        groups: dict[str, defaultdict[str, list[int]]] = {name: defaultdict(list) for name in GROUPED_BY}
-        for place, problem in enumerate(self._worths):
-            for name, group in self._groups[problem].items():
-                groups[name][group].append(place)
-        over = {name: over_runs(table[:, :, place]) for place, name in enumerate(FIGURES)}
-        return {
-            "proofs": {
-                **self._over(table),
-                **({"runs": over} if all(over.values()) else {}),
-                "proofs": sum(len(of) for runs in self._worths.values() for of in runs.values()),
-                "graded": self._graded,
-                "not_delivered": dict(sorted(self._not_delivered.items())),
-                "missing": dict(sorted(self._missing.items())),
-                "written": {kind: _written(tokens) for kind, tokens in self._written.items()},
-                "groups": {
-                    name: {group: self._over(table[of]) for group, of in sorted(found.items())}
-                    for name, found in groups.items()
-                    if found
-                },
-            }
+
+def metrics(proofs: Sequence[Proved], runs: int = 1, by: str = "mean") -> dict[str, Any]:
+    """Return the metrics' field "proofs", or {} without proofs. `by` selects how several `runs` are merged."""
+    if not proofs:
+        return {}
+    groups, worths = {each.problem: each.groups for each in proofs}, defaultdict[tuple[str, int], list[Any]](list)
+    for each in proofs:
+        worths[each.problem, each.run] += [m.get("worth") for m in each.members]
+    nothing = (np.nan,) * len(FIGURES)  # if all grades are missing
+    table = np.array([[values(worths[problem, run]) or nothing for run in range(runs)] for problem in groups])
+
+    def figures(table: Values) -> dict[str, Any]:
+        """Compute the figures over the problems of a table (problems, runs, figures)."""
+        return {name: rate(table[:, :, place], by) for place, name in enumerate(FIGURES)}
+
+    over = {name: over_runs(table[:, :, place]) for place, name in enumerate(FIGURES)}
+    members = [m for each in proofs for m in each.members]
+    why = sorted(Counter(m["ungraded"] for m in members if m.get("ungraded")).items())
+    delivered = [m for m in members if m.get("worth") is not None]
+    right, wrong = ([m for m in delivered if is_good(m["worth"]) is side] for side in (True, False))
+    known = {name: sorted({of[name] for of in groups.values() if name in of}) for name in GROUPED_BY}
+    return {
+        "proofs": {
+            **figures(table),
+            **({"runs": over} if all(over.values()) else {}),
+            "proofs": len(members),
+            "graded": sum(m.get("grade") is not None for m in members),
+            "not_delivered": {reason: count for reason, count in why if reason in NOT_DELIVERED},
+            "missing": {reason: count for reason, count in why if reason not in NOT_DELIVERED},
+            "written": {RIGHT: _written(right), WRONG: _written(wrong)},
+            "groups": {
+                name: {one: figures(table[[of.get(name) == one for of in groups.values()]]) for one in named}
+                for name, named in known.items()
+                if named
+            },
         }
-
-    def _over(self, table: Values) -> dict[str, Any]:
-        """Compute the figures over the problems of a `table` (problems, runs, figures)."""
-        return {name: rate(table[:, :, place], self._by) for place, name in enumerate(FIGURES)}
+    }
 
 
 def merged(values: Values, by: str) -> Values:
@@ -131,8 +123,10 @@ def over_runs(values: Values) -> dict[str, Any] | None:
     return {"mean": float(of_each.mean()), "std": float(of_each.std(ddof=1)), "values": of_each.tolist()}
 
 
-def _written(tokens: Sequence[list[float | None]]) -> dict[str, Any]:
+def _written(members: Sequence[Member]) -> dict[str, Any]:
     """Count proofs and average their tokens by WRITTEN. An average without proofs or with an unknown count is None."""
-    columns = zip(*tokens, strict=True) if tokens else ((None,) for _ in WRITTEN)
-    means = {name: None if None in of else float(np.mean(of)) for name, of in zip(WRITTEN, columns, strict=True)}
-    return {"proofs": len(tokens)} | means
+    found: dict[str, Any] = {"proofs": len(members)}
+    for name in WRITTEN:
+        tokens: list[Any] = [(m.get("written") or {}).get(name) for m in members]
+        found[name] = float(np.mean(tokens)) if tokens and None not in tokens else None
+    return found

@@ -91,12 +91,11 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
     yield b"\n ]\n}\n"
 
 
-def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:
-    """Format a problem for the file, with the fields of `cost`, if any. Each of `steps` is a record in JSON."""
+def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
+    """Format a problem for the file. Each of `steps` is a record in JSON."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
-    fields |= cost or {}
     if problem.columns:
         fields["columns"] = problem.columns
     return _laid_out(fields, steps)

@@ -193,8 +193,8 @@ class Experiment(Generic[A]):
         if (spent := self.session.spent) is not None:
             self.document["metrics"]["spent"] = spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
-        all_of = zip(self.chosen.problems, self.figures.finished, self.steps, self.figures.costs(), strict=True)
-        now = [(problem, ended, tuple(steps), cost) for problem, ended, steps, cost in all_of if ended or steps]
+        all_of = zip(self.chosen.problems, self.figures.finished, self.steps, strict=True)
+        now = [(problem, ended, tuple(steps)) for problem, ended, steps in all_of if ended or steps]
         return dict(self.document), (write.row(*each) for each in now), self.session.folder
 
 

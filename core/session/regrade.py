@@ -86,8 +86,7 @@ class Kept:
         metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
-        stored = (write.stored(row | cost) for row, cost in zip(rows, figures.costs(), strict=True))
-        return write.save(document, stored, self.path.parent), document
+        return write.save(document, map(write.stored, rows), self.path.parent), document
 
 
 def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:

@@ -19,7 +19,7 @@ from core.base.files import write_atomically
 from core.base.prices import shown
 from core.report import page, tables, texts
 from core.report.table import NONE, Column, Table
-from core.results.points import Worths, is_good
+from core.results.points import Proved, is_good, metrics
 from core.results.write import now
 from core.types import GOOD, MAX_POINTS
 from labs.proofs.scored import Line, Runs, read
@@ -161,12 +161,12 @@ def notes(runs: Runs) -> list[str]:
 
 
 def _metrics(runs: Runs) -> dict[str, Any]:
-    worths = Worths(len(runs))
-    for run, lines in enumerate(runs.values()):
-        for line in lines:
-            member = {"worth": line.worth, "grade": line.worth, "ungraded": line.why}
-            worths.add(line.problem, line.groups, [member], run)
-    proofs: dict[str, Any] = worths.metrics()["proofs"]
+    found = [
+        Proved(line.problem, line.groups, [{"worth": line.worth, "grade": line.worth, "ungraded": line.why}], run)
+        for run, lines in enumerate(runs.values())
+        for line in lines
+    ]
+    proofs: dict[str, Any] = metrics(found, len(runs))["proofs"]
     return proofs
 
 

@@ -10,7 +10,7 @@ from core.generate.journal import Journal, content_key
 from core.report import page
 from core.report.data import Results
 from core.results import write as files
-from core.results.points import Worths
+from core.results.points import proved
 from core.types import Completion, Problem
 from tests.helpers import documents
 from tests.helpers.browser import Tab
@@ -48,10 +48,9 @@ def graded(tmp_path: Path) -> Path:
     mean = (7 + 2.5 + 0) / 3 / 7
     ungraded = {"majority_answer": None, "mean_accuracy": None, "majority_correct": None}
     steps = [documents.step(0, first) | ungraded, documents.step(1, last, mean, mean) | {"majority_answer": None}]
-    worths = Worths()
-    worths.add_row({"id": "p0", "columns": {"Category": EVIL}, "steps": steps})
     sums = figures([{"steps": steps, "finished": True}])
-    run = documents.document(experiment="18_proofs", metrics=sums.metrics(1.0) | worths.metrics())
+    sums.proofs = proved({"id": "p0", "columns": {"Category": EVIL}, "steps": steps})
+    run = documents.document(experiment="18_proofs", metrics=sums.metrics(1.0))
     del run["problems"]
     rows = [files.row(PROOF, True, [json.dumps(step).encode() for step in steps])]
     return page.write([Results(files.save(run, rows, tmp_path))], tmp_path / "page.html")[0]

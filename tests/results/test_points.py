@@ -12,7 +12,7 @@ from core.base.errors import UserError
 from core.results import read
 from core.results.merge import merge
 from core.results.metrics import of_rows
-from core.results.points import Worths, groups_of, is_good, values
+from core.results.points import Proved, groups_of, is_good, metrics, values
 from tests.helpers import documents
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import document
@@ -40,11 +40,12 @@ def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
 
 
 def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
-    sums = Worths(len(runs), by)
-    for run, of in enumerate(runs):
-        for number, points in enumerate(of):
-            sums.add(f"p{number}", {}, [proof(each) for each in points], run)
-    found: dict[str, Any] = sums.metrics()["proofs"]
+    proofs = [
+        Proved(f"p{number}", {}, [proof(each) for each in points], run)
+        for run, of in enumerate(runs)
+        for number, points in enumerate(of)
+    ]
+    found: dict[str, Any] = metrics(proofs, len(runs), by)["proofs"]
     return found
 
 
@@ -83,10 +84,11 @@ def test_problems_are_grouped_by_the_columns_that_they_have() -> None:
     columns = {"Level": "IMO-easy", "Category": " Algebra ", "Split": "Basic", "Source": "x"}
     assert groups_of("", columns) == {"split": "Basic", "level": "IMO-easy", "category": "Algebra"}
     assert groups_of("24_25", columns)["split"] == "24_25" and groups_of("", {"level": None, "category": ""}) == {}
-    sums = Worths()
-    for number, (level, points) in enumerate([("easy", 7), ("easy", 5), ("hard", 0)]):
-        sums.add(f"p{number}", {"level": level}, [proof(points)])
-    levels = sums.metrics()["proofs"]["groups"]["level"]
+    proofs = [
+        Proved(f"p{number}", {"level": level}, [proof(points)])
+        for number, (level, points) in enumerate([("easy", 7), ("easy", 5), ("hard", 0)])
+    ]
+    levels = metrics(proofs)["proofs"]["groups"]["level"]
     found = {name: (of["points"]["value"], of["points"]["n"]) for name, of in levels.items()}
     assert found == {"easy": (pytest.approx(6 / 7), 2), "hard": (0, 1)}
 

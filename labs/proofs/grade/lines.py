@@ -14,7 +14,7 @@ from core.problems.rows import FIX, read_rows
 from core.report import jsonl, tables
 from core.results import read
 from core.results.find import archive
-from core.results.points import Worths, groups_of
+from core.results.points import Proved, groups_of, metrics
 from core.types import MAX_POINTS, PROOF, Completion, Problem
 from labs.proofs.grade.asking import Item, Source
 from labs.proofs.graded import lacking, read_row
@@ -38,14 +38,14 @@ def source(path: Path, folder: Path, is_qed: bool = False) -> Source:
     ]
 
     def write(points: Sequence[Points], about: Row, prices: Prices | None) -> tuple[str, dict[str, Path]]:
-        worths, lines = Worths(), []
+        proofs, lines = list[Proved](), []
         for (_, row, _), item, each in zip(found, items, points, strict=True):
             of_grade = fields(each, prices)
-            worths.add(item.problem.id, groups_of(item.problem.split, row), [of_grade])
+            proofs.append(Proved(item.problem.id, groups_of(item.problem.split, row), [of_grade]))
             graded = row | {NAMES_IN_LINES.get(name, name): value for name, value in of_grade.items()}
             graded |= {"schema_0": each.scheme or None, "grader": about["model"]["name"]}
             lines.append(qed(graded, item.problem.is_proof) if is_qed else graded)
-        return tables.points_table(worths.metrics()["proofs"]), {"graded": _write(stem, lines)}
+        return tables.points_table(metrics(proofs)["proofs"]), {"graded": _write(stem, lines)}
 
     return Source(path.stem, folder, items, write)
 
