@@ -1,6 +1,5 @@
 """Measure the lengths of completions and prompts in an earlier run of the model, or assume them."""
 
-import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,15 +39,14 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Lengths of completions and prompts in tokens. `solutions[t]` is a sample for step t. The last sample is also for
-    all later steps. Some measured solutions were truncated at `cap` (infinite if none was). `speed` is the
-    minimum and the maximum over the steps of the mean seconds per completion token, or None if it was not measured."""
+    all later steps. `speed` is the minimum and the maximum over the steps of the mean seconds per completion token, or
+    None if it was not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
     prompt: float = PROMPT_TOKENS
     answer: float = ANSWER_TOKENS
     source: str = "assumed, not measured"
-    cap: float = math.inf
     speed: tuple[float, float] | None = None
 
 
@@ -107,6 +105,5 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
         prompt,
         ASSUMED.answer if "candidates" in lacking else max(0.0, float(np.mean(carried))),
         one_line(source),
-        cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )

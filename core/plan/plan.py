@@ -23,11 +23,11 @@ from core.engines.cards import Card
 from core.engines.dialects import llamacpp
 from core.engines.need import Need
 from core.plan import estimate
+from core.plan.estimate import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.lengths import ASSUMED, Lengths, measured
 from core.plan.roofline import BEST, WORST, Load, Machine
-from core.plan.rows import Rows, hours, money, problems_of, token_rows, tokens, without_gpu
 from core.plan.subject import OnGpu, Subject, subject
-from core.plan.work import OTHERS, SaysItsWork, Work, loads
+from core.plan.work import OTHERS, Work, loads
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file, framing
@@ -78,12 +78,9 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
         rows, config = _on_llamacpp(config, of.place, planned)
     expected = _all_runs(config, count, lengths, planned)
     total, runs = sum(load.count for load in expected), config.RUNS
-    source = lengths.source
-    if lengths.cap < config.MAX_TOKENS:
-        source += ". Without this cap, the truncated solutions will be longer"
     mean = np.mean([load.lengths.mean() for load in expected if isinstance(load.kind[0], int)])
     shared = [
-        ("lengths", f"{source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),
+        ("lengths", f"{lengths.source}. A solution has {mean:,.0f} tokens on average (cap: {config.MAX_TOKENS:,})"),
         ("completions", f"{total:,} ({total // (count * runs)} for each of {problems_of(count, runs)})"),
         *token_rows(expected),
     ]
@@ -98,7 +95,7 @@ def run(config: Constants, count: int, lengths: Lengths, of: Subject, planned: B
         rows = [*estimate.model_rows(of.place, of.shown), *shared, *estimate.time_rows(plan, price)]
         notes = [ROOFLINE, *notes, *estimate.notes(plan)]
     else:
-        rows += [*shared, *without_gpu(of, expected, lengths, price, config.MAX_DOLLARS)]
+        rows += [*shared, *without_gpu(of, expected, lengths, price)]
     return labelled(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
@@ -119,7 +116,7 @@ def _sweep(runs: Grid, count: int, lengths: Lengths, of: Subject, price: float |
         seconds = (estimate.Plan(config, count, lengths, place, scaffold).seconds for config, scaffold in asking)
         whole = [sum(ends) for ends in zip(*seconds, strict=True)]
         return labelled([*rows, ("time", hours(whole)), *money(whole, price)])
-    return labelled([*rows, *without_gpu(of, expected, lengths, price, runs.common.MAX_DOLLARS)])
+    return labelled([*rows, *without_gpu(of, expected, lengths, price)])
 
 
 def _all_runs(config: Constants, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
@@ -207,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         with environment.choosing(getattr(config, "GRADER", "")):
             of = subject(args)
         lengths, notes = _lengths(config, of, name), list[str]()
-        if isinstance(planned, SaysItsWork):
+        if hasattr(planned, "work"):  # a task
             work = planned.work(config, of.card)
             about, plan = work.of, _work(work, config, lengths, of, args.price)
         else:
@@ -219,8 +216,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 plan = _sweep(runs, count, lengths, of, args.price)
             else:
                 plan = run(config, count, lengths, of, planned, args.price)
-                if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
-                    notes.append("note: this machine has no GPU. A run would use the embedded model, which has no plan")
         print(wrapped(f"{name} with {of.shown}{of.on}, {about}: an estimate (nothing was run)"))
         print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")
 

@@ -30,13 +30,12 @@ class OnGpu:
 @dataclass(frozen=True)
 class Subject:
     """A model to plan. `model` is its name in results, and `shown` its name in messages. `place` is a GPU, a GGUF file
-    for llama.cpp on this machine, or None for another server. `is_chosen` is False if no setting chose the model."""
+    for llama.cpp on this machine, or None for another server."""
 
     model: str
     shown: str
     card: Card
     place: OnGpu | Path | None
-    is_chosen: bool = True
 
     @property
     def on(self) -> str:
@@ -90,8 +89,7 @@ def _on_gpu(named: str, card: Card, args: Namespace) -> Subject:
         shape, longest = model.shape, model.longest
     else:
         raise UserError(f"MODEL={named} is not a card, a GGUF file, a folder or a hub model. {cards.listing()}")
-    place = OnGpu(engine, *_gpu(args), shape, why, longest)
-    return Subject(name, shown, card, place, is_chosen=bool(named))
+    return Subject(name, shown, card, OnGpu(engine, *_gpu(args), shape, why, longest))
 
 
 def _gpu(args: Namespace) -> tuple[Gpu, str, str]:

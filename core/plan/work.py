@@ -5,7 +5,7 @@ Grading, training in rounds and proof search are tasks. The method `work` of a T
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, Generic
 
 import numpy as np
 
@@ -106,10 +106,3 @@ class Task(Generic[A]):
 
     constants: type[A]
     work: Callable[[A, Card], Work]
-
-
-@runtime_checkable
-class SaysItsWork(Protocol):
-    """A Task, or another object with the same method `work`."""
-
-    def work(self, config: Any, card: Card) -> Work: ...

@@ -8,7 +8,7 @@ import pytest
 from core import constants
 from core.engines.embedded_model import EMBEDDED_GGUF, embedded_card
 from core.plan.plan import main
-from core.plan.work import Requests, SaysItsWork, Work
+from core.plan.work import Requests, Work
 from core.scaffolds import experiment_file
 from labs.endpoint.answer import planned as serve_rsa
 from labs.proofs.grade import asking
@@ -20,9 +20,9 @@ EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("2*.py"))
 
 def work(name: str, *overrides: str) -> tuple[Work, Any]:
     found = experiment_file.load(name)
-    config = constants.read(found.planned.constants, found.namespace, overrides)
-    assert isinstance(found.planned, SaysItsWork)
-    return found.planned.work(config, embedded_card()), config
+    planned: Any = found.planned
+    config = constants.read(planned.constants, found.namespace, overrides)
+    return planned.work(config, embedded_card()), config
 
 
 def count(of: Work) -> int:
