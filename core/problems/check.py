@@ -8,7 +8,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import storable
 from core.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
-from core.problems.rows import kind_of, read_rows
+from core.problems.rows import read_rows
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
 
@@ -32,7 +32,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
     seen: dict[str, str] = {}
     for number, ((where, columns), row) in enumerate(zip(rows, read, strict=True), 1):
         if not isinstance(columns, dict):
-            raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {kind_of(columns)}')
+            raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}')
         statement = row.get("problem")
         if not isinstance(statement, str) or not _is_text(statement):
             raise UserError(

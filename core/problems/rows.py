@@ -58,7 +58,7 @@ def _json(path: Path) -> Iterable[tuple[str, Any]]:
         return _jsonl(path)
     whole = parse_json(text, f"{WHAT} {path}", FIX)
     if not isinstance(whole, list):
-        raise UserError(f"{WHAT} {path} must be a list of problems, not {kind_of(whole)}")
+        raise UserError(f"{WHAT} {path} must be a list of problems")
     return [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
 
 
@@ -101,12 +101,6 @@ def _parquet(path: Path, wanted: Wanted | None = None) -> Iterator[tuple[str, An
                     yield f"{path}, row {number}", row
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise UserError(f"{WHAT} {path} is not a readable parquet file ({error}). Replace the file") from None
-
-
-def kind_of(value: Any) -> str:
-    """Return the name of a value's JSON type for a message, such as "a list"."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 PARQUET = ".parquet"

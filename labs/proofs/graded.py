@@ -13,7 +13,7 @@ from core.problems import sets
 from core.problems.check import can_be_sent
 from core.problems.columns import listed, names_in, text_of, understood
 from core.problems.published import Published
-from core.problems.rows import Rows, kind_of
+from core.problems.rows import Rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_POINTS, PROOF, Problem
 
@@ -123,7 +123,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
 def read_row(where: str, columns: Any) -> dict[str, Any]:
     """Return a row's columns under our names. Raises UserError if the row is no object or lacks a statement."""
     if not isinstance(columns, dict):
-        raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")
+        raise UserError(f"{where} must be an object with columns like problem")
     row = understood(columns)
     statement = row.get("problem")
     if not isinstance(statement, str) or not statement.strip():

@@ -4,7 +4,6 @@ If EVAL selects no set, usable problems of DATA are held out, in the order of th
 seed, run and order of rows holds out the same problems. A larger HELD_OUT keeps them and adds problems."""
 
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from core.problems import sets
 from core.problems.check import can_be_sent
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
 from core.problems.published import OPENR1
-from core.problems.rows import Rows, read_rows
+from core.problems.rows import Rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from labs.star import alpaca

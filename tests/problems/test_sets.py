@@ -106,7 +106,7 @@ def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], 
     [
         ("", ""),
         ({"x": {"problem": "x", "answer": 1}}, 'line 1 needs "problem"'),
-        ("3", "not a number"),
+        ("3", "must be a list"),
         ([], ""),
         ([3], "problem 1 "),
         ([{"answer": 1}], 'problem 1 needs "problem"'),
