@@ -20,7 +20,7 @@ ABOUT = "Merge runs that differ only in SEED. Each problem gets the mean, best (
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="merge.sh", description=ABOUT)
     parser.add_argument("by", choices=list(MERGES), help="how to merge the runs of a problem")
-    parser.add_argument("results", nargs="+", help="names or .json paths of results, which may be merged results")
+    parser.add_argument("results", nargs="+", help="names or .json paths of the results of single runs")
     with command():
         args = parser.parse_args(argv)
         if len(args.results) < 2:

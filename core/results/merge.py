@@ -1,8 +1,7 @@
 """Merge several runs of one experiment into one results file.
 
 The accuracy of a problem is the mean, best (max) or worst (min) of its runs, with 95% intervals over problems. The file
-contains every problem once for each run, with the run's seed. Reports show all members, and merged files can
-be merged again.
+contains every problem once for each run, with the run's seed. Reports show all members.
 """
 
 import json
@@ -22,7 +21,7 @@ from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import of_rows
-from core.results.model import Row, Runs, total
+from core.results.model import Row, Seed, total
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
@@ -38,11 +37,12 @@ COUNTED = ("not_delivered", "missing", "missing_gradings")
 
 @dataclass(frozen=True)
 class _Source:
-    """A results file with its stored head, its runs, and its rows: each problem once for each run."""
+    """A results file of one run, with its stored head and its problems."""
 
     path: Path
     head: dict[str, Any]
-    runs: Runs
+    experiment: str
+    seed: int
     rows: list[Row]
 
 
@@ -60,46 +60,33 @@ def merge(
     fields to the document. Raises UserError if results are partial, unreadable or different, or have the same SEED.
     """
     sources = [_source(path) for path in paths]
-    name = name or f"{by}-{sources[0].runs.of}"
+    of, seeds = sources[0].experiment, [source.seed for source in sources]
     for other in sources[1:]:
         _check(sources[0], other)
-    seeds = [seed for source in sources for seed in source.runs.seeds]
     if again := [seed for seed, count in Counter(seeds).items() if count > 1]:
         raise UserError(f"two of the results have SEED={again[0]}. Name each run once, and run each with its own SEED")
     heads, first = [source.head for source in sources], sources[0].head
     with read.refusing(paths[0]):
         prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
-        runs = _by_run(sources)
-        figures = of_rows(runs, by, Prices(**prices) if prices else None)
+        figures = of_rows([source.rows for source in sources], by, Prices(**prices) if prices else None)
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
         counts = {what: _summed(head["metrics"].get(what, {}) for head in heads) for what in warnings.COUNTS}
         # A grading or price list of the first run would not describe the others.
         document = {key: value for key, value in first.items() if key not in ("grading", "prices")} | {
-            "experiment": name,
+            "experiment": name or f"{by}-{of}",
             "complete": complete,
             "started": min(head["started"] for head in heads),
             "ended": max(head["ended"] for head in heads),
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
-            "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
+            "runs": {"of": of, "by": by, "seeds": seeds},
             "metrics": figures.metrics(seconds) | counts,
             **({"prices": prices} if prices else {}),
             **_gradings(heads),
             **more,
         }
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
-    rows = map(write.stored, chain.from_iterable(zip(*runs, strict=True)))
-    return write.save(document, rows, folder), document
-
-
-def _by_run(sources: Sequence[_Source]) -> list[list[Row]]:
-    """Return the rows of each run, with its seed. Raises UserError if the runs differ in problems."""
-    runs: list[list[Row]] = []
-    for source in sources:
-        for run, seed in enumerate(source.runs.seeds):
-            runs.append([row | {"seed": seed} for row in source.rows[run :: len(source.runs.seeds)]])
-            if [(row["id"], row["answer"]) for row in runs[-1]] != [(row["id"], row["answer"]) for row in runs[0]]:
-                raise UserError(f"{sources[0].path} and {source.path} differ in problems. Repeat all these runs")
-    return runs
+    rows = chain.from_iterable(zip(*(source.rows for source in sources), strict=True))
+    return write.save(document, map(write.stored, rows), folder), document
 
 
 def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -111,11 +98,12 @@ def _source(path: Path) -> _Source:
     checked, head, both = read.read_raw(path)
     if not checked.complete:
         raise UserError(f"{path} is partial. Complete its run first, with the command that started it")
+    if checked.runs:
+        raise UserError(f"{path} is merged. Name the files of its runs instead: {checked.runs.of}-seed*.json")
     with read.refusing(path):
-        seed = head["config"]["SEED"]
+        seed = convert(head["config"]["SEED"], Seed)
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds this suffix
-        runs = checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs)
-        return _Source(path, head, runs, [row for row, _ in both])
+        return _Source(path, head, experiment, seed, [row | {"seed": seed} for row, _ in both])
 
 
 def _check(one: _Source, other: _Source) -> None:
@@ -129,13 +117,15 @@ def _check(one: _Source, other: _Source) -> None:
     ]
     if differing:
         raise UserError(f"{one.path} and {other.path} can't be merged, because they differ in {', '.join(differing)}")
+    if [(row["id"], row["answer"]) for row in one.rows] != [(row["id"], row["answer"]) for row in other.rows]:
+        raise UserError(f"{one.path} and {other.path} differ in problems. Repeat both runs")
 
 
 def _shared(source: _Source) -> dict[str, Any]:
     """Return the properties that must be equal in all runs of an experiment, by their names in messages."""
     head = source.head
     shared = {
-        "experiment": source.runs.of,
+        "experiment": source.experiment,
         "problem set": head["problem_set"]["sha256"],
         "model": head["model"]["name"],
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},

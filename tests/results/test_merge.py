@@ -125,13 +125,11 @@ def test_merged_results_are_read_and_compared(two: list[Path], results: Path) ->
     assert "68.8 ± 26.5" in compare.table([alone, both])
 
 
-def test_merged_files_are_merged_as_their_runs(two: list[Path], results: Path) -> None:
-    three = save(results / "c.json", RUN_0, 9)
+def test_merged_files_are_not_merged_again(two: list[Path], results: Path) -> None:
     pair, _ = merge(two, "", results)
     assert pair.name == "mean-09_test.json"
-    one, other = (json.loads(merge(paths, "all", results)[0].read_text()) for paths in ([pair, three], [*two, three]))
-    assert one["problems"] == other["problems"] and one["metrics"]["steps"] == other["metrics"]["steps"]
-    assert one["runs"] == {"of": "09_test", "by": "mean", "seeds": [0, 5, 9]}
+    with pytest.raises(UserError, match="is merged"):
+        merge([pair, save(results / "c.json", RUN_0, 9)], "all", results)
 
 
 @pytest.mark.parametrize(
