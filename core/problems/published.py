@@ -34,7 +34,6 @@ class Published:
     splits: tuple[str, ...] = ("train",)
     revision: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
-    columns: str = "problem and answer"  # the columns that a local copy needs
 
     def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         """Return the problems with this project's ids and splits."""
@@ -133,7 +132,6 @@ MATH500 = Published(
     licence=None,  # the card was not checked (its source, openai/prm800k, is MIT)
     files={"": "test.jsonl"},
     revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
-    columns="problem, answer and unique_id",
 )
 # GSM8K (test split) and SVAMP: word problems from grade school, whose answers are numbers. columns.py reads their
 # references: "#### 1,234" is 1234, 35.0 is 35, and SVAMP's Body precedes its Question.
@@ -145,7 +143,6 @@ GSM8K = WordProblems(
     files={"": "main/test-00000-of-00001.parquet"},
     revision="740312add88f781978c0658806c59bc2815b9866",
     versions={"35687a202d792cde3af46b7b06f73a5c95609ce66de720236d3fee6b41924c72": "as published"},  # of test.jsonl
-    columns="question and answer",
 )
 SVAMP = WordProblems(
     name="svamp",
@@ -156,7 +153,6 @@ SVAMP = WordProblems(
     files={"train": "train.json", "test": "test.json"},
     revision="5e0bf1e5e7c0e9c4bc39180d224f41f3f801b7ef",
     versions={"a38cb41ee1ecc830cb28a4fe4501790d7d7c67db2f0d66fe342669c8b0cadad6": "as published"},  # of SVAMP.json
-    columns="ID, Body, Question and Answer",
 )
 # IMO-Bench (Luong et al. 2025, arXiv 2511.01846): 400 problems with short answers, and 60 with proofs.
 # QED-Nano's authors have a copy, whose commit and file name are unknown. Version 2 (February 2026) corrected answers.
@@ -179,7 +175,6 @@ IMO_PROOFBENCH = ProofBench(
     licence="CC BY 4.0",
     files=TRAIN,
     revision="4b02dfebc3a956682398ce5847d56d0e820a758d",
-    columns="Problem ID, Problem, Solution and Grading guidelines",
     # From proofbench_v2.csv (google-deepmind/superhuman, sha256 aa8b813d…). It was not compared with the hub's copy.
     versions={"08d7521a4c3946a8dd5d956165cdd4cccb56952a661cb05647aaedc3a9a141b4": "v2"},
 )
@@ -190,7 +185,6 @@ PROOFBENCH = Published(
     rows=145,
     licence="MIT",  # the licence of wenjiema02/ProofBench, the source (this copy's card was not checked)
     files={split: f"data/{split}-00000-of-00001.parquet" for split in ("24_25", "other")},
-    columns="problem_id, problem, solution, grading_scheme and split",
     revision="c9ef8ca58c1711c4e3f1415755fc1a5286610c61",
 )
 # OpenR1-Math-220k (Open R1, 2025), with problems for STaR's training. Some problems have no answer.
@@ -201,7 +195,6 @@ OPENR1 = Published(
     licence="Apache 2.0",
     splits=("train", "extended/train"),  # the subsets default (in data/) and extended
     revision="e4e141ec9dea9f8326f4d347be56105859b2bd68",
-    columns="problem, answer, question_type and uuid",
 )
 ANSWERED = (GSM8K, MATH500, SVAMP, AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)
 PUBLISHED = {each.name: each for each in (*ANSWERED, IMO_PROOFBENCH, PROOFBENCH)}

@@ -164,8 +164,8 @@ def read_set(
 def _read_published(known: Published, constant: str, wanted: Wanted | None) -> Read:
     """Read the rows of a set from its copy in COPIES, else from the hub. A column names the split of a known file."""
     way_out = (
-        f"{ONLINE}. Or download {known.address} (or another file with the columns {known.columns}) as "
-        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set {constant}=path/to/file.json"
+        f"{ONLINE}. Or download {known.address} as {COPIES / known.name}.parquet (or .csv, .json, .jsonl). Or set "
+        f"{constant}=path/to/file.json"
     )
     pin, copy, licence = _pins().get(known.name), _copy(known), known.licence
     revision = pin["revision"] if pin else known.revision

@@ -67,14 +67,12 @@ PUBLISHED = {
             repo="wenjiema02/ProofBench",
             rows=435,
             licence="MIT",
-            columns="problem_id, problem, model_solution, expert_rating, reference_solution, marking_scheme, generator",
         ),
         Published(
             name="imo_gradingbench",  # Luong et al. 2025, arXiv 2511.01846: a copy of google-deepmind/superhuman's file
             repo="Hwilner/imo-gradingbench",
             rows=1000,
             licence="CC BY 4.0",
-            columns="Problem ID, Problem, Response, Points, Solution, Grading guidelines",
         ),
     )
 }
