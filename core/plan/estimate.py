@@ -82,7 +82,7 @@ def alternatives(plan: Plan) -> Iterator[tuple[str, Plan]]:
     lower += [
         (name, values[name] // 2)
         for name in ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS")
-        if values.get(name, 0) >= 2 and (name != "CARRY_TOKENS" or values.get("CARRY") == "tail")
+        if values.get(name, 0) >= 2
     ]
     lower += [("CARRY", "answer"), ("CARRY", "tail"), ("VERIFY_MODE", "p_true"), ("ANSWER_TOKENS", 0)]
     for name, value in [*lower, ("CONCURRENCY", 0)]:

@@ -2,19 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import storable
 from core.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
-from core.problems.rows import read_rows
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
-
-
-def read_file(path: Path, wanted: str = ANSWERS) -> tuple[Problem, ...]:
-    """Read the problems of a .json, .jsonl, .csv or .parquet file. Raises UserError for an invalid file or row."""
-    return check(read_rows(path), str(path), wanted)
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -> tuple[Problem, ...]:

@@ -109,7 +109,14 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
     known_as, _, part = name.partition(":")
     if known_as not in PUBLISHED:
         known_as, part = name, ""
-    whole = _checked(read_set(known_as, constant), known_as, wanted)
+    read, known = read_set(known_as, constant), PUBLISHED.get(known_as)
+    problems = check(read.rows, read.place, wanted)
+    if known and (fault := known.fault(problems := known.settled(problems))):
+        raise UserError(f"{known_as} from {read.source} {fault}. {read.way_out}")
+    version = BUNDLED_VERSION if name in BUNDLED else None
+    whole = ProblemSet(read.name, problems, read.source, read.licence, version, read.commit)
+    if known:
+        whole = replace(whole, version=known.version(whole.sha256))
     return whole.part(part) if part else whole
 
 
@@ -125,16 +132,6 @@ class Read:
     licence: str | None = None
     commit: str | None = None
     way_out: str = ""
-
-
-def _checked(read: Read, name: str, wanted: str = ANSWERS) -> ProblemSet:
-    """Build the set `name` from its rows. Raises UserError if a row or the content of a published set is wrong."""
-    problems, known = check(read.rows, read.place, wanted), PUBLISHED.get(name)
-    if known and (fault := known.fault(problems := known.settled(problems))):
-        raise UserError(f"{name} from {read.source} {fault}. {read.way_out}")
-    version = BUNDLED_VERSION if name in BUNDLED else None
-    found = ProblemSet(read.name, problems, read.source, read.licence, version, read.commit)
-    return replace(found, version=known.version(found.sha256)) if known else found
 
 
 def read_set(
@@ -198,8 +195,8 @@ def keep(name: str) -> str:
     Later reads of the set refuse another file. Return a description. Raises UserError."""
     known = PUBLISHED[name]
     if _copy(known) is None:
+        load(name)  # checks the content of the file, which the hub client now has in its cache
         pins, read = _pins(), read_set(name)
-        _checked(read, name)
         here = COPIES / f"{name}{Path(read.place).suffix}"
         content = Path(read.place).read_bytes()
         pin = {"repo": known.repo, "revision": read.commit, "sha256": hashlib.sha256(content).hexdigest()}

@@ -46,14 +46,12 @@ class Meter:
             return completion
         if prompt is None:
             return None
-        if unit == "dollars":
-            assert self.prices is not None
+        if unit == "dollars" and self.prices:
             return self.prices.dollars(counted)
         cached = min(cached or 0, prompt) if unit != "read_cold" else 0
-        if unit in ("read", "read_cold"):
-            return completion + prompt - cached
-        assert self.shape is not None
-        return self.shape.flops(prompt, cached, completion)
+        if unit == "flops" and self.shape:
+            return self.shape.flops(prompt, cached, completion)
+        return completion + prompt - cached
 
     def shown(self, value: float, unit: str = "") -> str:
         """Format a `value` in the meter's unit, or in `unit`."""

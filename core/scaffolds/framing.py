@@ -16,8 +16,9 @@ from core.base.errors import UserError
 from core.base.files import DATA, read_text, storable
 from core.constants import AUTO, BOXED, A, Framed
 from core.engines.cards import Card
-from core.problems.check import read_file
+from core.problems.check import check
 from core.problems.columns import cells_of, listed, text_of, understood
+from core.problems.rows import read_rows
 from core.scaffolds.prompts import Request, aggregate, solve
 from core.types import CHARACTERS, Message, Problem
 
@@ -131,7 +132,7 @@ def _shots(value: str, way: str) -> tuple[Shot, ...]:
 
 def _read(path: Path, way: str) -> tuple[Shot, ...]:
     shots = []
-    for number, problem in enumerate(read_file(path), 1):
+    for number, problem in enumerate(check(read_rows(path), str(path)), 1):
         columns = dict(problem.columns)
         candidates = cells_of(columns).get("candidates") or []
         given = candidates if isinstance(candidates, list) else [None]
