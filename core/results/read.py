@@ -11,7 +11,7 @@ from msgspec.json import decode
 
 from core.base.errors import UserError, one_line
 from core.base.files import amount, no_number, opened, storable
-from core.results.model import SCHEMA, Head, ProblemResult, Row, StepResult
+from core.results.model import SCHEMA, Head, ProblemResult, Row
 
 FIX = "Move the file away and run the experiment again"
 NAMES = {"model": "name", "engine": "kind", "problem_set": "name"}  # texts that every head contains
@@ -45,11 +45,6 @@ def refusing(path: Path, of: str = "") -> Iterator[None]:
         why = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         wrong = f"{path} is not a results file of this project ({of}{one_line(str(why), 300)})"
         raise UserError(f"{wrong}. {FIX}") from None
-
-
-def step_result(step: dict[str, Any]) -> StepResult:
-    """Convert a step from a results file. Raises ValueError if a field is invalid."""
-    return convert(step, StepResult)
 
 
 def _problems(path: Path, rows: list[Raw]) -> Iterator[tuple[Row, ProblemResult]]:

@@ -26,11 +26,8 @@ class Meter:
 
     def __post_init__(self) -> None:
         if self.unit not in self.units:
-            remedy = {
-                "flops": "the model's shape, which is unknown. Serve the model from its folder (MODEL=FOLDER)",
-                "dollars": "the model's prices, which are unknown. Add a table [price] to its model card",
-            }[self.unit]
-            raise UserError(f"BUDGET_IN={self.unit} needs {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
+            needs = "prices in its model card" if self.unit == "dollars" else "a model in a folder (MODEL=FOLDER)"
+            raise UserError(f"BUDGET_IN={self.unit} needs {needs}. Or set BUDGET_IN=tokens or BUDGET_IN=read")
 
     @property
     def units(self) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from msgspec.json import decode
 
 from core.base import seeds, terminal
 from core.base.errors import UserError
@@ -25,7 +26,7 @@ from core.report import plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.matched import TABLE
 from core.report.table import NONE, Column, Table
-from core.results import read, write
+from core.results import model, read, write
 from core.results.find import found
 from core.results.spending import UNITS
 from core.scaffolds import experiment_file
@@ -70,11 +71,11 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
 def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
     """Return the problems in random order, with the problems of `prior` first. Raises UserError if these differ."""
     chosen, common = opened.problems, opened.config
-    model, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
+    ours, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
     for path in prior:
         head, problems = read.read(path)
-        if head.model["name"] != model:
-            raise UserError(f"PRIOR={common.PRIOR:.60} has results of {head.model['name']}, not {model}. Leave it out")
+        if head.model["name"] != ours:
+            raise UserError(f"PRIOR={common.PRIOR:.60} has results of {head.model['name']}, not {ours}. Leave it out")
         earlier |= {(problem.id, problem.statement) for problem in problems}
     if earlier - {(problem.id, problem.statement) for problem in chosen.problems}:
         raise UserError(f"PRIOR={common.PRIOR:.60} has problems that {chosen.name} lacks. Set its PROBLEMS and LIMIT")
@@ -144,7 +145,7 @@ class _Race(Matching):
         if self.budget == math.inf:
             self.budget = in_unit([self.common.BUDGET], paths, self.meter)[0]
         for problem in block:
-            steps = [[read.step_result(json.loads(step)) for step in run.steps[problem]] for run in self.runs[place]]
+            steps = [[decode(step, type=model.StepResult) for step in run.steps[problem]] for run in self.runs[place]]
             parts = [bought(of, self.budget, self.meter) for of in steps]
             self.scores[problem, place] = np.mean([part.score or 0.0 for part in parts])
             if any(part.step or (part.step == 0 and len(of) == 1) for part, of in zip(parts, steps, strict=True)):

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec import convert
 
 from core.base.errors import UserError
 from core.base.prices import Prices
@@ -18,7 +19,6 @@ from core.report.budgets import bought
 from core.report.data import Results
 from core.results.metrics import RunMetrics
 from core.results.model import StepResult
-from core.results.read import step_result
 from core.scaffolds.rsa import rsa
 from core.session.equal_compute import Budgeted
 from core.types import Completion, Member, Sampling
@@ -109,7 +109,7 @@ def test_compute_cannot_be_matched_without_counts() -> None:
 def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
     def step(tokens: int | None, right: float) -> StepResult:
         one = documents.member(tokens, prompt_tokens=None, cached_tokens=None)
-        return step_result(documents.step(0, [one], majority=right))
+        return convert(documents.step(0, [one], majority=right), StepResult)
 
     found = bought([step(10, 0.5), step(None, 1.0), step(10, 0.0)], 1000)
     assert found.score == 0.5 and [found.figures[name] for name in ("tokens", "calls", "prompt")] == [10, 1, 0]

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.base.seeds import derive
 from core.engines.shape import Shape
 from core.report.budgets import Bought, bought, in_unit, pair, rows, table
-from core.results import read
+from core.results.model import StepResult
 from core.results.spending import TOKENS, Meter
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
@@ -41,7 +42,7 @@ def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) 
     """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
     for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
         cost["key"] = documents.KEY
-    return bought([read.step_result(each) for each in steps], budget, meter)
+    return bought([convert(each, StepResult) for each in steps], budget, meter)
 
 
 STEPS = [

@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec import convert
+
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.grading.answers import grade_answers
@@ -16,6 +18,7 @@ from core.report.matched import compared_in
 from core.results import read, records
 from core.results.find import archive
 from core.results.merge import merge
+from core.results.model import StepResult
 from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from labs.proofs.grade import lines
@@ -62,7 +65,7 @@ def of_comparison(folder: Path, all_steps: bool) -> Source:
         raise UserError(f"{folder.name} compares answers, which are graded already. Name a comparison of proofs")
 
     def wanted(row: Row) -> list[Row]:
-        counted = counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
+        counted = counting([convert(step, StepResult) for step in row["steps"]], matched.budgets, matched.meter)
         return [step for step in row["steps"] if step["step"] in counted]
 
     paths = [path for paths in matched.paths().values() for path in paths]
