@@ -1,5 +1,6 @@
 """Measure the lengths of completions and prompts in an earlier run of the model, or assume them."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,39 +72,36 @@ def measured(folder: Path, model: str, *names: str) -> Lengths | None:
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
     """Return the lengths in a results file, or None if it has too few counted completions, or prompts unlike RSA's."""
-    by_step: dict[int, list[MemberResult]] = {}
+    by_step = defaultdict[int, list[MemberResult]](list)
     for problem in problems:
         for step in problem.steps:
-            counted = [m for m in step.members if m.error is None and m.is_counted]
-            by_step.setdefault(step.step, []).extend(counted)
+            by_step[step.step] += [m for m in step.members if m.error is None and m.is_counted]
     config = head.config
     cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
     steps = [of for _, of in sorted(by_step.items()) if len(of) >= FEWEST]
-    calls = [[call for m in step for call in m.calls if call.is_counted] for step in steps]
-    written = [sum(call.completion_tokens or 0 for call in step) for step in calls]
-    members = [m for step in steps for m in step]
-    if not sum(written) or not concurrency or ("T" not in config and any(m.parents for m in members)):
+    members, speeds = [m for step in steps for m in step], []
+    for of in steps:
+        calls = [call for m in of for call in m.calls if call.is_counted]
+        if written := concurrency * sum(call.completion_tokens or 0 for call in calls):
+            speeds.append(sum(call.seconds for call in calls) / written)
+    if not speeds or ("T" not in config and any(m.parents for m in members)):
         return None  # only RSA's prompts are known
     # The prompts of forced answers and waits contain their own thinking.
     whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
     carried = [((m.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
     checks = [call.completion_tokens or 0 for m in members for call in m.side_calls if call.is_counted]
-    lacking = []
-    if config.get("VERIFY_MODE") != "verdict" or len(checks) < FEWEST:
-        lacking.append("verifications")
-    if config.get("CARRY") != "answer" or len(carried) < FEWEST:
-        lacking.append("candidates")
+    has_checks = config.get("VERIFY_MODE") == "verdict" and len(checks) >= FEWEST
+    has_candidates = config.get("CARRY") == "answer" and len(carried) >= FEWEST
+    lacking = ["verifications"] * (not has_checks) + ["candidates"] * (not has_candidates)
     cut = sum(m.finish_reason == "length" for m in members) / len(members)
-    seconds = [sum(call.seconds for call in step) / concurrency for step in calls]
-    speeds = [s / tokens for s, tokens in zip(seconds, written, strict=True) if tokens]
     source = f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, "
-    source += ". Assumed: ".join([f"{cut:.0%} of them truncated at {cap:,})", *filter(None, [", ".join(lacking)])])
+    source += f"{cut:.0%} of them truncated at {cap:,})" + (f". Assumed: {', '.join(lacking)}" if lacking else "")
     return Lengths(
         tuple(np.array([max(1.0, m.completion_tokens or 0) for m in step]) for step in steps),
-        ASSUMED.verifications if "verifications" in lacking else np.maximum(1.0, checks),
+        np.maximum(1.0, checks) if has_checks else ASSUMED.verifications,
         prompt,
-        ASSUMED.answer if "candidates" in lacking else max(0.0, float(np.mean(carried))),
+        max(0.0, float(np.mean(carried))) if has_candidates else ASSUMED.answer,
         one_line(source),
         (min(speeds), max(speeds)),
     )
