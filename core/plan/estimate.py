@@ -74,18 +74,12 @@ def alternatives(plan: Plan) -> Iterator[tuple[str, Plan]]:
     """Yield the name and plan of each change of one value that may take less time. A count is lowered by one, a cap
     halved, and ANSWER_TOKENS or CONCURRENCY set to 0. A choice or KV takes another value."""
     values = vars(plan.config)
-    lower: list[tuple[str, Any]] = [
-        (name, values[name] - 1)
-        for name, lowest in {"T": 1, "K": 2, "N": 2, "VERIFY_SAMPLES": 2}.items()
-        if values.get(name, 0) >= lowest and not (name == "N" and values["N"] == values.get("K"))
-    ]
-    lower += [
-        (name, values[name] // 2)
-        for name in ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS")
-        if values.get(name, 0) >= 2
-    ]
-    lower += [("CARRY", "answer"), ("CARRY", "tail"), ("VERIFY_MODE", "p_true"), ("ANSWER_TOKENS", 0)]
-    for name, value in [*lower, ("CONCURRENCY", 0)]:
+    lowest = {"T": 1, "K": 2, "N": values.get("K", 1) + 1, "VERIFY_SAMPLES": 2}  # the lowest values that can be lowered
+    halved = ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS")
+    changes = [(name, values[name] - 1) for name, least in lowest.items() if values.get(name, 0) >= least]
+    changes += [(name, values[name] // 2) for name in halved if values.get(name, 0) >= 2]
+    changes += [("CARRY", "answer"), ("CARRY", "tail"), ("VERIFY_MODE", "p_true")]
+    for name, value in [*changes, ("ANSWER_TOKENS", 0), ("CONCURRENCY", 0)]:
         if values.get(name, value) != value:
             one: dict[str, Any] = {name: value}
             yield f"{name}={value}", replace(plan, config=replace(plan.config, **one))
