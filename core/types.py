@@ -277,8 +277,7 @@ class Scaffold(Generic[A]):
     `run(problem, ask, config)` is an async generator of populations, and `constants` is the class of `config`.
     `max_completions(config)` bounds the completions of one problem. `texts_shown(config)` bounds the texts (candidates,
     reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
-    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs). `roles`
-    names the requests that some models have not learnt, in the words of model cards (not_learnt)."""
+    hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs)."""
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
     max_completions: Callable[[A], int]
@@ -286,7 +285,6 @@ class Scaffold(Generic[A]):
     prompts: tuple[str | Wording, ...]
     constants: type[A]
     for_proofs: str = ""
-    roles: str = ""
 
 
 @dataclass(frozen=True)

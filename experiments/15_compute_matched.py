@@ -1,9 +1,8 @@
 """Scaffolds on the same problems at equal budgets.
 
 A budget of 5.5 is the mean cost of 5.5 independent samples per problem. Budgets are not whole numbers, so that a step
-may cost slightly more than a whole number of samples. A scaffold is skipped if the model's card says that the model has
-not learnt one of its requests. After a run on proofs, such as PROBLEMS=sums_proof, run bash scripts/grade.sh
-15_compute_matched. The comparison then counts points instead of votes.
+may cost slightly more than a whole number of samples. After a run on proofs, such as PROBLEMS=sums_proof, run
+bash scripts/grade.sh 15_compute_matched. The comparison then counts points instead of votes.
 
 Question: which scaffold makes the best use of a budget of tokens, compute or money?
 Expected: voting is hard to beat at small budgets. RSA gains if the budget allows several steps.

@@ -97,7 +97,6 @@ class Card:
     graded_set: Text = "proofbench_graded"
     star_set: Text = ""
     star_eval_set: Text = ""
-    not_learnt: tuple[Text, ...] = ()
     shots: Annotated[int, Meta(ge=0)] | Text = 0
     system: str = ""
     prompt: Text = ""

@@ -42,7 +42,7 @@ that begin with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_ans
 - Handle empty, truncated and unreadable replies. Record each case in `Member.notes` in two or three fixed words.
 - `prompts` contains all prompts of the scaffold, because results record their hash. `prompts.worded` makes a prompt
   with one text for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold
-  for proofs. `roles` names a request that some models have not learnt, in the words of their cards (not_learnt).
+  for proofs.
 - `max_completions` bounds the completions of a problem. `texts_shown` bounds the candidates and reports in one prompt.
 - core/session/contract.py checks names, members, parents and max_completions in each run. tests/scaffolds test every
   scaffold that has an experiment. `python -m tests.scaffolds.test_wording` records a new scaffold's requests.

@@ -168,5 +168,4 @@ NOMOS = Scaffold(
     # All solutions with their judgements, the grouping, and the knock-out between K solutions.
     max_completions=lambda config: 2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1),
     texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # for the grouping: K solutions, K judgements
-    roles="group solutions by their answers",
 )

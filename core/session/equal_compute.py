@@ -24,7 +24,6 @@ from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
-from core.problems.sets import ProblemSet
 from core.report.budgets import UNCOUNTED, in_unit
 from core.report.matched import Matched
 from core.results.spending import TOKENS, UNITS, Meter
@@ -156,8 +155,8 @@ class Matching(Series):
         for entry in comparison.chosen(common):
             check_context(server, entry.config(common))
             entry = replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name)
-            if why := _why_not(entry, server, chosen):
-                self.left_out.append(f"left out: {entry.name} ({why})")
+            if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
+                self.left_out.append(f"left out: {entry.name} (it counts equal answers, but proofs have no answers)")
             else:
                 self.entries.append(entry)
         self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
@@ -194,15 +193,6 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
             budgets = budgets or in_unit(opened.config.budgets(), paths, series.meter)
     about = (series.meter, series.title, series.notes(series.left_out), are_proofs)
     return Matched(series.folder, runs, series.entries[0].name, budgets, [*series.seeds], *about)
-
-
-def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
-    """Return the reason why an entry is left out of the comparison, or "" if the entry takes part."""
-    if (role := entry.scaffold.roles) in server.card.not_learnt:
-        return f"the {server.card.name} model has not learnt to {role}"
-    if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
-        return "it counts equal answers, but proofs have no answers"
-    return ""
 
 
 def _shape_of(server: Server) -> Shape | None:

@@ -343,9 +343,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                     f"{first.name}/{server.model} on {url}: {own(first.defaults)}.{also} Model server: "
                     f"{server.model} ({server.kind} at {server.base_url}), because {server.why}. Press Ctrl-C to stop."
                 )
-                for offer in offers.values():
-                    if (roles := offer.scaffold.roles) in server.card.not_learnt:
-                        say(f"note: the {server.card.name} model has not learnt to {roles}, as {offer.name} needs")
                 if not is_local(url) and not clients_key(server):
                     say(
                         "note: everyone who can reach this address can use the model. Set API_KEY=… to require a key",

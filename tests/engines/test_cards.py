@@ -22,7 +22,6 @@ from core.problems import sets
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.session import session
-from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
 FIELDS = {each.name for each in fields(Card)} - {"name"}
@@ -62,7 +61,6 @@ def test_the_template_contains_every_field_with_a_right_value(tmp_path: Path) ->
     assert set(tomllib.loads(switched_on)) == FIELDS
     whole = card(tmp_path, switched_on)
     assert whole.price is not None and whole.price.on == "2026-11-23" and whole.query == {"api-version": "2024-10-21"}
-    assert set(whole.not_learnt) == {scaffold.roles for scaffold in SCAFFOLDS.values() if scaffold.roles}
     plain = card(tmp_path, text)
     assert plain == Card("mine", base_url=whole.base_url, key_env=whole.key_env, model=whole.model)
 
