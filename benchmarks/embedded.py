@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
+from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose a server or the problems

@@ -29,8 +29,7 @@ from typing import Any
 
 from benchmarks.embedded import ROOT, environment
 from benchmarks.server_full import EXPERIMENT, READER, Turn, take_turn
-from core.engines.dialects.llamacpp import release
-from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
+from core.engines.dialects.llamacpp import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS, release
 from core.engines.gguf_header import Gguf
 
 SIZE = 2048  # rows and columns of the matrices whose product measures a core's speed

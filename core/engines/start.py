@@ -23,14 +23,7 @@ from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import (
-    EMBEDDED_CONTEXT,
-    EMBEDDED_ENGINES,
-    EMBEDDED_GGUF,
-    EMBEDDED_SLOTS,
-    embedded_card,
-    embedded_name,
-)
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need, Settings, settings
 from core.engines.server import WAITING, Server
 
@@ -91,7 +84,7 @@ def asked_for(
             f"existing .gguf file, or unset MODEL for the embedded model. {cards.listing()}"
         )
     its = card if card.engine == environment.EMBEDDED else None
-    return embedded(port, why, EMBEDDED_ENGINES if is_for_run else 1, its)
+    return embedded(port, why, llamacpp.EMBEDDED_ENGINES if is_for_run else 1, its)
 
 
 def at_base_url() -> Server:
@@ -144,9 +137,9 @@ def embedded(
 ) -> Iterator[Server]:
     """Serve the embedded model, or a `gguf` file trained from it, on llama.cpp in this process. Raises UserError.
     Each of several `engines` has its own port. Requests must carry API_KEY, if it is set."""
-    known = card or embedded_card()
-    name = embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
-    size = llamacpp.Size(EMBEDDED_SLOTS // engines, EMBEDDED_CONTEXT, threads=1)
+    known = card or llamacpp.embedded_card()
+    name = llamacpp.embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
+    size = llamacpp.Size(llamacpp.EMBEDDED_SLOTS // engines, llamacpp.EMBEDDED_CONTEXT, threads=1)
     with ExitStack() as running:
         servers = [llamacpp.serving(gguf, name, size, exact=True, port=port) for _ in range(engines)]
         first, *others = map(running.enter_context, servers)

@@ -19,7 +19,7 @@ from core.base.files import results_dir
 from core.constants import Constants as RunConstants
 from core.constants import Rule, constant, listed, rules
 from core.engines import environment, weights
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.grading.answers import by_answer

@@ -12,7 +12,7 @@ from core.base.files import make_folder, results_dir
 from core.base.signals import Stop
 from core.constants import BOXED, Framed
 from core.engines.cards import Card
-from core.engines.embedded_model import embedded_card
+from core.engines.dialects.llamacpp import embedded_card
 from core.engines.environment import card
 from core.generate.journal import content_key
 from core.plan.lengths import PROMPT_TOKENS

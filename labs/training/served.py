@@ -10,7 +10,7 @@ from pathlib import Path
 from core.base.errors import UserError
 from core.engines import environment, gpus, start, weights
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
+from core.engines.dialects.llamacpp import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
 

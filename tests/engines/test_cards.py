@@ -16,7 +16,7 @@ from core.base.prices import Prices
 from core.constants import Constants
 from core.engines import cards, environment
 from core.engines.cards import NONE, Card
-from core.engines.embedded_model import embedded_name
+from core.engines.dialects.llamacpp import embedded_name
 from core.engines.server import Server, engines
 from core.problems import sets
 from core.scaffolds import experiment_file

@@ -14,7 +14,7 @@ from core.engines import environment, identity
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import retry
 from core.generate.journal import Archive, Journal, content_key

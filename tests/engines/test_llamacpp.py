@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.engines import client, process, start
 from core.engines.attach import probe
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.server import Server, digest_in

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.engines import client, gpus, start
 from core.engines.attach import probe
-from core.engines.embedded_model import EMBEDDED_CONTEXT
+from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.server import Server
 from tests.conftest import python, run

@@ -19,8 +19,8 @@ from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.cards import Wheel
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.vllm import DIALECT as VLLM
-from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.problems import Hub

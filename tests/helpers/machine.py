@@ -20,7 +20,7 @@ echo "$@" >"$RESULTS_DIR/flags"
 exec {sys.executable} -c '
 import signal, sys
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
 with llamacpp.serving(EMBEDDED_GGUF, name, llamacpp.Size(4, 2048, 1), exact=True, port=int(port)):
     signal.pause()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core import constants
-from core.engines.embedded_model import EMBEDDED_GGUF, embedded_card
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF, embedded_card
 from core.plan.plan import main
 from core.plan.work import Requests, Work
 from core.scaffolds import experiment_file

@@ -19,8 +19,8 @@ from core.base.errors import UserError
 from core.constants import Constants
 from core.engines import gpus
 from core.engines.cards import Card
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.sglang import DIALECT as SGLANG
-from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.gpus import Gpu
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape

@@ -18,7 +18,7 @@ import pytest
 
 from core.engines import gpus, process
 from core.engines.attach import probe
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from core.base import signals
 from core.base.errors import UserError
-from core.engines import client, environment, weights
+from core.base.files import DATA
+from core.engines import cards, client, environment, weights
+from core.engines.cards import Card
 from core.engines.client import count, line, page_of, question, tail_of
-from core.engines.embedded_model import EMBEDDED_GGUF, EMBEDDED_SLOTS, embedded_name
 from core.engines.identity import fingerprint
 from core.engines.need import Need
 from core.engines.server import WAITING, Dialect, Server, is_local
@@ -29,6 +30,13 @@ from core.types import Message
 
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
+
+EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
+EMBEDDED_SLOTS = 16  # the most requests that all engines of a run decode together
+# A second engine speeds up a model this small, but a second thread does not (docs/LOG.md).
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+EMBEDDED_ENGINES = min(4, CORES)
+EMBEDDED_CONTEXT = 2048  # tokens per slot, as in training
 
 # Bytes for the system, other programs and llama.cpp's own buffers, besides a tenth of the memory (an assumption). The
 # buffers take 0.1 GB with QED-Nano's shape, two slots and contexts of 6,656.
@@ -89,6 +97,15 @@ def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[
 
 
 DIALECT = LlamaCpp()
+
+
+def embedded_name() -> str:
+    """Return the embedded model's name. It contains the file's digest, so that retraining changes every journal key."""
+    return f"{embedded_card().model}@{weights.sha256(EMBEDDED_GGUF)[:12]}"
+
+
+def embedded_card() -> Card:
+    return cards.named("embedded")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from core import constants
 from core.base.errors import UserError
 from core.engines import attach, environment, gpus, weights
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.dialects.sglang import DIALECT as SGL
-from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need, settings
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape

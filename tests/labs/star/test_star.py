@@ -12,7 +12,7 @@ from core.base.errors import UserError
 from core.base.files import DATA
 from core.base.signals import Stop
 from core.engines import weights
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.report.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds

@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from core.base.files import ROOT
 from core.engines import gpus
 from core.engines.attach import probe
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.results.stages import NAME
 from labs.star import record as rounds

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from labs.training import to_hf
 from tests.conftest import ROOT, environment
 from tests.helpers.once import once

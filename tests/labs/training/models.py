@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import TensorSpec, serialize_file
 from safetensors.numpy import load_file, save_file
 
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.shape import Shape
 from labs.training import to_hf
 from labs.training.architectures import ARCHITECTURES, SPLITS, gguf_names, tensor_shapes

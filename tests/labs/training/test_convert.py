@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 
 from core.base.errors import UserError
 from core.engines import start
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from labs.training import to_gguf, to_hf

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from core.engines import start
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.conftest import ROOT, environment, heed_signals
 from tests.labs.training import helpers as training

@@ -16,7 +16,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines import gpus
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.shape import QED_NANO
 from labs.training import process, starts
 from labs.training.outcome import Options
@@ -112,7 +112,7 @@ def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tm
 ENDLESS = """
 import sys
 from pathlib import Path
-from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from labs.training.outcome import Options
 from labs.training.process import train
 data, out = map(Path, sys.argv[1:])
