@@ -23,7 +23,6 @@ from core.constants import BOXED, WAYS, A, Answered, OnProblems, Part, Sampled, 
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # a file to copy, no card itself
-EXPLICIT = "card:"  # a prefix that selects the card even if a folder has its name
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 NEVER = (*SAMPLING, "seed", "logprobs")
@@ -225,21 +224,18 @@ def names() -> list[str]:
 
 def named(name: str) -> Card:
     """Return the card `name` of data/models. Raises UserError if the card is missing or invalid."""
-    if name not in names():
-        raise UserError(f"there is no card {name!r:.60}. {listing()}")
     return read(FOLDER / f"{name}.toml")
 
 
 def find(text: str) -> Card:
     """Return the card that `text`, a value of MODEL, names, or NONE if it names no card. Raises UserError if the card
-    is invalid, or if card:NAME or a .toml file is missing. `text` is NAME, card:NAME, the path of a .toml file, or
-    NAME:MODEL. NAME:MODEL is another model of the same server, whose prices and context are unknown."""
-    which = text.removeprefix(EXPLICIT)
-    if which.endswith(".toml"):
-        return read(Path(which).expanduser())
-    name, _, model = which.partition(":")
+    is invalid, or if a .toml file is missing. `text` is NAME, the path of a .toml file, or NAME:MODEL. NAME:MODEL is
+    another model of the same server, whose prices and context are unknown."""
+    if text.endswith(".toml"):
+        return read(Path(text).expanduser())
+    name, _, model = text.partition(":")
     if name not in names():
-        return named(name) if text != which else NONE
+        return NONE
     card = named(name)
     return replace(card, model=model, price=None, context=None) if model not in ("", card.model) else card
 

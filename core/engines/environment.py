@@ -173,9 +173,7 @@ def _in_file(name: str) -> str:
 def card() -> Card:
     """Return the card that MODEL names, or cards.NONE if MODEL names no card. EFFORT replaces its effort.
     Raises UserError for an invalid card, or for EFFORT if neither the card nor a provider may reason."""
-    named, effort = _value("MODEL"), _value("EFFORT")
-    is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
-    found = cards.NONE if is_path or not named else cards.find(named)
+    found, effort = cards.find(_value("MODEL")), _value("EFFORT")
     if effort and not found.effort and (found.engine or not found.name):
         raise UserError(f"EFFORT={effort:.40} needs a card that reasons, like openai. Unset EFFORT or change MODEL")
     return replace(found, effort=effort) if effort else found
@@ -188,9 +186,9 @@ def choosing(named: str) -> Iterator[None]:
     if not named:
         yield
         return
-    chosen = named if named.endswith(".toml") else f"{cards.EXPLICIT}{named.removeprefix(cards.EXPLICIT)}"
-    cards.find(chosen)
-    with setting(MODEL=chosen, BASE_URL="", ENGINE=""):
+    if not cards.find(named).name:
+        raise UserError(f"there is no card {named!r:.60}. {cards.listing()}")
+    with setting(MODEL=named, BASE_URL="", ENGINE=""):
         yield
 
 

@@ -14,7 +14,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"
 gpus() { case $1 in embedded | llamacpp) ;; *) echo "--gres=gpu:${TP:-1}" ;; esac; }  # precedes the user's options
-card() { case $1 in *.toml) echo "$1" ;; *) echo "card:${1#card:}" ;; esac; }  # even if a folder has the same name
 
 [ $# -gt 0 ] || fail "name an experiment: bash scripts/slurm/submit.sh 02_rsa_basic [NAME=value …]"
 compgen -G "experiments/$1*.py" >/dev/null || fail "no experiment '$1'. 'bash scripts/run.sh' lists them"
@@ -67,7 +66,7 @@ if [ $# -gt 0 ]; then
   words=("$@") changes=()
   if [ "$graders" -gt 0 ]; then  # MODEL names the model for its servers and their gateway
     words=("${@:2}")
-    changes=(-u BASE_URL -u GRADER_URL -u GRADER_MODEL ENGINE="$need" MODEL="$(card "${1#GRADER=}")")
+    changes=(-u BASE_URL -u GRADER_URL -u GRADER_MODEL ENGINE="$need" MODEL="${1#GRADER=}")
     changes+=(SERVERS_OPTIONS="$(gpus "$need") $graders_options")
   fi
   grading=$(env "${changes[@]}" sbatch "${common[@]}" --dependency="afterok:$job" --kill-on-invalid-dep=yes \

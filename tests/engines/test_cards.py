@@ -116,8 +116,8 @@ def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "a.toml"):
         with pytest.raises(UserError, match=str(path)):
             cards.read(path)
-    with pytest.raises(UserError, match="opnai.*azure, deepseek"):
-        cards.find("card:opnai")
+    with pytest.raises(UserError, match="opnai.*azure, deepseek"), environment.choosing("opnai"):
+        pass
 
 
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
 # MODEL
 
 
-@pytest.mark.parametrize("text", ["openai", "card:openai", "openai:", "openai:gpt-5-mini"])
+@pytest.mark.parametrize("text", ["openai", "openai:", "openai:gpt-5-mini"])
 def test_model_names_a_card(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MODEL", text)
     assert environment.card() == cards.named("openai") and environment.model() == "gpt-5-mini"
@@ -179,12 +179,12 @@ def test_another_model_of_the_server_has_no_price_and_no_context(
     assert (other.model, other.context, other.price, other.effort) == ("b/c:d", None, None, "low")
 
 
-def test_a_path_that_exists_is_weights_and_an_unknown_name_a_model(
+def test_a_cards_name_goes_before_a_folder_and_an_unknown_name_is_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "openai").mkdir()
-    for text, name in (("openai", ""), ("card:openai", "openai"), ("some/name", ""), ("qwen3:4b", ""), ("", "")):
+    for text, name in (("openai", "openai"), ("./openai", ""), ("some/name", ""), ("qwen3:4b", ""), ("", "")):
         monkeypatch.setenv("MODEL", text)
         assert environment.card().name == name, text
     card(tmp_path, 'model = "m"')

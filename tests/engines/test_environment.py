@@ -58,7 +58,7 @@ URL = "http://127.0.0.1:1/v1"
         ("qed-nano-vllm", "", "", "lm-provers/QED-Nano", "vllm"),
         ("qed-nano-vllm", "sglang", "", "", UserError),
         ("qed-nano-vllm", "sglang", URL, "lm-provers/QED-Nano", "sglang"),
-        ("card:embedded", "", "", "qed-rsa-embedded", "embedded"),
+        ("embedded", "", "", "qed-rsa-embedded", "embedded"),
         # The embedded engine would serve its own model all the same.
         ("embedded:{folder}/a.gguf", "", "", "", UserError),
         ("{folder}/a.gguf", "embedded", "", "", UserError),
