@@ -63,7 +63,6 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
         ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # users copy these paths from manuals
         address = address.removesuffix(path)
-    query = {**card.query, **query}
     is_whole = address == card.base_url or bool(query) or re.search(r"/v\d+[^/]*(/|$)", address.partition("//")[2])
     return address if is_whole else f"{address}/v1", query
 

@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
@@ -30,6 +30,10 @@ OURS = (*NEVER, *CAPS, "model", "messages", "n", "stream", "stream_options", "to
 FIX = (
     f"{FOLDER / TEMPLATE}.toml explains each field. Put tables like [price] last. Put the API key into the environment "
     "or .env, and the name of its variable into key_env"
+)
+REFUSED = (
+    "If it names a field of the request, set MODEL to a card that omits this field (never, streams = false) or renames "
+    f"it (cap), like openai:NAME or a copy of {FOLDER / TEMPLATE}.toml"
 )
 
 _SECRET = re.compile(r"key|token|secret|password|signature|^code$|^sig$", re.IGNORECASE)  # names in a query
@@ -77,7 +81,6 @@ class Card:
     about: Text = ""
     note: Text = ""
     base_url: Text = ""
-    query: Mapping[str, str] = field(default_factory=dict)
     key_env: Variable | Annotated[tuple[Variable, ...], Meta(min_length=1)] = ""
     key_header: Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9-]*\Z")] = ""
     engine: Text = ""
@@ -107,19 +110,12 @@ class Card:
 
     def __post_init__(self) -> None:
         if self.base_url:
-            url, query = address(self.base_url)
-            object.__setattr__(self, "base_url", url)
-            object.__setattr__(self, "query", query | dict(self.query))
-        if any(map(_SECRET.search, self.query)):
-            raise ValueError("[query] contains a key or another secret, which would be printed")
+            object.__setattr__(self, "base_url", with_query(*address(self.base_url)))
         ours = {*OURS, *(each.name for each in fields(Card))}
         for name, value in self.send.items():
             if name in ours and not (name == "thinking" and isinstance(value, dict)):  # a field of some servers
                 raise ValueError(f"[send] contains {name}, which the experiment or another field of the card sets")
-        try:
-            json.dumps(self.send, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"[send] can't be sent as JSON: {error}") from None
+        json.dumps(self.send, allow_nan=False)  # raises an error for a date or nan
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -150,17 +146,6 @@ class Card:
         kept = {name: value for name, value in asked.items() if name not in dropped}
         effort = {"reasoning_effort": self.effort} if self.effort else {}
         return kept | {self.cap: asked["max_tokens"]} | effort | dict(self.send)
-
-    def remedy(self, is_named: Callable[[str], bool]) -> str:
-        """Return advice on the fields of a card that would avoid a refusal, or "" if the refusal names none of them."""
-        never = [name for name in NEVER if is_named(name)]
-        fields = [f"never = {json.dumps(sorted({*self.never, *never}, key=NEVER.index))}"] if never else []
-        if self.streams and (is_named("stream") or is_named("stream_options")):
-            fields.append("streams = false")
-        if is_named(CAPS[1]) and self.cap != CAPS[1]:
-            fields.insert(0, f'cap = "{CAPS[1]}"')
-        card = f"The card {self.name}" if self.name else f"Set MODEL to a copy of {FOLDER / TEMPLATE}.toml. The copy"
-        return f". {card} must contain {' and '.join(fields)}. For OpenAI, set MODEL=openai:NAME" if fields else ""
 
     def way(self, config: Sampled) -> str:
         """Return the way to read the answers of a run: the constant ANSWER, or else the card's field `answer`."""

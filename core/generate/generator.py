@@ -14,6 +14,7 @@ from typing import Any
 
 from core.base import terminal
 from core.base.errors import UserError, one_line
+from core.engines.cards import REFUSED
 from core.engines.server import Server, ending
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Over
@@ -340,8 +341,7 @@ class Generator:
         overflows = ("context", "too long", "too large", "maximum length")
         is_overflow = any(words in str(error).lower() for words in overflows)
         if not (error.may_pass or is_overflow or error.is_filtered or self.asker.is_answered):
-            remedy = self.server.card.remedy(error.names)
-            raise UserError(f"the server at {self.server.base_url} refuses every request: {error}{remedy}")
+            raise UserError(f"the server at {self.server.base_url} refuses every request: {error}. {REFUSED}")
         if is_overflow:
             return f"context overflow: {error}"
         return f"filtered: {error}" if error.is_filtered else error.words

@@ -112,10 +112,6 @@ class Refused(Failure):
         is_too_large = "request too large" in self._all  # one request exceeds the limit of tokens per minute
         self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
 
-    def names(self, field: str) -> bool:
-        """Return whether the error message mentions this `field` of a request."""
-        return bool(re.search(rf"\b{field}\b", self._all))
-
     @property
     def is_unpaid(self) -> bool:
         """True if the account's quota or credit is used up. Unlike a rate limit, this error does not pass by itself."""

@@ -60,7 +60,7 @@ def test_the_template_contains_every_field_with_a_right_value(tmp_path: Path) ->
     switched_on = re.sub(r"^#(?=[\w\[-])", "", text, flags=re.M)
     assert set(tomllib.loads(switched_on)) == FIELDS
     whole = card(tmp_path, switched_on)
-    assert whole.price is not None and whole.price.on == "2026-11-23" and whole.query == {"api-version": "2024-10-21"}
+    assert whole.price is not None and whole.price.on == "2026-11-23"
     plain = card(tmp_path, text)
     assert plain == Card("mine", base_url=whole.base_url, key_env=whole.key_env, model=whole.model)
 
@@ -96,8 +96,7 @@ def test_keys_contain_only_the_fields_that_change_replies() -> None:
         ('never = ["top_p", "stop"]', "never[1]"),
         ("[sampling]\ntemprature = 1", "temperature"),
         ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
-        ("[send]\nx = nan", "[send]"),
-        ('[query]\nkey = "very-secret"', "[query]"),
+        ("[send]\nx = nan", "JSON"),
         ("[price]\nread = 1\nwritten = 2", "on"),
         ("model = m", "line 1"),
         ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
@@ -123,11 +122,11 @@ def test_a_card_that_cannot_be_read_or_found_is_named(tmp_path: Path) -> None:
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
     found = card(
         tmp_path,
-        'base_url = "https://x.example/openai/deployments/d/?api-version=1"\nquery = {a = "b"}\n'
+        'base_url = "https://x.example/openai/deployments/d/?api-version=1"\n'
         'never = ["seed", "seed"]\n[price]\nread = 1\nwritten = 2.5\non = "2026-11-23"\n'
         '[send.provider]\norder = ["a"]\n',
     )
-    assert found.base_url == "https://x.example/openai/deployments/d" and found.query == {"api-version": "1", "a": "b"}
+    assert found.base_url == "https://x.example/openai/deployments/d?api-version=1"
     assert found.key_fields["never"] == "seed" and found.send == {"provider": {"order": ["a"]}}
     assert found.price == Prices(1, 1, 2.5, "2026-11-23"), "by default, cached tokens cost as much as others"
 
@@ -306,14 +305,6 @@ def test_a_bad_constant_of_a_card_is_one_line_with_status_2(
         run_with(monkeypatch, tmp_path / "mine.toml")
     lines = capsys.readouterr().err.strip().splitlines()
     assert raised.value.code == 2 and len(lines) == 1 and "mine" in lines[0]
-
-
-def test_a_remedy_names_the_key_never_once() -> None:
-    """A TOML file can't repeat a key, and the copied line must keep the card's own fields."""
-    card = Card(name="mine", never=("logprobs",))
-    line = re.findall(r"never = \[[^]]*\]", card.remedy({"top_p", "temperature"}.__contains__))
-    assert [tomllib.loads(each) for each in line] == [{"never": ["temperature", "top_p", "logprobs"]}]
-    assert "never" not in card.remedy({"stream"}.__contains__) and card.remedy(lambda name: False) == ""
 
 
 def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(

@@ -125,17 +125,13 @@ def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tm
 
 def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(provider: Any, tmp_path: Path) -> None:
     place = provider()
-    place.refuse = openais
     plain = probe(place.base, "x", key=KEY)
     assert plain is not None and not plain.card.name
-    with pytest.raises(UserError, match='cap = "max_completion_tokens". For OpenAI, set MODEL='):
-        ask(plain, tmp_path)
-    halfway = replace(plain, card=Card("mine", cap="max_completion_tokens"))
-    with pytest.raises(UserError, match=r'card mine .* never = \["temperature"\]'):
-        ask(halfway, tmp_path)
-    place.refuse = lambda body: unsupported("stream_options", "no such field") if "stream" in body else None
-    with pytest.raises(UserError, match="streams = false"):
-        ask(plain, tmp_path)
+    for refuse in (openais, lambda body: unsupported("stream_options", "no such field") if "stream" in body else None):
+        place.refuse = refuse
+        with pytest.raises(UserError) as raised:
+            ask(plain, tmp_path)
+        assert str(raised.value).endswith(cards.REFUSED)
     place.script = [answer(200, chat("\\boxed{42}"))]
     assert ask(replace(plain, card=Card("mine", streams=False)), tmp_path)[0].answer == "\\boxed{42}"
 
