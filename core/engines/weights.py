@@ -183,7 +183,7 @@ def fetch_wheel(wheel: Wheel) -> Path:
 
 
 def _unpack(wheel: Wheel, to: str) -> None:
-    """Unpack a wheel with pip, which checks its hash. pip's index, proxy and certificates apply. Raises OSError."""
+    """Fetch and unpack a wheel with pip, which checks its hash. pip's own settings apply. Raises OSError."""
     options = ["--no-deps", "--only-binary=:all:", "--no-compile", "--no-input", "--quiet", "--retries=2"]
     command = [sys.executable, "-m", "pip", "install", *options, f"--target={to}", "--requirement=/dev/stdin"]
     asked = f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n"
