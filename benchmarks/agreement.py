@@ -214,7 +214,7 @@ def recording(server: Server) -> Iterator[Recorder]:
 
         def pass_on(self, body: Any) -> None:
             try:
-                status, content = 200, client.send(server.root + self.path, server.api_key, body, seconds=SECONDS)
+                status, content = 200, client.send(server.root + self.path, server.key, body, seconds=SECONDS)
             except urllib.error.HTTPError as error:
                 status, content = error.code, error.read()
             is_stream = isinstance(body, dict) and body.get("stream")

@@ -11,10 +11,10 @@ from core.base.errors import UserError
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import LONGEST
-from core.engines.server import Dialect, Server, dialect_of, digest_in
+from core.engines.server import NO_KEY, Dialect, Key, Server, dialect_of, digest_in
 
 
-def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
+def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Card = cards.NONE) -> Server | None:
     """Return the server at `base_url` as its endpoints and its card describe it, or None if it is absent or loading.
     `model` is a model's name, or "" for the only model. Requests carry the `key`. Without a `card`, the card of
     the server's model is used (see `carded`). Raises UserError for a bad address, a refused key or an unknown model."""
@@ -29,7 +29,7 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
     name = _chosen(model, models, address, card)
     revision = weights.fetched(name) if environment.hub_model(name) else None
     found = Server(
-        Dialect.kind, address, name, why, revision=revision, card=card, query=query, api_key=key, look=look_again
+        Dialect.kind, address, name, why, revision=revision, card=card, query=query, key=key, look=look_again
     )
     about = models.get(name, {})
     return carded(dialect_of(about).described(found, about, models), card)
@@ -38,7 +38,7 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
 def look_again(server: Server) -> Server | None:
     """Probe the address of `server` once more."""
     address = cards.with_query(server.base_url, server.query)
-    return probe(address, server.why, server.model, server.api_key, server.card)
+    return probe(address, server.why, server.model, server.key, server.card)
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
@@ -82,7 +82,7 @@ def _chosen(wanted: str, models: Mapping[str, Any], address: str, card: Card) ->
     raise UserError(f"the server at {address} {wrong}. {how}. It lists: {', '.join(list(models)[:8])}")
 
 
-def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
+def _gateway(address: str, urls: set[str], why: str, model: str, key: Key, card: Card) -> Server | None:
     """Return a gateway's record, made from its first server's record, because gateways report neither engine nor
     context. Return None if no server answers. Raises UserError if the servers' engines, models or weights differ."""
     servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
@@ -96,6 +96,5 @@ def _gateway(address: str, urls: set[str], why: str, model: str, key: str, card:
         base_url=address,
         why=f"{why} (a gateway in front of {len(servers)} servers)",
         limit=sum(server.limit for server in servers),
-        template=lambda _: first.tail,
     )
     return carded(found, card)

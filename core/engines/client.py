@@ -11,7 +11,7 @@ from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.cards import origin
-from core.engines.server import MARK, Key, Server, is_local
+from core.engines.server import MARK, NO_KEY, Key, Server, is_local
 
 SECONDS = 10.0  # without data, after which a request fails
 MOST_BYTES = 2**25  # of an answer (a list of a thousand models takes 2**21)
@@ -20,13 +20,13 @@ MOST = 10**12  # the largest count that is accepted
 LOADING = (502, 503, 504)  # the status of a starting server, or of a gateway in front of it
 
 
-def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
+def send(url: str, key: Key = NO_KEY, body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
     """Return the first MOST_BYTES of the response to a GET of `url`, a POST of `body` as JSON, or another `method`.
     Raises HTTPError for an error status, Elsewhere for a redirect to another origin, and OSError without a response."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
-        request.add_header(*Key.of(key).sent)
+        request.add_header(*key.sent)
     opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
     try:
         with opener.open(request, timeout=seconds) as reply:
@@ -35,14 +35,14 @@ def send(url: str, key: str = "", body: Any = None, method: str | None = None, s
         raise ConnectionError(str(error)) from error
 
 
-def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
+def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None:
     """Return the JSON object that a GET or POST (see `send`) returns. Return {} for any other response, and None if the
     server is absent or loading. Raises UserError for a refused key, and Elsewhere for another origin."""
     try:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            raise UserError(f"the server at {url} reports a missing or invalid key. {Key.of(key).remedy}") from None
+            raise UserError(f"the server at {url} reports a missing or invalid key. {key.remedy}") from None
         return None if error.code in LOADING else {}
     except (ValueError, RecursionError):
         return {}
@@ -66,8 +66,8 @@ def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
     A silent or loading server is asked twice, because a missing answer would change the keys of the journal."""
     url = f"{server.root}/{name}"
     try:
-        found = find(url, server.api_key, body)
-        return (find(url, server.api_key, body) if found is None else found) or {}
+        found = find(url, server.key, body)
+        return (find(url, server.key, body) if found is None else found) or {}
     except UserError:
         return {}
 
@@ -92,7 +92,7 @@ def line(value: Any) -> str | None:
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
-def text(url: str, key: str = "") -> str:
+def text(url: str, key: Key = NO_KEY) -> str:
     """Return the text at `url`, or "" if it can't be read."""
     try:
         return send(url, key).decode("utf-8", "replace")

@@ -11,7 +11,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from core.base.errors import UserError, one_line
@@ -49,10 +49,6 @@ class Key(str):
         """The advice if a server refuses the key."""
         return f"Set {self.variable} to a valid key" if self.variable else "Name the key's variable in a card's key_env"
 
-    @classmethod
-    def of(cls, key: str) -> "Key":
-        return key if isinstance(key, Key) else cls(key)
-
     def __repr__(self) -> str:
         return f"({self.variable})"
 
@@ -60,6 +56,9 @@ class Key(str):
     def sent(self) -> tuple[str, str]:
         """The name and value of the header that carries the key."""
         return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
+
+
+NO_KEY = Key()
 
 
 class Dialect:
@@ -110,6 +109,7 @@ class Server:
     version: str | None = None
     sha256: str | None = None  # of the model's GGUF file, if this file is here
     revision: str | None = None  # the commit of the model's weights, if they were fetched here
+    tail: str | None = None  # the text that the chat template appends to a question (None if unknown)
     closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed determines the sample (None if unknown)
     exact: bool | None = None  # whether equal seeds give equal replies in any batch, as our llama.cpp reports
@@ -117,11 +117,9 @@ class Server:
     replicas: tuple[str, ...] = ()  # other addresses of the same model, in this process
     card: Card = field(default=NONE, repr=False, hash=False)  # facts that the server does not report, and settings
     query: dict[str, str] = field(default_factory=dict, hash=False)  # the query of every address ("api-version")
-    api_key: str = field(default="", repr=False)
+    key: Key = field(default=NO_KEY, repr=False)
     # Probes this address again. Returns None if nothing answers. Raises UserError if the server is not usable.
     look: "Callable[[Server], Server | None]" = field(default=lambda server: server, repr=False, compare=False)
-    # Returns `tail`.
-    template: "Callable[[Server], str | None]" = field(default=lambda server: None, repr=False, compare=False)
     # Returns why a server that was started here ended. Returns None while it runs, and for other servers.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
 
@@ -158,10 +156,6 @@ class Server:
         return one_line(f"the {name}", 300)
 
     @property
-    def key(self) -> Key:
-        return Key.of(self.api_key)
-
-    @property
     def key_fields(self) -> dict[str, str]:
         """The fields of journal keys besides `identity`, including the card's fields.
         Unknown engines and llama.cpp are named only if they report weights, because otherwise `identity` suffices."""
@@ -177,11 +171,6 @@ class Server:
         if not which and not digest_in(self.model):
             which = [f"at {self.base_url}"]
         return one_line(", ".join([f"{self.kind} {self.version or ''}".strip(), self.model, *which]), 500)
-
-    @cached_property
-    def tail(self) -> str | None:
-        """The text that the chat template appends to a question, or None if unknown. The first use asks the server."""
-        return self.template(self)
 
     @property
     def thinking(self) -> bool | None:

@@ -25,7 +25,7 @@ from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.need import Need, Settings, settings
-from core.engines.server import WAITING, Server
+from core.engines.server import WAITING, Key, Server
 
 
 def graders_server() -> Server | None:
@@ -89,14 +89,12 @@ def asked_for(
 
 def at_base_url() -> Server:
     """Return the server at BASE_URL or at the address in MODEL's card. Raises UserError if no server answers there."""
-    card, name, why = environment.card(), "BASE_URL", "BASE_URL is set"
-    if environment.is_cards_address():
-        name, why = "MODEL", f"the card {card.name} names it"
-    model, key = environment.served_model(), environment.key()
-    return _at(environment.base_url(), why, model, key, card, name)
+    card, name = environment.card(), "MODEL" if environment.is_cards_address() else "BASE_URL"
+    why = f"the card {card.name} names it" if name == "MODEL" else "BASE_URL is set"
+    return _at(environment.base_url(), why, environment.served_model(), environment.key(), card, name)
 
 
-def _at(url: str, why: str, model: str, key: str, card: Card, names: str) -> Server:
+def _at(url: str, why: str, model: str, key: Key, card: Card, names: str) -> Server:
     if server := probe(url, why, model, key, card):
         return server
     raise UserError(f"no server answers at {url} ({client.why_not(url)}). Correct or unset {names}")
@@ -191,7 +189,8 @@ def launched(
     engine.check_model(model.folder)
     ours, key, card = environment.hosting(), environment.api_key(), environment.card()
     chosen, port = settings_for(model, need), port or ours.PORT
-    args = [python_of(engine), *engine.arguments(model, chosen, ours.BIND, port), *extra]
+    python = environment.python(engine.kind) or str(ROOT / f".venv-{engine.kind}" / "bin" / "python")
+    args = [python, *engine.arguments(model, chosen, ours.BIND, port), *extra]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
         say(f"Starting {engine.label} may take some minutes. Its log is {log}", sys.stderr)
@@ -236,11 +235,6 @@ def set_up(engine: OnGpu) -> None:
         name = environment.asked_by().partition("=")[0]
         raise UserError(f"{engine.label} needs an NVIDIA GPU, but nvidia-smi lists none. Unset {name} to use the CPU")
     files.set_up(engine.kind)
-
-
-def python_of(engine: OnGpu) -> str:
-    """Return the engine's interpreter: SGLANG_PYTHON or VLLM_PYTHON, or else the one that setup.sh installs."""
-    return environment.python(engine.kind) or str(ROOT / f".venv-{engine.kind}" / "bin" / "python")
 
 
 def main(argv: list[str]) -> None:

@@ -5,7 +5,6 @@ request the answer, as it can if a reply ends without one. A "Wait" can make a m
 journals a failure only if it is final.
 """
 
-import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -185,7 +184,7 @@ class Generator:
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
         reply = await self.asker(body, hold, most, later)
-        completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
+        completion = self._read(reply, key, seed, sampling, self._is_cut_thinking(reply, sampling))
         return await self._forced(completion, messages, sampling, hold)
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
@@ -237,16 +236,14 @@ class Generator:
             model=reply.model,
         )
 
-    async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
+    def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
         """Return whether a truncated reply is thinking without tags, because the chat template opened the tag.
         The server's card decides this, or else its chat template."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
         if not is_plain or sampling.opening:
             return False
-        if form := self.server.card.thinking:
-            return form == "tags"
-        # In a thread, because it may request the server's template.
-        return await asyncio.to_thread(lambda: self.server.thinking) is True
+        form = self.server.card.thinking
+        return form == "tags" if form else self.server.thinking is True
 
     async def _forced(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
         """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393). A
@@ -288,8 +285,7 @@ class Generator:
                 thinking = thinking[-max(1, kept) :]
         body = self._body(messages, before.seed, replace(sampling, max_tokens=sampling.answer_tokens))
         body |= self.server.dialect.closed(self.server, messages, thinking, opening)
-        # Without thinking, tags would confuse the model. In a thread, because it may request the server's template.
-        if not thinking and not await asyncio.to_thread(lambda: self.server.thinking):
+        if not thinking and not self.server.thinking:  # without thinking, tags would confuse the model
             body |= ending(messages, opening)
         reply = await self.asker(body, hold, self._forced_most(hold, messages, sampling))
         rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
@@ -314,8 +310,7 @@ class Generator:
             raise Unable(why)
         thinking = continued.waiting(before.thinking, sampling.wait_word)
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
-        # In a thread, because it may request the server's template.
-        body |= await asyncio.to_thread(server.dialect.left_open, server, messages, thinking)
+        body |= server.dialect.left_open(server, messages, thinking)
         most, later = hold.most(messages, left, thinking), self._forced_most(hold, messages, sampling)
         reply = await self.asker(body, hold, most, later)
         both = continued.summed(before, reply)

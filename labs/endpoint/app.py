@@ -52,7 +52,7 @@ ABOUT = "constants of requests (docs/constants.md), for the scaffolds that have 
 
 def clients_key(server: Server) -> str:
     """Return the key that clients must send. It is API_KEY, or "" for none, but never a provider's key."""
-    return environment.api_key() or (server.api_key if server.key.variable == "API_KEY" else "")
+    return environment.api_key() or (server.key if server.key.variable == "API_KEY" else "")
 
 
 Job = asyncio.Task[Solved]

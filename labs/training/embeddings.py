@@ -51,7 +51,7 @@ class Embedder:
 
         self._client = openai.AsyncOpenAI(
             base_url=self._server.base_url,
-            api_key=str(self._server.api_key) or "none",
+            api_key=str(self._server.key) or "none",
             timeout=SECONDS,
             max_retries=0,  # llama.cpp reports a too long text as a server error
             # Servers close a connection that is idle for 5 s. A request on it would be lost ("Request timed out").

@@ -42,7 +42,7 @@ def assistant(content: str) -> dict[str, str]:
 ROWS = {
     "llamacpp": Row(
         llama(),
-        "/v1/models /props",
+        "/v1/models /props /apply-template",
         "llama.cpp",
         True,
         {"kind": "llama.cpp", "weights": "/models/one.gguf"},
@@ -70,7 +70,7 @@ ROWS = {
     ),
     "vllm": Row(
         vllm(),
-        "/v1/models /metrics /version",
+        "/v1/models /metrics /version /tokenize",
         "vllm",
         True,
         {"kind": "vllm", "weights": "/models/one"},

@@ -11,13 +11,13 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
-from core.engines.server import Server, is_local
+from core.engines.server import Key, Server, is_local
 from core.generate.wire import REDIRECTS
 from tests.fakes.http import Answer, HttpFake, Request, answer
 from tests.fakes.moody import MODELS, chat
 from tests.helpers.asking import SHORT, SUM, ask
 
-KEY = "sk-very-secret"
+KEY = Key("sk-very-secret")
 CHAT = chat("\\boxed{42}")
 
 
@@ -103,10 +103,7 @@ def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tm
 def test_a_chat_request_follows_as_many_redirects_as_the_constant_says(here: Place, tmp_path: Path) -> None:
     paths = ["/v1/chat/completions", *(f"/{number}" for number in range(REDIRECTS))]
     here.pages |= {path: redirect(308, onward) for path, onward in pairwise(paths)} | {paths[-1]: answer(200, CHAT)}
-    assert (
-        ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path, [(1, SHORT)])[0].answer
-        == "\\boxed{42}"
-    )
+    assert ask(Server("other", f"{here.root}/v1", "m", "x", key=KEY), tmp_path, [(1, SHORT)])[0].answer == "\\boxed{42}"
     assert [SUM.statement.encode() in body for *_, body in here.asked] == [True] * (1 + REDIRECTS)
 
 

@@ -18,7 +18,7 @@ from core.engines import client, gpus, start
 from core.engines.attach import probe
 from core.engines.dialects.llamacpp import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
-from core.engines.server import Server
+from core.engines.server import Key, Server
 from tests.conftest import python, run
 from tests.fakes.engines import models
 from tests.helpers.machine import SGLANG, gpu_machine
@@ -134,10 +134,10 @@ def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyP
     pages = serve(models("somebody", "m"))
     monkeypatch.setenv("BASE_URL", pages.url)
     with start.serving() as found:
-        assert found.api_key == "sk-secret" and {key for _, key in pages.seen} == {"Bearer sk-secret"}
-    assert "sk-secret" not in repr(Server("other", "u", "m", "w", api_key="sk-secret"))
+        assert found.key == "sk-secret" and {key for _, key in pages.seen} == {"Bearer sk-secret"}
+    assert "sk-secret" not in repr(Server("other", "u", "m", "w", key=Key("sk-secret")))
     with pytest.raises(UserError, match="API_KEY") as raised:
-        probe(serve(models("somebody", "m"), status=401).url, "x", key="sk-secret")
+        probe(serve(models("somebody", "m"), status=401).url, "x", key=Key("sk-secret"))
     assert "sk-secret" not in str(raised.value)
 
 
@@ -220,7 +220,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
     flags = (results / "flags").read_text()
     assert "--log-level warning --config " in flags and "sk-secret" not in flags
     assert not Path(flags.split()[-1]).exists(), "the file with the key is removed once the server answers"
-    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x", key="sk-secret"))
+    assert eventually(lambda: not probe("http://127.0.0.1:29877/v1", "x", key=Key("sk-secret")))
     assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
 
 

@@ -146,6 +146,8 @@ class Proxy(Mortal):
         self._forward(request, None)
 
     def post(self, request: Request, body: bytes) -> None:
+        if request.path == "/apply-template":  # from a probe of the engine
+            return self._forward(request, body)
         with self.lock:
             self.bodies.append(json.loads(body))
             self.in_flight += 1

@@ -55,7 +55,7 @@ def reply(prompt: str, number: int) -> str:
 
 
 class ScriptedServer(Mortal):
-    """The server of the scripted model. `asked`: the body of every request."""
+    """The server of the scripted model. `asked`: the body of every chat request."""
 
     def __init__(self, port: int = 0) -> None:
         self.asked: list[str] = []
@@ -65,6 +65,8 @@ class ScriptedServer(Mortal):
         answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)
 
     def post(self, request: Request, body: bytes) -> None:
+        if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
+            return answer(404, {})(request)
         with self.lock:
             self.asked.append(body.decode())
             is_dead = len(self.asked) > self.life

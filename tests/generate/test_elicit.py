@@ -48,7 +48,7 @@ def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_p
     prose = "So that is more or less clear."
     proxy.script = [replied(prose), replied(" 35000 dollars.")]
     config = SampleConstants(MAX_TOKENS=50, ANSWER_TOKENS=9, ELICIT=1)
-    server = through(engine, proxy, template=lambda _: "<|assistant|>\n", closes=False)
+    server = through(engine, proxy, tail="<|assistant|>\n", closes=False)
     sampling = Sampling.of(config, answer_type=Problem("p", "?", "1", "math", way="text").reading)
     (got,) = ask(server, tmp_path, [(5, sampling)])
     assert got.forced == f"{prose}\n\n{ELICITED_ANSWER.removesuffix(BOX)} 35000 dollars."
@@ -62,7 +62,7 @@ def test_a_run_that_reads_words_opens_no_box(engine: Server, proxy: Proxy, tmp_p
 def test_a_model_without_thinking_receives_no_tags(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     for kind in ("vllm", "sglang", "llama.cpp"):
         proxy.script = [replied(PROSE), replied("7}")]
-        server = through(engine, proxy, kind, template=lambda _: "<|assistant|>\n", closes=False)
+        server = through(engine, proxy, kind, tail="<|assistant|>\n", closes=False)
         (got,) = ask(server, tmp_path / kind, [(5, replace(ELICITED, answer_tokens=9))])
         assert got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}"
         assert proxy.bodies[-1]["messages"][-1] == {"role": "assistant", "content": f"{PROSE}\n\n{ELICITED_ANSWER}"}
@@ -83,7 +83,7 @@ def test_other_replies_are_left_alone(
     engine: Server, proxy: Proxy, tmp_path: Path, message: str, more: dict[str, Any]
 ) -> None:
     proxy.script = [replied(message, **more)]
-    server = through(engine, proxy, template=lambda _: engine.tail)
+    server = through(engine, proxy)
     plain, got = ask(server, tmp_path, [(5, PLAIN), (5, ELICITED)], limit=1)
     assert got == plain and got.key == plain.key and len(proxy.bodies) == 1
 
@@ -117,7 +117,7 @@ def test_a_refusal_is_noted_and_a_passing_failure_is_asked_again(engine: Server,
 
 def test_waits_come_first(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(THOUGHT), replied({"content": PROSE, "reasoning_content": "!"}, 50), replied("7}", 60)]
-    server = through(engine, proxy, template=lambda _: engine.tail)
+    server = through(engine, proxy)
     (got,) = ask(server, tmp_path, [(5, replace(ELICITED, waits=1))])
     assert got.before_waits == [PROSE] and got.forced == f"{PROSE}\n\n{ELICITED_ANSWER}7}}" and not proxy.script
 

@@ -125,7 +125,7 @@ def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tm
 
 def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(provider: Any, tmp_path: Path) -> None:
     place = provider()
-    plain = probe(place.base, "x", key=KEY)
+    plain = probe(place.base, "x", key=Key(KEY))
     assert plain is not None and not plain.card.name
     for refuse in (openais, lambda body: unsupported("stream_options", "no such field") if "stream" in body else None):
         place.refuse = refuse
@@ -186,7 +186,7 @@ def test_ollama_without_usage_has_uncounted_tokens(provider: Any, tmp_path: Path
     place = provider(header="")
     place.script = [answer(200, events([delta(content="42"), delta("stop")]), "text/event-stream")]
     card = replace(cards.named("ollama"), base_url=place.base)
-    server = probe(card.base_url, "x", "qwen3:4b", "", card)
+    server = probe(card.base_url, "x", "qwen3:4b", card=card)
     assert server is not None and server.limit == 4 and server.model == "qwen3:4b"
     (got,) = ask(server, tmp_path)
     assert got.answer == "42" and got.counted == (None, None, None)
@@ -220,7 +220,7 @@ def test_effort_and_further_fields_are_sent_and_distinguish_completions(provider
 
 def test_a_card_that_changes_nothing_reuses_what_was_made_without_one(provider: Any, tmp_path: Path) -> None:
     place = provider()
-    plain = probe(place.base, "x", key=KEY)
+    plain = probe(place.base, "x", key=Key(KEY))
     assert plain is not None
     ask(plain, tmp_path)
     ask(place.attached(Card("mine", base_url=place.base, model="m", concurrency=3, context=10**6)), tmp_path)

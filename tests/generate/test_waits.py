@@ -105,7 +105,7 @@ def as_sglang(template: str, body: dict[str, Any]) -> str:
 @pytest.mark.parametrize("kind", ["vllm", "sglang"])
 def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template: str) -> None:
     tail = tail_of(prompt_of(template, [{"role": "user", "content": MARK}], begins=True))
-    server = Server(kind, "u", "m", "w", template=lambda _: tail)
+    server = Server(kind, "u", "m", "w", tail=tail)
     thinking = waiting("<think>\nso far\n", "Wait")
     body = server.dialect.left_open(server, MESSAGES, thinking)
     got = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
@@ -143,7 +143,7 @@ GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
 def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, answered: str) -> None:
     message, reason, (more, text) = GOES_ON[answered]
     proxy.script = [replied(FIRST), replied(message, 34, finish_reason=reason)]
-    through = replace(engine, base_url=proxy.url, kind="vllm", template=lambda _: engine.tail)
+    through = replace(engine, base_url=proxy.url, kind="vllm")
     (got,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
     assert (got.thinking, got.answer) == (f"so far\n\nWait{more}", text) and got.not_waited is None
     assert (got.prompt_tokens, got.completion_tokens, got.finish_reason) == (64, 24, reason)
@@ -152,7 +152,7 @@ def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_pat
 
 
 def one(engine: Server, proxy: Proxy, folder: Path, waits: int = 2, **changes: Any) -> Completion:
-    through = replace(engine, base_url=proxy.url, template=lambda _: engine.tail, **changes)
+    through = replace(engine, base_url=proxy.url, **changes)
     (got,) = ask(through, folder, [(5, Sampling(max_tokens=50, waits=waits))])
     assert got.error is None and got.answer == "\\boxed{1}" and not proxy.script
     return got

@@ -77,7 +77,7 @@ class LlamaCpp(Dialect):
             seeds=True,
             exact=EXACT in tags if {*tags} & {EXACT, FAST} else None,
             weights=fingerprint(found.model, path, {}, is_local(found.base_url)) | ({"exact": asked} if asked else {}),
-            template=lambda server: tail_of(page_of(server, "apply-template", question(server)).get("prompt")),
+            tail=tail_of(page_of(found, "apply-template", question(found)).get("prompt")),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:

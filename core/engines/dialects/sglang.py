@@ -48,7 +48,7 @@ class SGLang(OnGpu):
             closes=_closes(found),
             seeds=info.get("enable_deterministic_inference") is True,  # otherwise SGLang ignores seeds
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
-            template=lambda server: client.tail_by_tokens(server, "text"),
+            tail=client.tail_by_tokens(found, "text"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class VLLM(OnGpu):
     engines = ("vllm",)
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
-        metrics = client.text(f"{found.root}/metrics", found.api_key)
+        metrics = client.text(f"{found.root}/metrics", found.key)
         caches = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
         base = models.get(str(about.get("parent")), {})  # the base model of an adapter
         settings = {"kv_cache_dtype": caches[0].get("cache_dtype") if caches else None, "base": base.get("root")}
@@ -43,7 +43,7 @@ class VLLM(OnGpu):
             version=line(page_of(found, "version").get("version")),
             seeds=True,
             weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
-            template=lambda server: client.tail_by_tokens(server, "prompt"),
+            tail=client.tail_by_tokens(found, "prompt"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:

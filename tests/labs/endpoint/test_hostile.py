@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from core.base.hosts import Names
-from core.engines.server import Server
+from core.engines.server import Key, Server
 from labs.endpoint import app
 from tests.fakes.http import Proxy
 from tests.helpers.processes import eventually
@@ -88,7 +88,7 @@ def test_a_page_of_another_origin_can_send_nothing(shared: Running) -> None:
 
 
 def test_if_there_is_a_key_requests_need_it(engine: Server, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
-    running, key = start(replace(engine, api_key="sk-secret")), "sk-secret"
+    running, key = start(replace(engine, key=Key("sk-secret"))), "sk-secret"
     for given, expected in (
         (f"Bearer {key}", 200),
         (f"bearer {key}", 200),
