@@ -13,7 +13,6 @@ class OnGpu(Dialect):
     """An engine that runs on an NVIDIA GPU, in its own process."""
 
     label = ""  # its name in messages
-    is_default = False  # whether a machine with a GPU starts it if neither ENGINE nor MODEL selects an engine
     # The extra time for honouring seeds (DETERMINISTIC=1), as a range of shares, or None if it always honours seeds.
     deterministic_cost: tuple[float, float] | None = None
 
@@ -36,6 +35,6 @@ class OnGpu(Dialect):
 
 
 def on_gpu(engine: str) -> OnGpu | None:
-    """Return the GPU engine that ENGINE names, or the default for "". Return None if ENGINE names no GPU engine."""
-    found = [each for each in dialects() if isinstance(each, OnGpu)]
-    return next((each for each in found if engine in each.engines or (each.is_default and not engine)), None)
+    """Return the GPU engine that ENGINE names, or SGLang for "". Return None if ENGINE names no GPU engine."""
+    found = (each for each in dialects() if isinstance(each, OnGpu))
+    return next((each for each in found if (engine or "sglang") in each.engines), None)

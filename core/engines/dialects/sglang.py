@@ -30,7 +30,6 @@ class SGLang(OnGpu):
 
     kind, label = "sglang", "SGLang"
     engines = ("sglang",)
-    is_default = True
     embeds = True
     # The range that SGLang's authors report (lmsys.org, 22 September 2025, 34% on average). It was not measured here.
     deterministic_cost = (0.25, 0.45)
