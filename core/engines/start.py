@@ -146,26 +146,19 @@ def embedded(
 
 
 @contextmanager
-def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "", exact: bool = False) -> Iterator[Server]:
-    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError.
-    `exact` decides for EXACT=auto."""
+def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "") -> Iterator[Server]:
+    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError."""
     from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
     model, name = Gguf.read(gguf), llamacpp.name_of(gguf)
-    is_exact = environment.hosting().exact(exact)
+    is_exact = environment.hosting().exact(False)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), is_exact)
-    if size.context < need.context:
-        limit = "the model's own limit" if size.context == model.longest else "the memory's limit"
-        say(
-            f"note: requests can have {size.context:,} tokens ({limit}), but the longest may need {need.context:,}. "
-            "Aggregations that do not fit fail or are truncated. If this happens, lower MAX_TOKENS or K",
-            sys.stderr,
-        )
     with ExitStack() as running:
-        address = running.enter_context(llamacpp.serving(gguf, name, size, exact, port))
+        address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port))
         if (slots := llamacpp.slots_in_time(address, size, need)) < size.slots:
             running.close()
-            address = running.enter_context(llamacpp.serving(gguf, name, replace(size, slots=slots), exact, port))
+            size = replace(size, slots=slots)
+            address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port))
         yield reached(address, why, name, gguf, environment.card())
 
 
