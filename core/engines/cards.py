@@ -186,16 +186,6 @@ class Card:
         shown = " ".join(f"{name}={value}" for name, value in values if getattr(config, name) == value)
         return shown and f"{shown}, from the card {self.name}"
 
-    def advice(self, config: Sampled) -> str:
-        """Return a note if a run with `config` sends other sampling settings than the card recommends, else ""."""
-        wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
-        others = {name: value for name, value in wanted.items() if getattr(config, name) != value}
-        if config.SAMPLING == "card" or not others:
-            return ""
-        theirs = " ".join(f"{name}={value:g}" for name, value in others.items())
-        ours = " ".join(f"{name}={getattr(config, name):g}" for name in others)
-        return f"note: the card {self.name} recommends {theirs}, but this run sends {ours}. SAMPLING=card follows it"
-
 
 NONE = Card()
 

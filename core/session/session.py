@@ -238,8 +238,6 @@ def open_on_problems(
     with serving(need_of(planned, config, shots)) as server:
         chosen = chosen or loaded(server.card)
         check_context(server, config)
-        if note := server.card.advice(config):
-            terminal.say(note, sys.stderr)
         is_graded = bool(grader) and wanted == EITHER
         opening = _opening(config, server, chosen, planned, is_default, is_graded)
         if second := graders_server() if grader else None:
