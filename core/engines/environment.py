@@ -77,14 +77,16 @@ def api_key() -> Key:
 
 def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
-    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ, or
-    if the embedded engine should serve another model."""
+    With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ, if
+    a card names neither an address nor an engine, or if the embedded engine should serve another model."""
     found, named, path = card(), _value("ENGINE").lower(), model()
     if unknown := {named, found.engine} - {"", *engines()}:
         raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
     chosen, is_gguf = named or found.engine, path.endswith(".gguf")
     if base_url():
         return chosen
+    if found.name and not chosen:
+        raise UserError(f"the card {found.name} names no server. Set base_url in a copy of it, or BASE_URL for a run")
     if found.engine not in ("", chosen):
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for {found.engine}. Unset one of them")
     if chosen == EMBEDDED and (is_gguf or (path and not found.name)):
@@ -96,12 +98,6 @@ def engine() -> str:
 def asked_by() -> str:
     """Return the setting that selects the engine, as NAME=value."""
     return f"ENGINE={_value('ENGINE').lower()}" if _value("ENGINE") else f"MODEL={_value('MODEL')}"
-
-
-def check_is_served(card: Card, engine: str) -> None:
-    """Raise UserError if there is a `card` but no `engine` to serve its model."""
-    if card.name and not engine:
-        raise UserError(f"the card {card.name} names no server. Set base_url in a copy of it, or BASE_URL for a run")
 
 
 # A server to attach to
@@ -289,8 +285,6 @@ def main(argv: Sequence[str]) -> None:
         raise UserError("no grader is named. Give GRADER=CARD")
     with choosing(argv[0]):
         key()
-        if not base_url():
-            check_is_served(card(), engine())
         print(base_url() or engine())
 
 

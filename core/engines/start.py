@@ -65,7 +65,6 @@ def asked_for(
     """Start the server that ENGINE and MODEL select, else the best one here, on `port` (0: PORT on a GPU, else a free
     port). `extra` are flags for SGLang or vLLM. If it `is_for_run`, its output goes to a log. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
-    environment.check_is_served(card, wanted)
     why = f"{environment.asked_by()} is set" if wanted else ""
     if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None

@@ -52,7 +52,6 @@ def first() -> Weights:
     check_is_here()
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
-    environment.check_is_served(environment.card(), engine)
     if environment.card().wheel:
         return Weights(_converted(llamacpp.gguf_file(named)))
     if named.endswith(".gguf"):
