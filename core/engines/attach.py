@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import LONGEST
-from core.engines.server import NO_KEY, Dialect, Key, Server, dialect_of, digest_in
+from core.engines.server import NO_KEY, Key, Server, dialect_of, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Card = cards.NONE) -> Server | None:
@@ -27,12 +27,12 @@ def probe(base_url: str, why: str, model: str = "", key: Key = NO_KEY, card: Car
     entries = [about for about in client.objects(listed, "data") if isinstance(about.get("id"), str)]
     models = {about["id"]: about for about in entries if 0 < len(about["id"]) <= LONGEST}
     name = _chosen(model, models, address, card)
-    revision = weights.fetched(name) if environment.hub_model(name) else None
-    found = Server(
-        Dialect.kind, address, name, why, revision=revision, card=card, query=query, key=key, look=look_again
-    )
     about = models.get(name, {})
-    return carded(dialect_of(about).described(found, about, models), card)
+    dialect = dialect_of(about)
+    revision = weights.fetched(name) if environment.hub_model(name) else None
+    found = Server(dialect.kind, address, name, why, card=card, query=query, key=key, look=look_again)
+    found = replace(found, context=client.count(about.get("max_model_len")), revision=revision)
+    return carded(dialect.described(found, about, models), card)
 
 
 def look_again(server: Server) -> Server | None:

@@ -78,7 +78,7 @@ def api_key() -> Key:
 def engine() -> str:
     """Return the engine that ENGINE, MODEL's card or a .gguf file in MODEL selects, or "" if none of them selects one.
     With an address (BASE_URL or the card's), .gguf selects nothing. Raises UserError if ENGINE and the card differ, if
-    a card names neither an address nor an engine, or if the embedded engine should serve another model."""
+    a card names no server, or if the embedded engine should serve another model."""
     found, named, path = card(), _value("ENGINE").lower(), model()
     if unknown := {named, found.engine} - {"", *engines()}:
         raise UserError(f"there is no engine {min(unknown)}. ENGINE or a card can name {', '.join(engines())}")
@@ -141,24 +141,20 @@ def _key_for(card: Card, url: str, other: str) -> Key:
                 return key
         raise UserError(
             f"{' or '.join(names)} is not set, but the card {card.name} reads the server's key from it. Set it in the "
-            f"environment, or write {names[0]}=… into {_file()}"
+            f"environment, or write {names[0]}=… into {files.HOME}/.env"
         )
     if card.base_url and is_its_own:
         return Key(variable="")
     return Key(_value(other), other, card.key_header)
 
 
-def _file() -> Path:
-    return files.HOME / ".env"
-
-
 def _in_file(name: str) -> str:
     """Return the value of `name` in files.HOME/.env, or "" if it is missing. A venv named .env is ignored."""
-    if not _file().is_file():
+    if not (path := files.HOME / ".env").is_file():
         return ""
     from dotenv import dotenv_values  # slow to load, and rarely needed
 
-    text = files.read_text(_file(), "the file", "Set the key in the environment")
+    text = files.read_text(path, "the file", "Set the key in the environment")
     return (dotenv_values(stream=io.StringIO(text), interpolate=False).get(name) or "").strip()
 
 

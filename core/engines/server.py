@@ -77,7 +77,7 @@ class Dialect:
     embeds = False  # whether a server that generates also embeds: it returns the hidden state of a prompt's last token
 
     def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
-        """Return the server `found`, which runs this engine, with the properties that it reports.
+        """Return the server `found`, which runs this engine, with the properties that it reports besides its context.
         `about` is our model's entry in the server's list of models, and `models` has all entries by name."""
         raise NotImplementedError
 

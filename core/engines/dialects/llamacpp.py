@@ -69,7 +69,7 @@ class LlamaCpp(Dialect):
         path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
         return replace(
             found,
-            kind=self.kind,
+            kind=self.kind,  # also for a server that names another owner
             limit=(count(props.get("total_slots")) or 1) + WAITING,
             context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
             version=line(release or props.get("build_info")),

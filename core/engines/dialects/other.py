@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from core.engines import client
-from core.engines.client import count
 from core.engines.server import TAG, Dialect, Server, named
 
 
@@ -21,8 +20,7 @@ class Other(Dialect):
         is_provider = found.card.name and not found.card.engine
         if not is_provider and client.page_of(found, "props"):  # llama.cpp under another owner, such as a proxy
             return named("llama.cpp").described(found, about, models)
-        weights = _weights(found) if not found.card.key_env else {}  # Ollama needs no key
-        return replace(found, context=count(about.get("max_model_len")), weights=weights)
+        return found if found.card.key_env else replace(found, weights=_weights(found))  # Ollama needs no key
 
     def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
         """Return the text after `opening`, or None if the server began a new turn.

@@ -40,9 +40,7 @@ class SGLang(OnGpu):
         path = str((info | now).get("model_path") or "")
         return replace(
             found,
-            kind=self.kind,
             limit=_limit(info),
-            context=count(about.get("max_model_len")),
             version=line(info.get("version")),
             closes=_closes(found),
             seeds=info.get("enable_deterministic_inference") is True,  # otherwise SGLang ignores seeds

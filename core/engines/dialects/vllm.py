@@ -37,9 +37,7 @@ class VLLM(OnGpu):
         path = str(about.get("root") or "")
         return replace(
             found,
-            kind=self.kind,
             limit=_limit(caches),
-            context=count(about.get("max_model_len")),
             version=line(page_of(found, "version").get("version")),
             seeds=True,
             weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
