@@ -10,9 +10,8 @@ import asyncio
 import json
 import math
 import time
-from asyncio.subprocess import Process
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 from itertools import takewhile
 from typing import Any, Self
@@ -34,7 +33,7 @@ MOST_REQUESTS = 1000  # requests to one process: Lean frees no memory of earlier
 MOST_SECONDS = 30 * 60  # life of one process
 
 
-class _Died(Exception):
+class _Died(ConnectionError):
     """An error raised if the process or its worker ended, reported an error or wrote invalid output."""
 
 
@@ -46,16 +45,11 @@ class Session:
         self.toolchain, self.seconds = toolchain, seconds
         self.requests, self.born = 0, math.inf
         self.open: tuple[str, ...] = ()  # statement and tactics in the open file
-        self._stack = AsyncExitStack()
-        self._process: Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
+        self._running = AsyncExitStack()
         self._lines: list[str] = []
         self._version = self._id = 0
-        self._is_gone = False  # whether the process or its worker ended
         self._done = 0  # the last file version that Lean finished
-        self._through = asyncio.Event()  # set if Lean finished a version, sent diagnostics or ended
+        self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
 
     async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
         """Return the state after `tactics`, or the error of the last tactic. All earlier tactics must work."""
@@ -65,23 +59,13 @@ class Session:
 
     async def end(self) -> None:
         """End the process and its children. The next request starts a new process."""
-        process, self._process = self._process, None
-        if self._reader:
-            self._reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reader
-            self._reader = None
-        self._fail_waiting()
-        self._waiting.clear()
-        self.open = ()
-        self.requests, self.born = 0, math.inf
-        if process:
-            await self._stack.aclose()
+        self.requests, self.born, self.open = 0, math.inf, ()
+        await self._running.aclose()
 
     async def _ask(self, statement: str, tactics: tuple[str, ...]) -> Step:
         try:
             for _ in range(2):
-                if self._process is None:
+                if self.born == math.inf:
                     await self._begin()
                 was_new = not self.requests
                 self.requests += 1
@@ -93,7 +77,7 @@ class Session:
                 except TimeoutError:
                     await self.end()
                     return Step(None, "timed out")
-                except (_Died, ConnectionError):
+                except ConnectionError:
                     await self.end()
                     if was_new:
                         break
@@ -108,21 +92,18 @@ class Session:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._open()
-        except (TimeoutError, _Died, ConnectionError) as error:
-            await self.end()
+        except (TimeoutError, ConnectionError) as error:
             late = isinstance(error, TimeoutError)
             why = f"did not respond within {START_SECONDS:.0f} s" if late else "ended right after its start"
             remedy = "Check that it runs here, or set LEAN to another Lean"
             raise UserError(f"{self.toolchain.name} {why}. {remedy}") from None
 
     async def _open(self) -> None:
-        self._stack = AsyncExitStack()
         args = ("-Dserver.reportDelayMs=0", "--server")
-        process, folder = await self._stack.enter_async_context(self.toolchain.started(*args, stdin=True))
-        self._process = process
-        self._reader = asyncio.create_task(self._read(process))
-        self.requests, self.born, self._version = 0, time.monotonic(), 1
-        self._done, self._is_gone = 0, False
+        process, folder = await self._running.enter_async_context(self.toolchain.started(*args, stdin=True))
+        assert process.stdin and process.stdout
+        self._input, self._output = process.stdin, process.stdout
+        self.born, self._version, self._done = time.monotonic(), 1, 0
         self._reports.clear()
         self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
@@ -141,9 +122,11 @@ class Session:
         head = self.toolchain.head.splitlines()
         await self._change(head + proof(statement, tactics).splitlines())
         at = {"line": len(self._lines) - 1, "character": 2}
-        position = {"textDocument": {"uri": self._uri}, "position": at}
-        shown, reports = await asyncio.gather(self._request("$/lean/plainGoal", position), self._reported())
-        step = self._judged(len(head), statement, shown, reports)
+        shown = await self._request("$/lean/plainGoal", {"textDocument": {"uri": self._uri}, "position": at})
+        while self._done != self._version or self._version not in self._reports:
+            await self._message()
+        # The diagnostics of a finished version are usually complete.
+        step = self._judged(len(head), statement, shown, self._reports[self._version])
         if step is None or (step.state and not step.state.goals):
             # If the proof seems complete, or the diagnostics contradict the goals, wait for all diagnostics.
             # This takes 100 ms, so other tactics do not wait.
@@ -178,81 +161,46 @@ class Session:
         params = {"textDocument": {"uri": self._uri, "version": self._version}, "contentChanges": [change]}
         await self._send({"method": "textDocument/didChange", "params": params})
 
-    async def _reported(self) -> list[dict[str, Any]]:
-        """Wait until Lean finishes this version, and return the diagnostics so far. They are usually complete."""
-        version = self._version
-        self._through.clear()
-        while self._done != version or version not in self._reports:
-            await self._through.wait()
-            self._through.clear()
-            if self._process is None or self._is_gone:
-                raise _Died
-        return self._reports[version]
-
     async def _diagnostics(self) -> list[dict[str, Any]]:
         """Wait for all diagnostics of this file version, and return them."""
-        version = self._version
-        await self._request("textDocument/waitForDiagnostics", {"uri": self._uri, "version": version})
-        if version not in self._reports:
+        await self._request("textDocument/waitForDiagnostics", {"uri": self._uri, "version": self._version})
+        if self._version not in self._reports:
             raise _Died
-        return self._reports[version]
+        return self._reports[self._version]
 
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
-        self._id = number = self._id + 1
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            await self._send({"id": number, "method": method, "params": params})
-            return await future
-        finally:
-            self._waiting.pop(number, None)
+        self._id += 1
+        await self._send({"id": self._id, "method": method, "params": params})
+        while (message := await self._message()).get("id") != self._id or "method" in message:
+            pass
+        if "error" in message:  # usually because the worker died
+            raise _Died
+        return message.get("result")
 
     async def _send(self, message: dict[str, Any]) -> None:
-        if self._process is None or self._process.stdin is None or self._process.returncode is not None:
-            raise _Died
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        await self._process.stdin.drain()
+        self._input.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await self._input.drain()
 
-    async def _read(self, process: Process) -> None:
-        """Pass the server's messages to the waiting requests, until the server ends or its output is invalid."""
-        assert process.stdout
-        with suppress(OSError, ValueError, KeyError, asyncio.IncompleteReadError):
-            while True:
-                length = 0
-                while line := (await process.stdout.readline()).strip():
-                    name, _, value = line.partition(b":")
-                    length = int(value) if name.lower() == b"content-length" else length
-                if not length:
-                    break
-                self._take(json.loads(await process.stdout.readexactly(length)))
-        self._fail_waiting()
-
-    def _take(self, message: dict[str, Any]) -> None:
+    async def _message(self) -> dict[str, Any]:
+        """Wait for the server's next message, note its diagnostics or progress, and return it.
+        Raises _Died if the server's output ends or is invalid, or if its worker died."""
+        try:
+            head = await self._output.readuntil(b"\r\n\r\n")
+            length = int(head.lower().removeprefix(b"content-length:"))
+            message: dict[str, Any] = json.loads(await self._output.readexactly(length))
+        except (EOFError, ValueError):
+            raise _Died from None
         match message:
-            case {"method": "textDocument/publishDiagnostics", "params": {"uri": self._uri, "version": int(version)}}:
-                self._reports = {version: message["params"]["diagnostics"]}
-                self._through.set()
+            case {"method": "textDocument/publishDiagnostics", "params": {"version": version, "diagnostics": reports}}:
+                self._reports = {version: reports}
             case {"method": "$/lean/fileProgress", "params": {"processing": parts, "textDocument": document}}:
                 # A request to a dying worker gets no response. (Before the first request, the head is at fault.)
                 if self.requests and any(part.get("kind") == FATAL for part in parts):
-                    self._fail_waiting()
-                elif document["uri"] == self._uri and not parts:
+                    raise _Died
+                if not parts:
                     self._done = document.get("version", 0)
-                    self._through.set()
-            case {"id": int(number)} if "method" not in message:
-                if (future := self._waiting.get(number)) is None or future.done():
-                    return
-                if "error" in message:  # usually because the worker died
-                    future.set_exception(_Died(one_line(str(message["error"]), 200)))
-                else:
-                    future.set_result(message.get("result"))
-
-    def _fail_waiting(self) -> None:
-        self._is_gone = True
-        self._through.set()
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(_Died())
+        return message
 
 
 class Workers:
