@@ -13,7 +13,7 @@ from collections import Counter
 from core.base.errors import UserError
 from core.types import Ask, Completion, Message
 from labs.lean.constants import LeanConstants
-from labs.lean.search import Candidate, Failed, TooLong, merged
+from labs.lean.search import Candidate, Failed, merged
 from labs.lean.theorem import State
 
 ASKED = """Lean 4 proof state:
@@ -50,16 +50,15 @@ class Policy:
         self.counts: Counter[str] = Counter()
         self._is_summed = False  # whether any completion had a summed log probability
 
-    async def __call__(self, state: State) -> list[Candidate]:
-        """Return different tactics, the likeliest first. Raises TooLong if the state exceeds the server's context.
-        Raises Failed if all requests fail for other reasons, and UserError if the server returns no logprobs."""
+    async def __call__(self, state: State) -> list[Candidate] | Failed:
+        """Return different tactics, the likeliest first, or Failed if all requests fail. Raises UserError if the server
+        returns no logprobs."""
         completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(completions)
         errors = [each.error for each in completions if each.error]
         self.counts[FAILED] += len(errors)
         if len(errors) == len(completions):
-            overflows = all(error.startswith(OVERFLOW) for error in errors)
-            raise (TooLong if overflows else Failed)(errors[0])
+            return Failed(errors[0], is_too_long=all(error.startswith(OVERFLOW) for error in errors))
         answered = [each for each in completions if not each.error]
         self._is_summed = self._is_summed or any(each.logprob is not None for each in answered)
         if not self._is_summed and any(_text(each).strip() for each in answered):

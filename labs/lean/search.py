@@ -30,23 +30,26 @@ AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors that are counted under their own na
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
 Runs = Callable[[Sequence[str]], Awaitable[Step]]
-Proposes = Callable[[State], Awaitable[Sequence[Candidate]]]
 Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
-class Failed(Exception):
-    """An error if the model proposes no tactics for a state, with the reason."""
+@dataclass(frozen=True)
+class Failed:
+    """The reason `why` the model proposes no tactics for a state.
+    If it `is_too_long` for the model's context, another run with this model can't expand it either."""
+
+    why: str
+    is_too_long: bool = False
 
 
-class TooLong(Failed):
-    """An error for a state that exceeds the model's context. Another run with this model can't expand it either."""
+Proposes = Callable[[State], Awaitable[Sequence[Candidate] | Failed]]
 
 
 @dataclass(frozen=True)
 class World:
     """The functions that a search calls.
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
-    `propose(state)` returns tactics with log probabilities, always the same for a state. It may raise Failed.
+    `propose(state)` returns tactics with log probabilities, always the same for a state, or Failed.
     `rejected(tactics)` returns why a whole proof is not accepted, or "" if it is. `energy(states)` returns a number for
     each state, which should be low near a proof. `refused(tactic)` returns why a tactic is refused, or "". A refused
     tactic adds no node."""
@@ -149,7 +152,7 @@ async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
     """Search for a proof within the limits of `config`, and stop at the first accepted proof.
-    If `world` raises an exception (except Failed), the search cancels its tasks and raises that exception."""
+    If `world` raises an exception, the search cancels its tasks and raises that exception."""
     return await _Search(theorem, world, config, clock).run()
 
 
@@ -223,15 +226,13 @@ class _Search:
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its log probability."""
-        answers = await self._all("policy", [attempted(self.world.propose(self._states[number])) for number in chosen])
+        answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
-        for number, proposed in zip(chosen, answers, strict=True):
-            if isinstance(proposed, TooLong):
-                self._failures[TOO_LONG] += 1
-            elif isinstance(proposed, Failed):
-                self._failures[UNPROPOSED] += 1
-                self._missed = f"policy: {proposed}"
-            answer = () if isinstance(proposed, Failed) else proposed
+        for number, answer in zip(chosen, answers, strict=True):
+            if isinstance(answer, Failed):
+                self._failures[TOO_LONG if answer.is_too_long else UNPROPOSED] += 1
+                self._missed = self._missed if answer.is_too_long else f"policy: {answer.why}"
+                answer = ()
             given = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
             self.found.unique.append(len(merged(given)))
             reasons = [(each, self.world.refused(each[0])) for each in merged([*probes, *given])]
@@ -338,14 +339,6 @@ class _Search:
             yield
         finally:
             self.found.seconds[what] += self._clock() - since
-
-
-async def attempted(asked: Awaitable[T]) -> T | Failed:
-    """Return a Failed exception instead of raising it."""
-    try:
-        return await asked
-    except Failed as failed:
-        return failed
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:

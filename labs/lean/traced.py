@@ -15,7 +15,7 @@ from core.base.errors import UserError
 from core.base.files import sha256
 from labs.lean import pairs, trajectories
 from labs.lean.constants import LeanConstants
-from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, attempted, merged
+from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, merged
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 
@@ -59,7 +59,7 @@ class Walking(Searching):
         errors = [step.error for step in steps if not step.state]
         if why := errors[0] if errors else await world.rejected(tactics):
             return Found(theorem.name, ERROR if why in PASSING else START, why, seconds={"all": 0.0})
-        answers = await asyncio.gather(*(attempted(world.propose(state)) for state in states[:-1]))
+        answers = await asyncio.gather(*(world.propose(state) for state in states[:-1]))
         found = Found(theorem.name, path=list(range(len(states))), applied=len(tactics))
         found.nodes.append(Node(0, None, "", 0.0, 0.0, 0, states[0].pp, states[0].goals))
         for number, (tactic, answer) in enumerate(zip(tactics, answers, strict=True)):

@@ -16,9 +16,7 @@ from labs.lean.search import (
     ERROR,
     START,
     TIME,
-    Failed,
     Found,
-    TooLong,
     merged,
     plain,
     priorities,
@@ -257,17 +255,17 @@ BRANCHES: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 
 
 
 @pytest.mark.parametrize(
-    ("broken", "failure", "reason", "tactics", "failures"),
+    ("broken", "is_too_long", "reason", "tactics", "failures"),
     [
-        (["1"], Failed, "", "b c", {"no proposal": 1}),
-        (["1", "2"], Failed, ERROR, "", {"no proposal": 2}),
-        (["1", "2"], TooLong, EMPTY, "", {"state too long": 2}),  # dead ends: the verdict stands
+        (["1"], False, "", "b c", {"no proposal": 1}),
+        (["1", "2"], False, ERROR, "", {"no proposal": 2}),
+        (["1", "2"], True, EMPTY, "", {"state too long": 2}),  # dead ends: the verdict stands
     ],
 )
 def test_where_an_answer_breaks_the_others_go_on_and_an_empty_frontier_is_no_verdict(
-    broken: list[Any], failure: type[Failed], reason: str, tactics: str, failures: dict[str, int]
+    broken: list[Any], is_too_long: bool, reason: str, tactics: str, failures: dict[str, int]
 ) -> None:
-    toy = Toy(BRANCHES, failing=lambda state: state in broken, failure=failure)
+    toy = Toy(BRANCHES, failing=lambda state: state in broken, is_too_long=is_too_long)
     found = run(toy)
     assert (found.reason, found.tactics, found.failures) == (reason, tactics.split(), failures)
     assert reason != ERROR or "propose" in found.why

@@ -44,7 +44,7 @@ class Toy:
     jitter: int | None = None
     begins: Step = field(default_factory=lambda: Step(State("0")))
     failing: Callable[[str], bool] = lambda state: False  # whether no tactics are proposed for a state
-    failure: type[Failed] = Failed
+    is_too_long: bool = False  # whether these states exceed the context
     log: list[tuple[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,10 +55,10 @@ class Toy:
         for _ in range(self._rng.randrange(12) if self.jitter is not None else 0):
             await asyncio.sleep(0)
 
-    async def _propose(self, state: Any) -> list[Candidate]:
+    async def _propose(self, state: Any) -> list[Candidate] | Failed:
         await self._said("propose", state.pp)
         if self.failing(state.pp):
-            raise self.failure(f"propose of {state.pp} broke")
+            return Failed(f"propose of {state.pp} broke", self.is_too_long)
         return [(tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()]
 
     async def _run(self, tactics: Sequence[str]) -> Step:
