@@ -81,6 +81,12 @@ class Node:
     energy: float | None = None
     seconds: float = field(default=0.0, compare=False)
 
+    def then(self, number: int, tactic: str, logprob: float, step: Step) -> "Node":
+        """Return the node with this `number` for a tactic that was applied in this node's state."""
+        state, goals = (step.state.pp, step.state.goals) if step.state else (None, 0)
+        total, depth = self.total + logprob, self.depth + 1
+        return Node(number, self.number, tactic, logprob, total, depth, state, goals, step.error)
+
 
 @dataclass
 class Found:
@@ -114,9 +120,7 @@ class Found:
 
 def scaled(column: Sequence[float]) -> list[float]:
     """Scale numbers to mean 0 and standard deviation 1, or to zeros if all are equal up to rounding."""
-    largest = max(map(abs, column), default=0.0)
-    if not largest:
-        return [0.0] * len(column)
+    largest = max(map(abs, column)) or 1.0
     parts = [value / largest for value in column]  # so that squares do not overflow
     mean = math.fsum(parts) / len(parts)
     deviation = math.sqrt(math.fsum((part - mean) ** 2 for part in parts) / len(parts))
@@ -184,14 +188,13 @@ class _Search:
     async def _proof(self) -> Node:
         """Search until a proof is accepted, and return its last node. Raises _Over if no proof is found."""
         await self._start()
-        while True:
-            self._see_time()
+        while self._left:
             await self._score()
-            self._see_time()
             left = self.config.MAX_NODES - (len(self._nodes) - 1)
             due = await self._propose(self._best(left))
             if found := await self._apply(due[:left]):
                 return found
+        raise self._too_late
 
     async def _start(self) -> None:
         (step,) = await self._all("lean", [self.world.run(())])
@@ -199,7 +202,7 @@ class _Search:
             raise _Over(ERROR if step.error in PASSING else START, step.error)
         if not step.state.goals:
             raise _Over(START, "there is nothing to prove")
-        self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
+        self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals))
 
     async def _score(self) -> None:
         new = [number for number in self._frontier if self._nodes[number].energy is None]
@@ -243,7 +246,6 @@ class _Search:
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, and add their nodes in order. Return the last node of the first accepted proof.
         A tactic unfinished after SECONDS adds no node. Raises the errors of `run` and `rejected`."""
-        self._see_time()
         tasks = [asyncio.ensure_future(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
             for (parent, tactic, logprob), task in zip(due, tasks, strict=True):
@@ -252,38 +254,31 @@ class _Search:
                 if not task.done():
                     self._failures[UNFINISHED] += 1
                     continue  # a later tactic may have finished and may complete a proof
-                node = self._noted(parent, tactic, logprob, task.result())
-                if not node.error and not node.goals and await self._is_accepted(node):
+                node = self._nodes[parent].then(len(self._nodes), tactic, logprob, task.result())
+                self._add(node)
+                if node.error:
+                    self._failures[node.error if node.error in AS_THEY_ARE else LEAN] += 1
+                elif not node.goals and await self._is_accepted(node):
                     return node
         finally:
             await ended(tasks)
         return None
 
-    def _noted(self, number: int, tactic: str, logprob: float, step: Step) -> Node:
-        parent = self._nodes[number]
-        node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
-        if step.error or step.state is None:
-            self._failures[step.error if step.error in AS_THEY_ARE else LEAN] += 1
-            node.error = step.error or LEAN
-        else:
-            node.state, node.goals = step.state.pp, step.state.goals
-        return self._add(node, step.state)
-
-    def _add(self, node: Node, state: State | None = None) -> Node:
+    def _add(self, node: Node) -> None:
         """Add a node. Put its state into the frontier if the state is new, or if this node replaces an earlier node.
         The replaced node has the same state, was not expanded, and is less likely or too deep. An expanded node stays,
         since the tree below it depends on its path."""
         node.seconds = self._clock() - self._began
-        if state is not None and state.goals:
-            self._states[node.number] = state
+        if node.state is not None and node.goals:
+            self._states[node.number] = State(node.state, node.goals)
             may_expand = node.depth < self.config.MAX_DEPTH
-            before = self._holder.setdefault(plain(state.pp), node.number)
+            before = self._holder.setdefault(plain(node.state), node.number)
             if before != node.number:
                 self._failures[REPEATED] += 1
                 other = self._nodes[before]
                 is_better = node.total > other.total or other.depth >= self.config.MAX_DEPTH
                 if before not in self.found.proposed and may_expand and is_better:
-                    self._holder[plain(state.pp)] = node.number
+                    self._holder[plain(node.state)] = node.number
                     other.same_as, node.energy = node.number, other.energy
                     self._frontier = [number for number in self._frontier if number != before]
                 else:
@@ -291,7 +286,6 @@ class _Search:
             if node.same_as is None and may_expand:
                 self._frontier.append(node.number)
         self._nodes.append(node)
-        return node
 
     async def _is_accepted(self, node: Node) -> bool:
         with self._timed("accept"):
@@ -318,7 +312,7 @@ class _Search:
                 await asyncio.wait(tasks, timeout=self._left, return_when=asyncio.FIRST_EXCEPTION)
             if broken := next((task for task in tasks if task.done() and task.exception()), None):
                 broken.result()
-            if not all(task.done() for task in tasks):
+            if not self._left or not all(task.done() for task in tasks):
                 raise self._too_late
             return [task.result() for task in tasks]
         finally:
@@ -327,10 +321,6 @@ class _Search:
     @property
     def _left(self) -> float:
         return max(0.0, self._began + self.config.SECONDS - self._clock())
-
-    def _see_time(self) -> None:
-        if not self._left:
-            raise self._too_late
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:

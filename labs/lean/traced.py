@@ -17,7 +17,7 @@ from labs.lean import pairs, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, merged
 from labs.lean.searching import Searching
-from labs.lean.theorem import Theorem
+from labs.lean.theorem import Step, Theorem
 
 Proofs = Mapping[str, Sequence[str]]  # a theorem's name, and the tactics of its traced proof
 
@@ -68,7 +68,6 @@ class Walking(Searching):
             (_, logprob), *others = merged([*probes, *policys])
             found.unique.append(len(merged(policys)))
             found.proposed[number] = [each for each in others if not world.refused(each[0])]
-            total, state = found.nodes[number].total + logprob, states[number + 1]
-            found.nodes.append(Node(number + 1, number, tactic, logprob, total, number + 1, state.pp, state.goals))
+            found.nodes.append(found.nodes[number].then(number + 1, tactic, logprob, Step(states[number + 1])))
         found.seconds["all"] = time.monotonic() - clock
         return await trajectories.harvest(found, world.run, sum(map(len, found.proposed.values())))

@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import Found, Node, Runs, plain
+from labs.lean.search import Found, Runs, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
@@ -76,13 +76,12 @@ async def harvest(found: Found, run: Runs, most: int) -> Found:
     steps = await asyncio.gather(*(run([*found.tactics[:depth], tactic]) for depth, _, tactic, _ in due))
     nodes, seconds = list(found.nodes), found.seconds.get("all", 0.0)
     held = {plain(node.state): node.number for node in nodes if node.state is not None and node.same_as is None}
-    for (depth, parent, tactic, logprob), step in zip(due, steps, strict=True):
-        total, number = nodes[parent].total + logprob, len(nodes)
-        node = Node(number, parent, tactic, logprob, total, depth + 1, None, error=step.error, seconds=seconds)
-        if step.state:
-            node.state, node.goals = step.state.pp, step.state.goals
-            first = held.setdefault(plain(step.state.pp), number)
-            node.same_as = None if first == number else first
+    for (_, parent, tactic, logprob), step in zip(due, steps, strict=True):
+        node = nodes[parent].then(len(nodes), tactic, logprob, step)
+        node.seconds = seconds
+        if node.state is not None:
+            first = held.setdefault(plain(node.state), node.number)
+            node.same_as = None if first == node.number else first
         nodes.append(node)
     return replace(found, nodes=nodes)
 
