@@ -1,7 +1,7 @@
 """Run `lean --server` to get the goals after the last tactic of a proof, or the error of that tactic.
 
 The open file contains the toolchain's head, the theorem, one tactic on each line, and `skip`. After a change, Lean
-elaborates from the first changed line. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a
+elaborates from the first change. `$/lean/plainGoal` at `skip` returns the goals. Lean also shows goals after a
 failed tactic, so the file's diagnostics decide. Workers send a request to the idle session whose open file shares the
 longest beginning with it. A cancelled request still runs to its end: most tactics take less time than Lean's start.
 """
@@ -46,7 +46,6 @@ class Session:
         self.requests, self.born = 0, math.inf
         self.open: tuple[str, ...] = ()  # statement and tactics in the open file
         self._running = AsyncExitStack()
-        self._lines: list[str] = []
         self._version = self._id = 0
         self._done = 0  # the last file version that Lean finished
         self._reports: dict[int, list[dict[str, Any]]] = {}  # diagnostics of the last file version, by its number
@@ -92,9 +91,8 @@ class Session:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._open()
-        except (TimeoutError, ConnectionError) as error:
-            late = isinstance(error, TimeoutError)
-            why = f"did not respond within {START_SECONDS:.0f} s" if late else "ended right after its start"
+        except (TimeoutError, ConnectionError):
+            why = f"ended, or did not respond within {START_SECONDS:.0f} s"
             remedy = "Check that it runs here, or set LEAN to another Lean"
             raise UserError(f"{self.toolchain.name} {why}. {remedy}") from None
 
@@ -105,13 +103,12 @@ class Session:
         self._input, self._output = process.stdin, process.stdout
         self.born, self._version, self._done = time.monotonic(), 1, 0
         self._reports.clear()
-        self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
         options = {"editDelay": 0, "hasWidgets": False}  # there is no user who types
         settings = {"processId": None, "rootUri": None, "capabilities": {}, "initializationOptions": options}
         await self._request("initialize", settings)
         await self._send({"method": "initialized", "params": {}})
-        document = {"uri": self._uri, "languageId": "lean4", "version": 1, "text": "\n".join(self._lines) + "\n"}
+        document = {"uri": self._uri, "languageId": "lean4", "version": 1, "text": self.toolchain.head}
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             why = one_line(wrong[0]["message"], LONGEST_ERROR)
@@ -119,18 +116,21 @@ class Session:
             raise UserError(f"{self.toolchain.name} can't elaborate the head of its files ({why}). {remedy}")
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
-        head = self.toolchain.head.splitlines()
-        await self._change(head + proof(statement, tactics).splitlines())
-        at = {"line": len(self._lines) - 1, "character": 2}
-        shown = await self._request("$/lean/plainGoal", {"textDocument": {"uri": self._uri}, "position": at})
+        first, text = self.toolchain.head.count("\n"), self.toolchain.head + proof(statement, tactics)
+        self._version += 1
+        document = {"uri": self._uri, "version": self._version}
+        change = {"textDocument": document, "contentChanges": [{"text": text}]}
+        await self._send({"method": "textDocument/didChange", "params": change})
+        at = {"line": text.count("\n") - 1, "character": 2}
+        shown = await self._request("$/lean/plainGoal", {"textDocument": document, "position": at})
         while self._done != self._version or self._version not in self._reports:
             await self._message()
         # The diagnostics of a finished version are usually complete.
-        step = self._judged(len(head), statement, shown, self._reports[self._version])
+        step = self._judged(first, statement, shown, self._reports[self._version])
         if step is None or (step.state and not step.state.goals):
             # If the proof seems complete, or the diagnostics contradict the goals, wait for all diagnostics.
             # This takes 100 ms, so other tactics do not wait.
-            step = self._judged(len(head), statement, shown, await self._diagnostics())
+            step = self._judged(first, statement, shown, await self._diagnostics())
         return step or Step(None, "Lean shows goals that contradict its diagnostics")
 
     def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
@@ -151,15 +151,6 @@ class Session:
             return None
         state = State("\n\n".join(goals), len(goals))
         return Step(None, TOO_LONG) if len(state.pp) > LONGEST_STATE else Step(state)
-
-    async def _change(self, lines: list[str]) -> None:
-        """Replace the file's lines by `lines`, starting at the first line that differs."""
-        same = in_common(self._lines, lines)
-        start, end = ({"line": line, "character": 0} for line in (same, len(self._lines)))
-        self._lines, self._version = lines, self._version + 1
-        change = {"range": {"start": start, "end": end}, "text": "".join(f"{line}\n" for line in lines[same:])}
-        params = {"textDocument": {"uri": self._uri, "version": self._version}, "contentChanges": [change]}
-        await self._send({"method": "textDocument/didChange", "params": params})
 
     async def _diagnostics(self) -> list[dict[str, Any]]:
         """Wait for all diagnostics of this file version, and return them."""
