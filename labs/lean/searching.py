@@ -119,7 +119,4 @@ class Searching:
         return result
 
     async def _found(self, theorem: Theorem, world: World, config: LeanConstants) -> Found:
-        found = await search(theorem.name, world, config)
-        if not (self.harvests and found.is_proved):
-            return found
-        return await trajectories.harvest(found, world.run, self.harvests)
+        return await trajectories.harvest(await search(theorem.name, world, config), world.run, self.harvests)
