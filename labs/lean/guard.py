@@ -76,7 +76,6 @@ HOLES = frozenset(
     """.split()
 )
 PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # refused beginnings of a word or a dotted name
-SEARCHES = frozenset(("hint",))  # tactics that search for tactics and lack a "?". Refused only as the first word
 # Tactics that take settings: after them, Lean runs the value in `(name := value)` as code. Other values are arguments.
 SETTABLE = frozenset(
     """
@@ -124,7 +123,7 @@ def refused(tactic: str) -> str:
     first = _FIRST.match(tactic)
     if first is None:
         return "no tactic"
-    if first[1] in SEARCHES:
+    if first[1] == "hint":  # unlike exact?, it has no mark
         return "a search for tactics"
     return "a setting" if any(map(_is_code, _SETTING.finditer(tactic))) else ""
 
