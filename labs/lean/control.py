@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from core.base.errors import UserError
+from core.base.files import read_json
 from core.generate.journal import content_key
 from labs.lean import outcome, pairs
 from labs.lean.constants import ControlledConstants
@@ -26,7 +27,7 @@ from labs.lean.search import Candidate
 from labs.lean.searching import Searching
 from labs.lean.session import steps
 from labs.lean.theorem import State, Theorem
-from labs.lean.theorems import taught
+from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
 
 FOLDER = "index"  # name of the control's folder, and of its field in the baseline's record
@@ -93,7 +94,8 @@ def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolch
         return None
     path, of = Path(config.INDEX).expanduser(), "the tiny policy's training lemmas"
     if config.INDEX == "auto":
-        found = pairs.merged(of_lemmas(lean, config.NUM_WORKERS, taught()))
+        lemmas = read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
+        found = pairs.merged(of_lemmas(lean, config.NUM_WORKERS, [row for row in lemmas if row["teach"]]))
     else:
         found, of = pairs.read(path), path.name
     names = {theorem.name for theorem in theorems}

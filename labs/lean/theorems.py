@@ -72,21 +72,13 @@ def count_of(named: str, default: Path, most: int) -> int:
 
 
 def read(path: Path) -> list[Theorem]:
-    """Read the theorems of a file, in order. Raises UserError, also for repeated names and refused statements."""
+    """Read the theorems of a file, in order. Raises UserError, also for repeated names."""
     theorems: dict[str, Theorem] = {}
     for row in decoded(path, _File, "the theorems", REMEDY).theorems:
         if row.name in theorems:
             raise UserError(f"{path}: the name {row.name} is used twice. Rename or remove one of the theorems")
-        if why := guard.refused_statement(row.statement):
-            raise UserError(f"{path}: statement {row.name} is refused ({why}). Write only binders, a colon and a type")
         theorems[row.name] = Theorem(row.name, row.statement)
     return list(theorems.values())
-
-
-def taught() -> list[dict[str, Any]]:
-    """Return the lemmas that trained the tiny policy, with "name", "statement" and "proof"."""
-    rows = files.read_json(TRAIN, "the lemmas", "Check out the repository again")["theorems"]
-    return [row for row in rows if row["teach"]]
 
 
 def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants) -> list[Theorem]:
@@ -101,7 +93,7 @@ def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config
         name, error = next((theorem.name, error) for theorem, error in zip(theorems, errors, strict=True) if error)
         why = f"the statement of {name} does not elaborate: {one_line(error, 300)}"
         if not is_minif2f(where):
-            raise UserError(f"{where}: {why}. Correct this statement")
+            raise UserError(f"{where}: {why}. Correct this statement, which needs binders, a colon and a type")
         if not kept:
             raise UserError(f"{where}: no statement elaborates ({why}). Use another version of Mathlib")
         left = len(theorems) - len(kept)

@@ -14,7 +14,7 @@ from labs.lean.constants import ControlledConstants
 from labs.lean.control import Index, of_lemmas
 from labs.lean.pairs import Pair
 from labs.lean.theorem import State, Theorem
-from labs.lean.theorems import taught
+from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
 
 KNOWN = [
@@ -39,7 +39,7 @@ def test_the_tactics_of_the_nearest_state_come_first() -> None:
 
 
 def test_the_pairs_of_lemmas_are_known_as_lean_shows_them(lean: Toolchain) -> None:
-    lemmas = taught()[::20]
+    lemmas = [row for row in json.loads(TRAIN.read_text(encoding="utf-8"))["theorems"] if row["teach"]][::20]
     *known, wrong = of_lemmas(lean, 2, [*lemmas, lemmas[0] | {"proof": lemmas[1]["proof"]}])
     assert [[pair.tactic for pair in pairs] for pairs in known] == [row["proof"] for row in lemmas]
     assert all("⊢" in pair.state for pairs in known for pair in pairs) and not wrong

@@ -38,7 +38,6 @@ def test_a_file_is_read_in_order(tmp_path: Path) -> None:
         {"theorems": [row("a\nb")]},
         {"theorems": [{"name": "a"}]},
         {"theorems": [row("a"), row("b"), row("a", ": True")]},
-        {"theorems": [row("a", ": True := trivial\n#eval 1")]},
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, value: Any) -> None:
@@ -56,6 +55,8 @@ def test_statements_that_do_not_elaborate_are_refused_or_left_out_of_a_published
     assert theorems.elaborating([bad[0], good, Theorem("c", ": sorry")], "minif2f", lean, config) == [good]
     with pytest.raises(UserError, match="minif2f"):
         theorems.elaborating(bad, "minif2f", lean, config)
+    with pytest.raises(UserError, match="here: .* of d .*refused"):
+        theorems.elaborating([good, Theorem("d", ": True := trivial\n#eval 1")], "here", lean, config)
     timing_out: Any = SimpleNamespace(NUM_WORKERS=1, TACTIC_SECONDS=0)
     assert theorems.elaborating([good, *bad], "minif2f", lean, timing_out) == [good, *bad]
     output = "".join(capfd.readouterr())
