@@ -21,8 +21,6 @@ from core.types import Completion, Message, Population, Problem, Sampling, Scaff
 from labs.endpoint import chat
 from labs.endpoint.chat import ChatRequest, Refusal
 
-SHOWN_ANSWERS = 5  # answers in a progress line
-
 
 @dataclass(frozen=True)
 class Step:
@@ -40,10 +38,7 @@ class Step:
     def line(self) -> str:
         """Describe the step in one line of progress."""
         size = sum(self.answers.values()) + self.unread + self.failed
-        votes = list(self.answers.items())
-        shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
-        if len(votes) > SHOWN_ANSWERS:
-            shown.append(f"{len(votes) - SHOWN_ANSWERS} others")
+        shown = [f"{answer:.40} ×{count}" for answer, count in self.answers.items()]
         counts = ((self.unread, "without an answer"), (self.failed, "failed"), (self.truncated, "cut off"))
         parts = [f"answers {', '.join(shown)}"] * bool(shown) + [f"{count} {what}" for count, what in counts if count]
         return f"{self.stage}: {size} candidate{'s' * (size != 1)}, {'; '.join(parts)}\n"
