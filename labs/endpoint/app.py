@@ -239,17 +239,13 @@ def _event(content: dict[str, Any]) -> str:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to `host` and `port` (0: any free port), but not listening. Raises UserError if the
-    system refuses."""
+    """Return a socket that listens on `host` and `port` (0: any free port). Raises UserError if the system refuses."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        bound = socket.socket(family)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
+        return socket.create_server((host, port), family=family)
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port or --host") from None
-    return bound
 
 
 class _Server(uvicorn.Server):
@@ -328,13 +324,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.port == environment.hosting().PORT:
             raise UserError(f"port {args.port} belongs to the model server. Choose another --port, or set another PORT")
         folder = results_dir()
-        # Take the port first, because the engine may need minutes to start.
+        # Take the port first, because the engine may need minutes to start. Early clients wait.
         with bind(args.host, args.port) as place, serving(need_of(first.scaffold, first.defaults)) as server:
             for name, offer in offers.items():
                 check_context(server, offer.defaults)
                 offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
             with session.open("serve_rsa", first.defaults, stop, folder, server, is_private=True) as opened:
-                place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
                 others = ", ".join(f"{name}/…" for name in offers if name != first.name)

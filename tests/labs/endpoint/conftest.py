@@ -35,7 +35,6 @@ class Running:
         rsa = Offer("rsa", RSA, replace(DEFAULTS, **changes))
         self._server, self._offers = server, OFFERS | {"rsa": rsa}
         self._place = app.bind("127.0.0.1", 0)
-        self._place.listen()
         self.address = self._place.getsockname()
         self.url = f"http://127.0.0.1:{self.address[1]}/v1"
         self._ready = threading.Event()
