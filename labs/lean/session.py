@@ -62,29 +62,24 @@ class Session:
         await self._running.aclose()
 
     async def _ask(self, statement: str, tactics: tuple[str, ...]) -> Step:
+        is_new = not self.requests
         try:
-            for _ in range(2):
-                if self.born == math.inf:
-                    await self._begin()
-                was_new = not self.requests
-                self.requests += 1
-                try:
-                    async with asyncio.timeout(self.seconds):
-                        step = await self._step(statement, tactics)
-                    self.open = (statement, *tactics)
-                    return step
-                except TimeoutError:
-                    await self.end()
-                    return Step(None, "timed out")
-                except ConnectionError:
-                    await self.end()
-                    if was_new:
-                        break
-                # An old process may have died, or been killed, before this request: repeat the request once.
-            return Step(None, "died")
+            if is_new:
+                await self._begin()
+            self.requests += 1
+            async with asyncio.timeout(self.seconds):
+                step = await self._step(statement, tactics)
+        except TimeoutError:
+            await self.end()
+            return Step(None, "timed out")
+        except ConnectionError:  # an old process may have died, or been killed, before this request: repeat it once
+            await self.end()
+            return Step(None, "died") if is_new else await self._ask(statement, tactics)
         except BaseException:  # if cancelled, Lean would continue to compute a result that is no longer needed
             await self.end()
             raise
+        self.open = (statement, *tactics)
+        return step
 
     async def _begin(self) -> None:
         """Start the process on a file with only the head. Raises UserError if Lean fails or rejects the head."""
