@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from labs.lean import guard
 from labs.lean.constants import LeanConstants
 from labs.lean.theorem import State, Step
 
 # Reasons why a search ends without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
-# Names of counted failures. A refused tactic is counted as "refused: " followed by the reason.
+# Names of counted failures. A tactic that the guard refuses adds no node, and counts as "refused: " with the reason.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
 TOO_LONG = "state too long"  # it exceeds the model's context or session.LONGEST_STATE
@@ -51,14 +52,12 @@ class World:
     `run(tactics)` applies tactics in order and returns the last result. Without tactics it returns the first state.
     `propose(state)` returns tactics with log probabilities, always the same for a state, or Failed.
     `rejected(tactics)` returns why a whole proof is not accepted, or "" if it is. `energy(states)` returns a number for
-    each state, which should be low near a proof. `refused(tactic)` returns why a tactic is refused, or "". A refused
-    tactic adds no node."""
+    each state, which should be low near a proof."""
 
     run: Runs
     propose: Proposes
     rejected: Callable[[Sequence[str]], Awaitable[str]]
     energy: Scores | None = None
-    refused: Callable[[str], str] = lambda tactic: ""
 
 
 @dataclass
@@ -238,7 +237,7 @@ class _Search:
                 answer = ()
             given = [(tactic, min(0.0, logprob)) for tactic, logprob in answer]
             self.found.unique.append(len(merged(given)))
-            reasons = [(each, self.world.refused(each[0])) for each in merged([*probes, *given])]
+            reasons = [(each, guard.refused(each[0])) for each in merged([*probes, *given])]
             self._failures.update(f"{REFUSED}: {why}" for _, why in reasons if why)
             self.found.proposed[number] = [each for each, why in reasons if not why]
         return [(number, *each) for number in chosen for each in self.found.proposed[number]]

@@ -235,7 +235,7 @@ class Workers:
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return the functions that a search of this theorem calls, with `propose` and `energy`."""
         run, check = partial(self.run, theorem.statement), partial(self.rejected, theorem)
-        return World(run, propose, check, energy, guard.refused)
+        return World(run, propose, check, energy)
 
     async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
         try:

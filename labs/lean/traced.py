@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.base.files import sha256
-from labs.lean import pairs, trajectories
+from labs.lean import guard, pairs, trajectories
 from labs.lean.constants import LeanConstants
 from labs.lean.search import ERROR, PASSING, START, Failed, Found, Node, World, merged
 from labs.lean.searching import Searching
@@ -67,7 +67,7 @@ class Walking(Searching):
             probes = [(probe, config.PROBE_LOGPROB) for probe in (tactic, *config.probes)]
             (_, logprob), *others = merged([*probes, *policys])
             found.unique.append(len(merged(policys)))
-            found.proposed[number] = [each for each in others if not world.refused(each[0])]
+            found.proposed[number] = [each for each in others if not guard.refused(each[0])]
             found.nodes.append(found.nodes[number].then(number + 1, tactic, logprob, Step(states[number + 1])))
         found.seconds["all"] = time.monotonic() - clock
         return await trajectories.harvest(found, world.run, sum(map(len, found.proposed.values())))

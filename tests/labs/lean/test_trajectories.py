@@ -23,7 +23,7 @@ COLUMNS = [
 ]
 GRAPH: Graph = {
     0: {"good": (-2.0, 1), "bad": (-1.0, 2), "wrong": (-0.5, "unknown"), "same": (-0.1, 0), "late": (-9.0, 5)},
-    1: {"cheat": (-0.5, PROOF), "end": (-1.0, PROOF), "more": (-1.5, 3), "back": (-2.5, 2), "slow": (-3.0, "died")},
+    1: {"cheat": (-0.5, PROOF), "last": (-1.0, PROOF), "more": (-1.5, 3), "back": (-2.5, 2), "slow": (-3.0, "died")},
     2: {"on": (-0.5, 4)},
 }
 
@@ -40,7 +40,7 @@ def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
     names = ("state_pp", "tactic_applied", "label", "depth_from_root", "remaining_depth")
     shown = [tuple(row[name] for name in names) for row in written]
     assert sorted(shown) == [
-        ("", "end", "positive", 2, 0),
+        ("", "last", "positive", 2, 0),
         ("0", "", "positive", 0, 2),
         ("1", "good", "positive", 1, 1),
         ("2", "bad", "negative", 1, -1),

@@ -40,7 +40,6 @@ class Toy:
     graph: Graph
     energy: Callable[[int], float] | None = None
     accepts: Callable[[Sequence[str]], bool] = lambda tactics: True
-    refused: Callable[[str], str] = lambda tactic: ""
     jitter: int | None = None
     begins: Step = field(default_factory=lambda: Step(State("0")))
     failing: Callable[[str], bool] = lambda state: False  # whether no tactics are proposed for a state
@@ -85,8 +84,7 @@ class Toy:
 
     @property
     def world(self) -> World:
-        energy = self._energies if self.energy else None
-        return World(self._run, self._propose, self._rejected, energy, self.refused)
+        return World(self._run, self._propose, self._rejected, self._energies if self.energy else None)
 
     def asked(self, what: str) -> list[Any]:
         return [of for kind, of in self.log if kind == what]
