@@ -7,8 +7,8 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -73,7 +73,7 @@ class Endpoint:
     def app(self) -> Starlette:
         """Return the Starlette application, which uvicorn serves."""
         chats = Route("/v1/chat/completions", self.completions, methods=["POST"], max_body_size=MAX_BODY)
-        handlers: Any = {Refusal: _refused, ClientDisconnect: _disconnected}
+        handlers: Any = {Refusal: _refused, ClientDisconnect: lambda *_: Response(status_code=499)}
         return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers=handlers)
 
     def stop(self) -> None:
@@ -222,10 +222,6 @@ async def _left(request: Request) -> None:
         pass
 
 
-async def _disconnected(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)
-
-
 async def _refused(request: Request, error: Any) -> Response:
     """Send the error of a Refusal. From status 500, a header asks openai's client not to retry, because we did."""
     if error.status < 500:
@@ -248,14 +244,6 @@ def bind(host: str, port: int) -> socket.socket:
         raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port or --host") from None
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers, because asyncio and main() handle signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def serve(
     place: socket.socket, server: Server, offers: Mapping[str, Offer], journal: Journal, hosts: Sequence[str] = ()
 ) -> None:
@@ -267,7 +255,8 @@ async def serve(
         endpoint = Endpoint(generator, offers, Names(place.getsockname()[0], hosts))
         quiet: dict[str, Any] = {"ws": "none", "lifespan": "off", "log_level": "error", "access_log": False}
         limits: dict[str, Any] = {"limit_concurrency": MOST_CONNECTIONS, "timeout_graceful_shutdown": GRACE_SECONDS}
-        web = _Server(uvicorn.Config(endpoint.app(), http="h11", **quiet, **limits))
+        web = uvicorn.Server(uvicorn.Config(endpoint.app(), http="h11", **quiet, **limits))
+        web.capture_signals = nullcontext  # type: ignore  # asyncio and main() handle signals
         work = asyncio.create_task(web.serve([place]))
         try:
             await asyncio.shield(work)
