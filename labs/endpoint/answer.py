@@ -4,7 +4,7 @@ Scaffolds that select an answer end with a population of one member."""
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -46,13 +46,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Solved:
-    """The outcome of all steps. `answers` has the answer of each member of the last population. Equal answers have one
-    spelling, the most frequent. `order` lists the members' positions, the best member first. `spent` lists all
-    completions without their thinking and final texts."""
+    """The outcome of all steps. `voted` groups the answers of the last population. `order` lists the members'
+    positions, the best member first. `spent` lists all completions without their thinking and final texts."""
 
     steps: list[Step]
     population: Population
-    answers: Sequence[str | None]
+    voted: Groups
     order: list[int]
     spent: list[Completion]
 
@@ -77,7 +76,7 @@ class Solved:
 
     def details(self, config: Constants) -> dict[str, Any]:
         """Return the content of the additional field in a response, which has the scaffold's name."""
-        votes, voted = self.steps[-1].answers, self.answers[self.order[0]]
+        best = self.voted.names[self.order[0]]
         return {
             "config": {name: getattr(config, name) for name in chat.of_a_request(type(config))},
             "generations": len(self.spent),
@@ -85,9 +84,9 @@ class Solved:
             "origins": dict(Counter(each.origin for each in self.spent)),
             "steps": [vars(step) for step in self.steps],
             "vote": {
-                "answer": voted,
-                "votes": votes.get(voted, 0) if voted else 0,
-                "tied": list(votes.values()).count(max(votes.values(), default=0)) > 1,
+                "answer": best,
+                "votes": self.voted.counts.get(best or "", 0),
+                "tied": len(self.voted.tied) > 1,
             },
             "population": [
                 {
@@ -97,7 +96,7 @@ class Solved:
                     "error": member.completion.error,
                     "key": member.completion.key,
                 }
-                for member, answer in zip(self.population, self.answers, strict=True)
+                for member, answer in zip(self.population, self.voted.names, strict=True)
             ],
             "members": self.order,
         }
@@ -125,28 +124,28 @@ async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Call
         return reply
 
     of = f" of {config.T}" if hasattr(config, "T") else ""
-    run = cast(AsyncGenerator[Population, None], asked.offer.scaffold.run(problem, ask, config))
+    run = asked.offer.scaffold.run(problem, ask, config)
     try:
-        async with aclosing(run) as populations:
+        async with aclosing(run) as populations:  # type: ignore[type-var]
             async for population in populations:
                 members = [member.completion for member in population]
                 if all(each.error for each in members):
                     raise _all_failed(members[0].error or "")
-                found = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
-                answers, votes = found.names, found.counts
+                voted = await asyncio.to_thread(_voted, problem, members)  # comparing answers may take seconds
+                unread = voted.names.count(None)
                 failed, truncated = sum(c.error is not None for c in members), sum(c.truncated for c in members)
                 stage = getattr(population, "name", f"step {len(steps)}{of}")
-                steps.append(Step(len(steps), stage, votes, answers.count(None) - failed, failed, truncated))
+                steps.append(Step(len(steps), stage, voted.counts, unread - failed, failed, truncated))
                 tell(steps[-1].line())
     finally:  # if one request of asyncio.gather raises, its other requests continue
         left = [task for task in tasks if task is not asyncio.current_task()]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-    both = zip(members, answers, strict=True)
+    both, votes = zip(members, voted.names, strict=True), voted.counts
     rank = [(c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in both]
     order = sorted(range(len(population)), key=rank.__getitem__)  # stable: equal members keep their order
-    return Solved(steps, population, answers, order, spent)
+    return Solved(steps, population, voted, order, spent)
 
 
 def _voted(problem: Problem, members: Sequence[Completion]) -> Groups:

@@ -143,9 +143,8 @@ def read(body: bytes, served: str, offers: Mapping[str, Offer], way: str = BOXED
         raise Refusal('the last message is the problem, so it must have text and the role "user"', "messages")
     config = _constants(fields, offers[chosen])
     problem = Problem(content_key([*before, last]), last["content"].strip(), "", answer_type="math", way=way)
-    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    stops = [*filter(None, [asked.stop] if isinstance(asked.stop, str) else asked.stop or [])]
     include_usage = bool((asked.stream_options or {}).get("include_usage"))
-    stops = [stop for stop in stops if stop]
     return ChatRequest(offers[chosen], problem, before, config, stops, bool(asked.stream), include_usage)
 
 
