@@ -20,8 +20,7 @@ from labs.lean.toolchain import Toolchain
 
 SECONDS = 300.0
 AXIOMS = frozenset(("propext", "Classical.choice", "Quot.sound"))
-NO_AXIOMS = f"'{NAME}' does not depend on any axioms"
-_AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
+_AXIOMS = re.compile(rf"'{NAME}' (?:does not depend on any axioms|depends on axioms: \[([^\]]*)\])")
 
 
 async def rejected(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> str:
@@ -74,10 +73,8 @@ def _judged(status: int, out: str, line: int) -> str:
     if any(SORRY.search(data) for _, _, data in messages):
         return "the proof uses sorry"
     printed = [data for place, _, data in messages if place == line]
-    if printed == [NO_AXIOMS]:
-        return ""
     found = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
     if found is None:
         return "Lean did not print the axioms of the proof"
-    other = sorted({*found[1].replace(",", " ").split()} - AXIOMS)
+    other = sorted({*(found[1] or "").replace(",", " ").split()} - AXIOMS)
     return f"the proof depends on the axiom {other[0]}" if other else ""
