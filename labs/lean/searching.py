@@ -99,8 +99,7 @@ class Searching:
     async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
         """Open the Lean workers, and the function that scores states (None without guidance)."""
         config = self.session.config
-        workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS, config.ACCEPT_SECONDS)
-        async with workers, self.guidance.opened() as energy:
+        async with Workers(self.toolchain, config.NUM_WORKERS, config) as workers, self.guidance.opened() as energy:
             yield workers, energy
 
     async def _one(self, theorem: Theorem, generator: Generator, workers: Workers, energy: Scores | None) -> Outcome:

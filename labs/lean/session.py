@@ -31,6 +31,7 @@ FATAL = 2  # kind of progress that the server reports if its worker died
 UNSOLVED = "unsolved goals"
 MOST_REQUESTS = 1000  # requests to one process: Lean frees no memory of earlier requests
 MOST_SECONDS = 30 * 60  # life of one process
+DEFAULTS = LeanConstants()
 
 
 class _Died(ConnectionError):
@@ -192,15 +193,9 @@ class Session:
 class Workers:
     """A pool of `count` sessions of one Lean, started on demand. Up to `count` more processes check whole proofs."""
 
-    def __init__(
-        self,
-        toolchain: Toolchain,
-        count: int,
-        seconds: float = LeanConstants.TACTIC_SECONDS,
-        accept_seconds: float = LeanConstants.ACCEPT_SECONDS,
-    ) -> None:
-        self.toolchain, self.accept_seconds = toolchain, accept_seconds
-        self.sessions = [Session(toolchain, seconds) for _ in range(count)]
+    def __init__(self, toolchain: Toolchain, count: int, limits: LeanConstants = DEFAULTS) -> None:
+        self.toolchain, self.limits = toolchain, limits
+        self.sessions = [Session(toolchain, limits.TACTIC_SECONDS) for _ in range(count)]
         self._checks = asyncio.Semaphore(count)
         self._idle = list(self.sessions)
         self._free = asyncio.Semaphore(count)
@@ -230,7 +225,7 @@ class Workers:
     async def rejected(self, theorem: Theorem, tactics: Sequence[str]) -> str:
         """Return why a whole proof is not accepted, or "" if it is."""
         async with self._checks:
-            return await rejected(self.toolchain, theorem, tactics, self.accept_seconds)
+            return await rejected(self.toolchain, theorem, tactics, self.limits.ACCEPT_SECONDS)
 
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return the functions that a search of this theorem calls, with `propose` and `energy`."""
@@ -247,11 +242,13 @@ class Workers:
             self._free.release()
 
 
-def steps(lean: Toolchain, count: int, proofs: Iterable[tuple[str, Sequence[str]]], **limits: float) -> list[Step]:
-    """Return the result of each proof (a statement, and tactics) by `count` processes. `limits`: as for Workers."""
+def steps(
+    lean: Toolchain, count: int, proofs: Iterable[tuple[str, Sequence[str]]], limits: LeanConstants = DEFAULTS
+) -> list[Step]:
+    """Return the result of each proof (a statement, and tactics) by `count` processes."""
 
     async def found() -> list[Step]:
-        async with Workers(lean, count, **limits) as workers:
+        async with Workers(lean, count, limits) as workers:
             return await asyncio.gather(*(workers.run(*proof) for proof in proofs))
 
     return asyncio.run(found())

@@ -85,8 +85,7 @@ def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct miniF2F. So its wrong
     statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies, the statement
     may be right, so it is kept."""
-    statements = [(theorem.statement, ()) for theorem in theorems]
-    found = steps(lean, config.NUM_WORKERS, statements, seconds=config.TACTIC_SECONDS)
+    found = steps(lean, config.NUM_WORKERS, [(theorem.statement, ()) for theorem in theorems], config)
     errors = ["" if step.error in PASSING else step.error for step in found]
     kept = [theorem for theorem, error in zip(theorems, errors, strict=True) if not error]
     if len(kept) < len(theorems):
