@@ -20,7 +20,7 @@ from core.base.errors import UserError, one_line
 from labs.lean import guard
 from labs.lean.accept import rejected
 from labs.lean.constants import LeanConstants
-from labs.lean.search import TOO_LONG, Proposes, Scores, World
+from labs.lean.search import TOO_LONG, Proposes, Scores, World, ended
 from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, opening, proof
 from labs.lean.toolchain import Toolchain
 
@@ -63,6 +63,8 @@ class Session:
         await self._running.aclose()
 
     async def _ask(self, statement: str, tactics: tuple[str, ...]) -> Step:
+        if self.requests >= MOST_REQUESTS or time.monotonic() - self.born >= MOST_SECONDS:
+            await self.end()
         is_new = not self.requests
         try:
             if is_new:
@@ -197,17 +199,14 @@ class Workers:
         self.toolchain, self.limits = toolchain, limits
         self.sessions = [Session(toolchain, limits.TACTIC_SECONDS) for _ in range(count)]
         self._checks = asyncio.Semaphore(count)
-        self._idle = list(self.sessions)
         self._free = asyncio.Semaphore(count)
-        self._running: set[asyncio.Task[Step]] = set()
+        self._running: dict[Session, asyncio.Task[Step]] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *about: object) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await ended(self._running.values())
         for session in self.sessions:
             await session.end()
 
@@ -215,12 +214,15 @@ class Workers:
         """Wait for idle sessions, and call `run` of the one whose file shares the longest beginning with the proof."""
         path = (statement, *tactics)
         await self._free.acquire()
-        session = max(self._idle, key=lambda idle: in_common(idle.open, path))
-        self._idle.remove(session)
-        task = asyncio.create_task(self._by(session, statement, tactics))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        idle = (session for session in self.sessions if session not in self._running)
+        session = max(idle, key=lambda idle: in_common(idle.open, path))
+        task = self._running[session] = asyncio.create_task(session.run(statement, tactics))
+        task.add_done_callback(lambda _: self._freed(session))
         return await asyncio.shield(task)
+
+    def _freed(self, session: Session) -> None:
+        del self._running[session]
+        self._free.release()
 
     async def rejected(self, theorem: Theorem, tactics: Sequence[str]) -> str:
         """Return why a whole proof is not accepted, or "" if it is."""
@@ -231,15 +233,6 @@ class Workers:
         """Return the functions that a search of this theorem calls, with `propose` and `energy`."""
         run, check = partial(self.run, theorem.statement), partial(self.rejected, theorem)
         return World(run, propose, check, energy)
-
-    async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
-        try:
-            if session.requests >= MOST_REQUESTS or time.monotonic() - session.born >= MOST_SECONDS:
-                await session.end()
-            return await session.run(statement, tactics)
-        finally:
-            self._idle.append(session)
-            self._free.release()
 
 
 def steps(
