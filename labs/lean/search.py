@@ -220,11 +220,10 @@ class _Search:
         nodes = [self._nodes[number] for number in self._frontier]
         logprobs = [node.total / max(1, node.depth) if self.config.LENGTH_NORMALISED else node.total for node in nodes]
         worth = priorities(logprobs, [node.energy for node in nodes], self.config.ALPHA)
-        ranked = sorted(range(len(nodes)), key=lambda place: (-worth[place], self._frontier[place]))
-        enough = math.ceil(left / (self.config.CANDIDATES + len(self.config.probes)))
-        chosen = [self._frontier[place] for place in ranked[: min(self.config.BATCH, enough)]]
-        self._frontier = [number for number in self._frontier if number not in chosen]
-        return chosen
+        best = [number for _, number in sorted((-each, node.number) for each, node in zip(worth, nodes, strict=True))]
+        enough = min(self.config.BATCH, math.ceil(left / (self.config.CANDIDATES + len(self.config.probes))))
+        self._frontier = sorted(best[enough:])
+        return best[:enough]
 
     async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
         """Return the probes and the model's tactics as rows: a chosen state's number, a tactic, its log probability."""
