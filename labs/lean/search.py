@@ -256,8 +256,13 @@ class _Search:
                 self._add(node)
                 if node.error:
                     self._failures[node.error if node.error in AS_THEY_ARE else LEAN] += 1
-                elif not node.goals and await self._is_accepted(node):
-                    return node
+                elif not node.goals:
+                    with self._timed("accept"):
+                        why = await self.world.rejected(self._tactics(node.number))
+                    if not why:
+                        return node
+                    self._failures[UNACCEPTED] += 1
+                    node.error = f"{UNACCEPTED}: {why}"
         finally:
             await ended(tasks)
         return None
@@ -284,14 +289,6 @@ class _Search:
             if node.same_as is None and may_expand:
                 self._frontier.append(node.number)
         self._nodes.append(node)
-
-    async def _is_accepted(self, node: Node) -> bool:
-        with self._timed("accept"):
-            why = await self.world.rejected(self._tactics(node.number))
-        if why:
-            self._failures[UNACCEPTED] += 1
-            node.error = f"{UNACCEPTED}: {why}"
-        return not why
 
     def _path(self, number: int) -> list[int]:
         path = [number]
@@ -323,10 +320,8 @@ class _Search:
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:
         since = self._clock()
-        try:
-            yield
-        finally:
-            self.found.seconds[what] += self._clock() - since
+        yield
+        self.found.seconds[what] += self._clock() - since
 
 
 async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
