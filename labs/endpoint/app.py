@@ -67,7 +67,7 @@ class Endpoint:
         self.server, self.common = generator.server, next(iter(offers.values())).defaults
         self.key = clients_key(self.server)
         self.created = int(time.time())
-        self._jobs = set[Job]()
+        self.jobs = set[Job]()  # the requests in progress
         self._requests = 0  # number of requests since the start
 
     def app(self) -> Starlette:
@@ -75,11 +75,6 @@ class Endpoint:
         chats = Route("/v1/chat/completions", self.completions, methods=["POST"], max_body_size=MAX_BODY)
         handlers: Any = {Refusal: _refused, ClientDisconnect: lambda *_: Response(status_code=499)}
         return Starlette(routes=[chats, Route("/v1/models", self.models)], exception_handlers=handlers)
-
-    def stop(self) -> None:
-        """Cancel the requests in progress. Their clients get an error."""
-        for job in self._jobs:
-            job.cancel()
 
     async def models(self, request: Request) -> Response:
         """Answer with the list of models, one for each offer."""
@@ -136,8 +131,8 @@ class Endpoint:
         about = f"at most {most} completions{', streamed' * asked.stream}, {asked.size:,} characters"
         print(f"request {number}: {asked.offer.name} {own(asked.config)}, {about}", flush=True)
         job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
-        self._jobs.add(job)
-        job.add_done_callback(self._jobs.discard)
+        self.jobs.add(job)
+        job.add_done_callback(self.jobs.discard)
         return job
 
     def _whole(self, asked: ChatRequest, solved: Solved) -> Response:
@@ -261,7 +256,8 @@ async def serve(
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
-            endpoint.stop()
+            for job in endpoint.jobs:
+                job.cancel()
             web.should_exit = True
             await work
             raise
