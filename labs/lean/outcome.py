@@ -89,20 +89,17 @@ def write(folder: Path, outcome: Outcome) -> None:
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
     """Read a theorem's outcome in `folder`. Return None if the outcome is missing or has another `run` or statement."""
-    path = path_of(folder, theorem.name)
-    if not path.exists() or not path.with_suffix(".parquet").exists():
-        return None
-    outcome = _read(path)
-    return outcome if (outcome.run, outcome.statement) == (run, theorem.statement) else None
+    found = all_in(folder, path_of(folder, theorem.name).name)
+    return next((each for each in found if (each.run, each.statement) == (run, theorem.statement)), None)
 
 
-def all_in(folder: Path) -> list[Outcome]:
-    """Read the outcomes of all finished searches in `folder`. Raises UserError if a file can't be read."""
-    return [_read(path) for path in sorted(folder.glob("[!.]*.json")) if path.with_suffix(".parquet").exists()]
-
-
-def _read(path: Path) -> Outcome:
-    return fitted(read_json(path, "the outcome file", REMEDY), Outcome, f"{path} contains no outcome", REMEDY)
+def all_in(folder: Path, files: str = "[!.]*.json") -> list[Outcome]:
+    """Read the outcomes of the finished searches in `folder`, by name. Raises UserError if a file can't be read."""
+    return [
+        fitted(read_json(path, "the outcome file", REMEDY), Outcome, f"{path} contains no outcome", REMEDY)
+        for path in sorted(folder.glob(files))
+        if path.with_suffix(".parquet").exists()
+    ]
 
 
 # Figures
