@@ -1,7 +1,7 @@
 """Compute the rows and tables of a comparison at equal compute: the results that each budget buys."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 
 from core.base.errors import UserError
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.report.table import NONE, Metric, Table, filled
+from core.report.table import NONE, Column, Table
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
 from core.results.model import MemberResult, StepResult
-from core.results.spending import TOKENS, Meter
+from core.results.spending import TOKENS, UNITS, Meter
 
 UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal compute"
 HOLM = "corrected for all p-values of the table. The figures after it are means over problems and seeds"
@@ -144,42 +144,43 @@ def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKE
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 
 
-def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
-    """Declare the columns of the table. `what` heads the column of accuracy or mean points."""
+def columns_of(rows: Sequence[Row], reference: str, meter: Meter, what: str) -> list[Column]:
+    """Return the columns of a table of `rows`. `what` heads the column of accuracy or mean points."""
+
+    def column(head: str, read: Callable[[Row], str], rank: int = 0, meaning: str = "") -> Column:
+        return Column(head, [read(row) for row in rows], meaning, rank)
 
     def accuracy(row: Row) -> str:
         return NONE if not row.answered else interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
 
-    def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
-        return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}", rank=rank)
+    def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Column:
+        return column(head, lambda row: f"{row.means[name or head]:{form}}", rank, meaning)
 
-    def cost(unit: str, meaning: str = "") -> Metric:
-        return Metric(unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda _: unit in meter.units, 4)
+    def cost(unit: str) -> Column:
+        meanings = UNITS | {"flops": "computed from the model's shape", "dollars": ""}
+        return column(unit, lambda row: meter.shown(row.means[unit], unit), 4, meanings[unit])
 
     return [
-        Metric("scaffold", "", lambda row: row.name),
-        Metric("budget", "", lambda row: meter.shown(row.budget)),
-        Metric(what, "", accuracy),
-        Metric(f"minus {reference}", "", lambda of: shift(d.difference, d.low, d.high) if (d := of.against) else NONE),
-        Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE, rank=2),
-        Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, rank=1),
-        Metric("unanswered", "", lambda row: f"{row.unanswered:.0%}", rank=2),
+        column("scaffold", lambda row: row.name),
+        column("budget", lambda row: meter.shown(row.budget)),
+        column(what, accuracy),
+        column(f"minus {reference}", lambda of: shift(d.difference, d.low, d.high) if (d := of.against) else NONE),
+        column("p", lambda row: chance(row.against.p) if row.against else NONE, 2),
+        column("p (Holm)", lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, 1, HOLM),
+        column("unanswered", lambda row: f"{row.unanswered:.0%}", 2),
         figure("tokens", 2),
         figure("unused", 3, "tokens of the step that did not fit into the budget", "cut"),
         figure("calls", 3, form=".1f"),
         figure("path s", 3, "seconds of the longest chain of consecutive requests", "path", ".1f"),
         figure("prompt", 4),
         figure("cached", 4),
-        cost("read", "completion tokens plus uncached prompt tokens"),
-        cost("read_cold", "completion tokens plus all prompt tokens"),
-        cost("flops", "computed from the model's shape"),
-        cost("dollars"),
+        *(cost(unit) for unit in meter.units if unit != "tokens"),
     ]
 
 
 def table(found: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
     """Tabulate the rows by increasing budget."""
-    return Table("", filled(columns_of(reference, meter, what), sorted(found, key=lambda row: row.budget)))
+    return Table("", columns_of(sorted(found, key=lambda row: row.budget), reference, meter, what))
 
 
 def shown(row: Row) -> dict[str, Any]:

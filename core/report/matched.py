@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from core.base.terminal import columns, wrapped
 from core.engines.shape import Shape
 from core.report import plot
 from core.report.budgets import Row, columns_of, pair, rows, shown, table
-from core.report.table import NONE, Column, Metric, Table, filled, legend
+from core.report.table import NONE, Column, Table, legend
 from core.report.tables import POINTS, interval
 from core.results import read, write
 from core.results.spending import UNITS, Meter
@@ -126,24 +126,24 @@ class Sweep(Matched):
             is_on_front = row.answered and row.means["tokens"] > 0 and row.accuracy.value > highest  # 0: unknown
             highest = row.accuracy.value if is_on_front else highest
             row.more = {"constants": self.swept[row.name], "mean": row.mean.to_json(), "front": is_on_front}
-        shown = Table("", filled(self._columns(best.name), found))
         grid = map_of(found, self.swept) if is_graded else None
         notes = [*([verdict(found, best)] if is_graded else []), *self.notes(found, is_graded)]
-        return [shown, *([grid.table()] if grid else [])], notes
+        return [Table("", self._columns(found, best.name)), *([grid.table()] if grid else [])], notes
 
-    def _columns(self, best: str) -> list[Metric]:
+    def _columns(self, found: Sequence[Row], best: str) -> list[Column]:
         what = POINTS if self.of_proofs else "vote"
-        known = {each.head: each for each in columns_of(best, self.meter, what)}
-        mean = "accuracy of all members of the last population"
+        known = {each.head: each for each in columns_of(found, best, self.meter, what)}
+        means = [interval(row.mean.to_json()) for row in found]
+        front = ["+" if row.more["front"] else "" for row in found]
         heads = ("tokens", "path s", "calls", "prompt", "cached", "read", "read_cold", "dollars")
         return [
-            Metric("run", "", lambda row: row.name),
+            replace(known["scaffold"], head="run"),
             known[what],
-            *([] if self.of_proofs else [Metric("mean", mean, lambda row: interval(row.mean.to_json()))]),
+            *([] if self.of_proofs else [Column("mean", means, "accuracy of all members of the last population")]),
             known[f"minus {best}"],
-            Metric("p (Holm)", HOLM, known["p (Holm)"].read, rank=1),
-            Metric("front", "+ if all cheaper runs are less accurate", lambda row: "+" if row.more["front"] else ""),
-            *(known[head] for head in heads),
+            replace(known["p (Holm)"], meaning=HOLM),
+            Column("front", front, "+ if all cheaper runs are less accurate"),
+            *(known[head] for head in heads if head in known),
         ]
 
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:

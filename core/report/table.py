@@ -1,6 +1,6 @@
 """Declare tables once for text, Markdown and the page, with the meaning of each column."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,43 +19,20 @@ class Column:
     cells: Sequence[str]
     meaning: str = ""  # for the legend
     rank: int = 0  # columns of zeros, then of high rank are omitted first, of rank 0 never
-    named: str = ""  # the name in the legend, if the meaning covers several columns
     cells_page: Sequence[Cell] = ()  # the cells on the page
     is_on_page: bool = False  # True if only the page shows the column
-    is_time: bool = False  # True for seconds, which the page shows even if all are 0
 
     @property
     def is_nothing(self) -> bool:
         return self.rank > 0 and all(cell == "0" for cell in self.cells)
 
 
-@dataclass(frozen=True)
-class Metric:
-    """The definition of a column, which computes a Column from rows."""
-
-    head: str
-    meaning: str
-    read: Callable[[Any], str]  # computes a cell from a row
-    when: Callable[[Any], bool] = lambda subject: True  # True if the table's subject has the column
-    rank: int = 0
-    named: str = ""
-
-
-def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) -> list[Column]:
-    """Fill the columns that apply to `subject` with the cells of `rows`."""
-    return [
-        Column(metric.head, [metric.read(row) for row in rows], metric.meaning, metric.rank, metric.named)
-        for metric in metrics
-        if metric.when(subject)
-    ]
-
-
-def meanings(columns: Iterable[Column | Metric]) -> list[tuple[str, str]]:
+def meanings(columns: Iterable[Column]) -> list[tuple[str, str]]:
     """List the names and the meanings of `columns` that have a meaning."""
-    return [(column.named or column.head, column.meaning) for column in columns if column.meaning]
+    return [(column.head, column.meaning) for column in columns if column.meaning]
 
 
-def legend(columns: Iterable[Column | Metric], *about: str) -> str:
+def legend(columns: Iterable[Column], *about: str) -> str:
     """Join the meanings of `columns`, then `about`, in one line."""
     return BETWEEN.join([*map(": ".join, meanings(columns)), *filter(None, about)])
 
@@ -107,7 +84,7 @@ class Table:
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
-        zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
+        zeros = [column for column in self.columns if column.is_nothing]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]
         known = numbers or {}

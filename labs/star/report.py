@@ -262,8 +262,7 @@ def _table(title: str, rows: Sequence[dict[str, str]], opens: Sequence[dict[str,
     for place, head in enumerate(rows[0]):
         cells = [row.get(head, NONE) for row in rows]
         if set(cells) != {NONE}:
-            rank, named = 0 if head in FIXED else place, "kept" if head in WAYS else ""
-            columns.append(Column(head, cells, meanings.get(head, ""), rank, named))
+            columns.append(Column(head, cells, meanings.get(head, ""), 0 if head in FIXED else place))
     return Table(title, columns, opens, **more)
 
 
