@@ -85,7 +85,7 @@ def application(live: Live) -> Starlette:
         except (UserError, OSError) as error:
             return Response(f"{error}\n", 503, HEADERS, "text/plain")
         if request.url.path == "/":
-            pieces = page.html(live.runs, live.known, live=EVERY, view=live.view)
+            pieces = page.html(live.known, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
             if request.headers.get("if-none-match") == live.tag:

@@ -6,13 +6,12 @@ Content-Security-Policy allows only its own scripts and the files of texts.
 """
 
 import base64
-import hashlib
 import math
 import re
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,13 @@ from core.results.model import TEXT, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
+KATEX = WEB / "katex"
+VIEWS = ("charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
+SCRIPTS = [WEB / f"{name}.js" for name in ("katex/katex.min", "base", *VIEWS)]
+STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
+FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
+LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
+PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
@@ -42,7 +47,6 @@ def data(runs: Sequence[Results], compared: Path | None = None, view: View | Non
     names = labels(runs)
     return {
         "name": view.data["name"] if view else compared.name if compared else ", ".join(run.name for run in runs),
-        "made": results.now(),
         "runs": [
             {
                 "name": name,
@@ -139,48 +143,7 @@ def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -
     return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": notes}
 
 
-@cache
-def template(path: Path = WEB / "report.html") -> jinja2.Template:
-    loader = jinja2.FileSystemLoader(path.parent)
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(path.name)
-
-
-@cache
-def scripts(more: tuple[Path, ...] = ()) -> tuple[str, str]:
-    """Return two scripts: KaTeX, then the page's scripts joined with the lab's."""
-    paths = [*(WEB / f"{name}.js" for name in SCRIPTS), *more, WEB / "main.js"]
-    return (WEB / "katex" / "katex.min.js").read_text(), "\n".join(path.read_text() for path in paths)
-
-
-@cache
-def style(more: tuple[Path, ...] = ()) -> str:
-    """Return the style sheets of KaTeX (with its fonts), of the page, and of a lab."""
-
-    def inside(found: re.Match[str]) -> str:
-        font = base64.b64encode((WEB / "katex" / "fonts" / found[1]).read_bytes()).decode()
-        return f'src:url(data:font/woff2;base64,{font}) format("woff2")'
-
-    katex = (WEB / "katex" / "katex.min.css").read_text()
-    ours = "".join(path.read_text() for path in (WEB / "report.css", *more))
-    return re.sub(r"src:url\(fonts/([\w-]+\.woff2)\)[^;}]*", inside, katex) + ours
-
-
-@cache
-def policy(inline: tuple[str, ...], css: str, extra: str, connect: str) -> str:
-    """Return a Content-Security-Policy that allows these scripts and styles, and the page's own pictures and fonts."""
-
-    def hashed(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    allowed = " ".join([*map(hashed, inline), extra]).strip()
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {hashed(css)}; font-src data:; img-src data: blob:; "
-        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
-    )
-
-
 def html(
-    runs: Sequence[Results],
     known: dict[str, Any],
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,  # seconds between requests for newer results
@@ -188,22 +151,36 @@ def html(
     view: View | None = None,
 ) -> Iterator[bytes]:
     """Yield the page in pieces. `known` is its data, `parts` are packed texts by id, `folder` has other texts."""
-    inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
-    pieces = template().generate(
-        runs=runs,
-        tables=tables,
-        name=known["name"],
-        lab=known["lab"],
-        made=known["made"],
+    inline, styles = (view.scripts, view.styles) if view else ((), ())
+    scripts = [*SCRIPTS, *inline, WEB / "main.js"]
+    return rendered(WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder)
+
+
+def rendered(
+    template: Path,
+    scripts: Sequence[Path],
+    styles: Sequence[Path],
+    known: dict[str, Any],
+    parts: Iterable[tuple[str, str]] = (),
+    **more: Any,
+) -> Iterator[bytes]:
+    """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy demands."""
+    pieces = PAGES.get_template(str(template)).generate(
+        known=known,
+        made=results.now(),
         data=texts.packed(known).decode(),
         parts=parts,
-        scripts=inline,
-        style=css,
-        live=live,
-        texts=folder,
-        policy=policy(inline, css, "'self' file:" if folder else "", "'self'" if live else "'none'"),
+        scripts=[path.read_text() for path in scripts],
+        style="".join(FONT.sub(_inside, path.read_text()) for path in styles),
+        nonce=secrets.token_urlsafe(16),
+        **more,
     )
     return (piece.encode(errors="replace") for piece in pieces)  # lone surrogates can't be encoded
+
+
+def _inside(font: re.Match[str]) -> str:
+    packed = base64.b64encode((KATEX / font[1]).read_bytes()).decode()
+    return f'src:url(data:font/woff2;base64,{packed}) format("woff2")'
 
 
 def write(
@@ -213,7 +190,7 @@ def write(
     folder = path.with_name(f"{path.stem}.texts")
     shutil.rmtree(folder, ignore_errors=True)
     known = data(runs, compared, view)
-    taken = sum(len(piece) for piece in html(runs, known, view=view))
+    taken = sum(len(piece) for piece in html(known, view=view))
     parts = texts.Parts(folder, math.inf if whole else PAGE_BYTES - taken)
     for r, run in enumerate(runs):
         run.missing = 0
@@ -224,5 +201,5 @@ def write(
                 parts.add(r, n, found)
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
-    write_atomically(path, html(runs, known, inside, folder=folder.name if folder.exists() else "", view=view))
+    write_atomically(path, html(known, inside, folder=folder.name if folder.exists() else "", view=view))
     return [path, folder] if folder.exists() else [path]

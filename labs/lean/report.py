@@ -25,7 +25,6 @@ from core.report.table import NONE, Column, Table
 from core.report.tables import chance, interval, shift
 from core.results import stages
 from core.results.warnings import CONTINUES
-from core.results.write import now
 from labs.lean import outcome, trajectories
 from labs.lean.constants import budgets
 from labs.lean.outcome import MOVE, PARTS, Outcome, read_record
@@ -341,18 +340,7 @@ def html(found: Report) -> Iterator[bytes]:
     runs, parts = zip(*(_run(number, each) for number, each in enumerate(found.searches)), strict=True)
     numbers = {each.label: number for number, each in enumerate(found.searches)}
     known = {"notes": found.notes, "tables": [table.page(numbers) for table in tables(found)], "runs": runs}
-    scripts = ("\n".join(path.read_text() for path in SCRIPTS),)
-    css = "".join(path.read_text() for path in STYLES)
-    pieces = page.template(WEB / "lean.html").generate(
-        known=known,
-        made=now(),
-        data=texts.packed(known).decode(),
-        parts=[part for each in parts for part in each],
-        scripts=scripts,
-        style=css,
-        policy=page.policy(scripts, css, "", "'none'"),
-    )
-    return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
+    return page.rendered(WEB / "lean.html", SCRIPTS, STYLES, known, [part for each in parts for part in each])
 
 
 def _run(number: int, of: Searches) -> tuple[dict[str, Any], list[tuple[str, str]]]:

@@ -17,15 +17,15 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import write_atomically
 from core.base.prices import shown
-from core.report import page, tables, texts
+from core.report import page, tables
 from core.report.table import NONE, Column, Table
 from core.results.points import Proved, is_good, metrics
-from core.results.write import now
 from core.types import GOOD, MAX_POINTS
 from labs.proofs.scored import Line, Runs, read
 
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = (*(page.WEB / f"{name}.js" for name in ("base", "tables", "reading")), WEB / "graded.js")
+NAMES = ("katex/katex.min.js", "base.js", "tables.js", "reading.js")
+SCRIPTS = [*(page.WEB / name for name in NAMES), WEB / "graded.js"]
 ABOUT = f"""Show statistics of graded lines: the output of grade.sh, exports of graded results (report.sh NAME --jsonl),
 or lines of QED-Nano's evaluation. Several files, several seeds in a file, and repetitions of a problem are runs of one
 model. The tables show mean points with 95% intervals over problems, the parts of the set, each run with the best and
@@ -72,17 +72,7 @@ def html(runs: Runs, title: str) -> Iterator[bytes]:
     tables = [table.page() for table in tables_of(runs)]
     known = {"title": title, "notes": notes(runs), "tables": tables, "rows": rows, "runs": len(runs)}
     known |= {"most": MAX_POINTS, "good": GOOD}
-    katex = (page.WEB / "katex" / "katex.min.js").read_text()
-    scripts, css = (katex, "\n".join(path.read_text() for path in SCRIPTS)), page.style()
-    pieces = page.template(WEB / "graded.html").generate(
-        known=known,
-        made=now(),
-        data=texts.packed(known).decode(),
-        scripts=scripts,
-        style=css,
-        policy=page.policy(scripts, css, "", "'none'"),
-    )
-    return (piece.encode(errors="replace") for piece in pieces)  # a lone surrogate can't be encoded
+    return page.rendered(WEB / "graded.html", SCRIPTS, page.STYLES, known)
 
 
 def text(runs: Runs, markdown: bool = False) -> str:
