@@ -15,7 +15,6 @@ from core.base.prices import Counted, Prices
 from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
-TEXT = 2000  # maximum characters of a reference answer on the page
 NOT_A_PROOF: Any = -1  # the `worth` of a member that is an answer or an ungraded proof
 
 Time = Annotated[str, Meta(max_length=40)]
@@ -197,7 +196,7 @@ class Reading(Part, frozen=True, kw_only=True):
     correct: bool | None
 
 
-class MemberResult(CallCost, frozen=True, kw_only=True):
+class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     """A member of a population: a completion with its grade."""
 
     answer: str | None
@@ -236,7 +235,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True):
         return [self, *self.side_calls]
 
 
-class StepResult(Part, frozen=True, kw_only=True):
+class StepResult(Part, frozen=True, kw_only=True, omit_defaults=True):
     """The population of a step of one problem, and its vote. Accuracies are None without grades."""
 
     step: Count
@@ -256,7 +255,7 @@ class StepResult(Part, frozen=True, kw_only=True):
         return total(call.completion_tokens for call in self.new_calls)
 
 
-class ProblemResult(Part, frozen=True, kw_only=True):
+class ProblemResult(Part, frozen=True, kw_only=True, omit_defaults=True):
     """A problem with its steps. Merged results contain the problem once for each run."""
 
     id: str
