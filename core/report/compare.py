@@ -3,11 +3,10 @@
 Differences are paired by problem, because most variation comes from the difficulty of problems, which both runs share.
 """
 
-import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
@@ -16,12 +15,11 @@ from core.base.prices import shown as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
 from core.report import tables
+from core.report.data import Results, load
 from core.report.labels import labels
 from core.report.table import Column, Table
 from core.report.tables import chance, interval, shift
 from core.results import points as worth
-from core.results import read as stored
-from core.results.find import path_of
 from core.results.model import Head, ProblemResult, StepResult, total
 
 METRICS = ("mean accuracy", "majority accuracy")
@@ -58,33 +56,27 @@ class Result:
 
 def read(name: str, folder: Path) -> Result:
     """Read the results `name`. Raises UserError if the file is missing, unreadable or not a results file."""
-    path = path_of(name, folder)
-    return result(one_line(path.stem), *stored.read(path))
+    return result(load(name, folder))
 
 
-def result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
+def result(run: Results) -> Result:
     """Compute the figures of results. Raises UserError if they are proofs without grades."""
-    reached: dict[tuple[str, str], float] = {}  # each problem's last step, or inf if the problem ended
-    values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # one item for each run
-    counts: dict[tuple[str, str], list[float | None]] = {}
-    step, ungraded = 0, False
-    for problem in problems:
-        if steps := problem.steps:
-            id, last = (problem.id, str(problem.answer)), steps[-1]
-            step = max(step, last.step)
-            if (found := _values(last)) is None:
-                ungraded = True
-                continue
-            reached[id] = min(reached.get(id, math.inf), last.step if not problem.finished else math.inf)
-            values.setdefault(id, []).append(found)
-            counts.setdefault(id, []).append(total(each.completion_tokens for each in steps))
-    if ungraded and not values:
-        raise UserError(f"{name} is not graded, so it can't be compared. Grade it with scripts/grade.sh")
-    by = worth.MERGES[head.runs.by if head.runs else "mean"]
-    ended = [id for id in values if reached[id] >= step]
-    final = {id: tuple(float(by(each)) for each in zip(*values[id], strict=True)) for id in ended}
-    tokens = {id: None if None in counts[id] else fmean(count or 0 for count in counts[id]) for id in ended}
-    return Result(name, head, step, final, tokens)
+    begun = [problem for problem in run.problems if problem.steps]
+    step = max((problem.steps[-1].step for problem in begun), default=0)
+    graded = defaultdict[tuple[str, str], list[tuple[ProblemResult, tuple[float, ...]]]](list)  # one item for each run
+    for problem in begun:
+        if (found := _values(problem.steps[-1])) is not None:
+            graded[problem.id, str(problem.answer)].append((problem, found))
+    if begun and not graded:
+        raise UserError(f"{run.name} is not graded, so it can't be compared. Grade it with scripts/grade.sh")
+    by = worth.MERGES[run.head.runs.by if run.head.runs else "mean"]
+    final, tokens = {}, {}
+    for id, of in graded.items():
+        if all(problem.finished or problem.steps[-1].step == step for problem, _ in of):
+            final[id] = tuple(float(by(each)) for each in zip(*(found for _, found in of), strict=True))
+            count = total(each.completion_tokens for problem, _ in of for each in problem.steps)
+            tokens[id] = None if count is None else count / len(of)
+    return Result(run.name, run.head, step, final, tokens)
 
 
 def _values(step: StepResult) -> tuple[float, ...] | None:
@@ -96,7 +88,7 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
     return step.mean_accuracy, step.majority_correct
 
 
-def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
+def _check(first: Result, other: Result, anyway: bool) -> list[str]:
     """Return notes on the differences between two results. Raises UserError if they can't be compared."""
 
     def of(part: str, key: str) -> tuple[str | None, str | None]:
@@ -108,7 +100,7 @@ def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list
     if len({*of("problem_set", "sha256")}) > 1:
         sets = " and ".join(map(str, of("problem_set", "name")))
         differences.append(f"{both} have different problem sets ({sets})")
-    if model != other_model and not is_trained:
+    if model != other_model:
         differences.append(f"{both} have different models ({model} and {other_model})")
     for key in ("revision", "sha256") if model == other_model else ():
         one, two = of("model", key)
@@ -183,12 +175,12 @@ class Pair:
     notes: list[str]
 
 
-def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
+def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
     """Pair two results by problem. Raises UserError if they share no finished problem, or differ in set or model.
 
-    With `is_trained`, the models may differ. With `anyway`, the models and the problem sets may differ.
+    With `anyway`, the models and the problem sets may differ.
     """
-    notes = _check(first, other, anyway, is_trained)
+    notes = _check(first, other, anyway)
     shared = sorted(first.final.keys() & other.final.keys())
     metrics = {
         metric: paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])

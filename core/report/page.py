@@ -107,18 +107,15 @@ def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -
         return None
     notes: list[str] = []
     pairs: list[compare.Pair] = []
-    try:
-        first, *others = [compare.result(run.name, run.head, run.problems) for run in runs]
-    except UserError as error:
-        return {"table": None, "notes": [str(error)]}
-    for other, name in zip(others, names[1:], strict=True):
+    for run, name in zip(runs[1:], names[1:], strict=True):
         try:
-            pairs.append(replace(compare.pair(first, other, anyway=True), name=name))
+            pair = compare.pair(compare.result(runs[0]), compare.result(run), anyway=True)
         except UserError as error:
             notes.append(str(error))
-            continue
-        notes += [] if is_noted else pairs[-1].notes
-    return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": notes}
+        else:
+            pairs.append(replace(pair, name=name))
+            notes += [] if is_noted else pair.notes
+    return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": [*dict.fromkeys(notes)]}
 
 
 def html(

@@ -39,8 +39,7 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
         print()
     if len(runs) > 1:
         try:
-            results = [compare.result(run.name, run.head, run.problems) for run in runs]
-            print(compare.table(results, anyway) + "\n")
+            print(compare.table([compare.result(run) for run in runs], anyway) + "\n")
         except UserError as error:
             print(wrapped(f"note: not compared: {one_line(str(error))}", "  ") + "\n")
 

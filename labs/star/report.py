@@ -186,13 +186,13 @@ def _between_rounds(runs: Sequence[Results], shown: Sequence[dict[str, Any]]) ->
     groups = [[n for n in numbers if n is not None] for numbers in found if numbers[0] is not None]
     pairs: list[compare.Pair] = []
     for group in groups:
-        first, *others = (compare.result(runs[n].name, runs[n].head, runs[n].problems) for n in group)
-        pairs += [compare.pair(first, other, anyway=True, is_trained=True) for other in others]
+        first, *others = (compare.result(runs[n]) for n in group)
+        pairs += [compare.pair(first, other, anyway=True) for other in others]
     if not pairs:
         return None
     metric = compare.METRICS[0]
     table = compare.differences([replace(p, metrics={metric: p.metrics[metric]}) for p in pairs], "round 0 of its run")
-    return {"table": table.page(), "notes": [note for pair in pairs for note in pair.notes], "groups": groups}
+    return {"table": table.page(), "notes": [], "groups": groups}
 
 
 # The rounds
