@@ -1,10 +1,7 @@
 """Serve the report of a run in progress, from its partial results: `bash scripts/report.sh --live`."""
 
-import hashlib
-import html
 import json
 import socket
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,12 +21,7 @@ from core.report.data import Results
 from core.results import labs
 from core.results.find import NoResults, archive, comparison, found
 
-EVERY = 3.0  # seconds between two requests of a page
-WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
-<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<title>qed-rsa: waiting</title><body style="font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 40rem">
-<h1>Waiting for the first results of a run</h1><p>{why}</p><p>This page reloads every 3 seconds.</p></body></html>
-"""
+EVERY = 3  # seconds between two requests of a page
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
@@ -39,30 +31,24 @@ class Live:
     def __init__(self, names: Sequence[str], folder: Path) -> None:
         self._names, self._folder = names, folder
         self._seen: list[tuple[Path, int, int]] = []
-        self._lock = threading.Lock()
         self.runs: list[Results] = []
         self.known: dict[str, Any] = {}
         self.view: labs.View | None = None
         self.tag = ""
-        self.body = b""
 
     def renew(self) -> None:
         """Read the files that have changed. Raises UserError if there are no results, or a file can't be read."""
-        with self._lock:
-            paths = [_newest(path) for path in found(self._names, self._folder)]
-            compared = comparison(self._names, self._folder)
-            lab = labs.report_of(compared) if compared else None
-            records = lab.records(compared) if lab and compared else []
-            seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *records)]
-            if seen == self._seen:
-                return
-            known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
-            self.runs = [known.get(path) or Results(path) for path in paths]
+        paths = [_newest(path) for path in found(self._names, self._folder)]
+        compared = comparison(self._names, self._folder)
+        lab = labs.report_of(compared) if compared else None
+        records = lab.records(compared) if lab and compared else []
+        seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *records)]
+        if seen != self._seen:
+            known = dict(zip(self._seen, self.runs, strict=False))
+            self.runs = [known.get(each) or Results(each[0]) for each in seen[: len(paths)]]
             self.view = lab.page(compared, self.runs) if lab and compared and records else None
             self.known = page.data(self.runs, view=self.view)
-            self.body = json.dumps(self.known, ensure_ascii=True).encode()
-            self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
-            self._seen = seen
+            self._seen, self.tag = seen, f'"{hash(tuple(seen))}"'
 
 
 def _newest(path: Path) -> Path:
@@ -75,22 +61,18 @@ def _newest(path: Path) -> Path:
 def application(live: Live) -> Starlette:
     """Return the app that serves `live`. It only accepts a local host name, as a defence against DNS rebinding."""
 
-    def answer(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         try:
             live.renew()
-        except NoResults as missing:
-            if request.url.path != "/":
-                return Response(f"{missing}\n", 503, HEADERS, "text/plain")
-            return Response(WAITING.format(why=html.escape(str(missing))), 200, HEADERS, "text/html")
-        except (UserError, OSError) as error:
-            return Response(f"{error}\n", 503, HEADERS, "text/plain")
+        except (UserError, OSError) as error:  # a browser asks again
+            return Response(f"waiting: {error}\n", 503, HEADERS | {"Refresh": str(EVERY)}, "text/plain")
         if request.url.path == "/":
             pieces = page.html(live.known, live=EVERY, view=live.view)
             return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
-            if request.headers.get("if-none-match") == live.tag:
-                return Response(status_code=304, headers=HEADERS | {"ETag": live.tag})
-            return Response(live.body, 200, HEADERS | {"ETag": live.tag}, "application/json")
+            status = 304 if request.headers.get("if-none-match") == live.tag else 200
+            body = json.dumps(live.known, ensure_ascii=True) if status == 200 else None
+            return Response(body, status, HEADERS | {"ETag": live.tag}, "application/json")
         run, number, tier = (request.path_params[name] for name in ("run", "number", "tier"))
         if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in texts.TIERS:
             return Response("no such problem\n", 404, HEADERS, "text/plain")
@@ -104,15 +86,12 @@ def application(live: Live) -> Starlette:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve the report, or a waiting page without results, until Ctrl-C. Raises UserError if the port is taken."""
+    """Serve the report until Ctrl-C, also before the first results. Raises UserError if the port is taken."""
     live = Live(names, folder)
     with suppress(NoResults):
         live.renew()
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
-        listener.listen()  # browsers can now connect and wait
+        listener = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError):
         raise UserError(f"port {port} of 127.0.0.1 is not available. Set --port to another port, or to 0") from None
     print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -150,8 +151,9 @@ def test_live_waits_for_the_first_results_of_a_run_and_ends_with_ctrl_c(results:
     assert process.stdout and process.stderr
     try:
         url = process.stdout.readline().split()[1]
-        with urllib.request.urlopen(url) as answer:
-            assert 'http-equiv="refresh"' in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError) as waiting, urllib.request.urlopen(url):
+            pass
+        assert waiting.value.headers["Refresh"] and "no results" in waiting.value.read().decode()
         reports.results(results, complete=False)
         with urllib.request.urlopen(url) as answer:
             shown = answer.read().decode()
