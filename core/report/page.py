@@ -28,7 +28,7 @@ from core.report.table import BETWEEN
 from core.results import write as results
 from core.results.find import archive
 from core.results.labs import View
-from core.results.model import ProblemResult
+from core.results.model import TEXT, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -39,7 +39,6 @@ STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
 LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
 PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
-KEPT_ASIDE = ("key", "checks", "reasons", "grading")  # fields of members that the page shows with their texts, or not
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
@@ -91,13 +90,36 @@ def _points(run: Results) -> dict[str, Any] | None:
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(problem)
-    for step in found["steps"]:
-        for member in step["members"]:
-            for name in KEPT_ASIDE:
-                member.pop(name, None)
-    about = {name: found[name] for name in ("statement", "answer", "steps")}
-    return about | {"id": cut(problem.name, 200), "graded_by": list(problem.graded_by)}
+    return {
+        "id": cut(problem.name, 200),
+        "statement": problem.statement,
+        "answer": None if problem.answer is None else cut(problem.answer, TEXT),
+        **({"graded_by": list(problem.graded_by)} if problem.graded_by else {}),
+        "steps": [
+            {
+                "step": step.step,
+                **({"stage": step.stage} if step.stage else {}),
+                "majority_answer": step.majority_answer,
+                "majority_correct": step.majority_correct,
+                "members": [_member(member) for member in step.members],
+            }
+            for step in problem.steps
+        ],
+    }
+
+
+SHOWN = (
+    *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
+    *("cached_tokens", "seconds", "error", "self_score", "verdicts", "unforced", "ungraded"),
+)  # fields of a member
+
+
+def _member(member: MemberResult) -> dict[str, Any]:
+    """Return a member as an object of the page. Fields that are None are omitted, to save space."""
+    fields = {name: getattr(member, name) for name in SHOWN} | {"doubt": ", ".join(member.doubts) or None}
+    fields |= {name: getattr(member, name) or None for name in ("notes", "before_waits", "grades", "left_out")}
+    fields |= {"worth": member.worth} if member.is_proof else {}
+    return {name: msgspec.to_builtins(value) for name, value in fields.items() if value is not None}
 
 
 def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:

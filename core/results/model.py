@@ -15,6 +15,7 @@ from core.base.prices import Counted, Prices
 from core.types import CUT, MAX_POINTS, end_of
 
 SCHEMA = 1
+TEXT = 2000  # maximum characters of a reference answer on the page
 NOT_A_PROOF: Any = -1  # the `worth` of a member that is an answer or an ungraded proof
 
 Time = Annotated[str, Meta(max_length=40)]
@@ -196,7 +197,7 @@ class Reading(Part, frozen=True, kw_only=True):
     correct: bool | None
 
 
-class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
+class MemberResult(CallCost, frozen=True, kw_only=True):
     """A member of a population: a completion with its grade."""
 
     answer: str | None
@@ -235,7 +236,7 @@ class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
         return [self, *self.side_calls]
 
 
-class StepResult(Part, frozen=True, kw_only=True, omit_defaults=True):
+class StepResult(Part, frozen=True, kw_only=True):
     """The population of a step of one problem, and its vote. Accuracies are None without grades."""
 
     step: Count
@@ -255,7 +256,7 @@ class StepResult(Part, frozen=True, kw_only=True, omit_defaults=True):
         return total(call.completion_tokens for call in self.new_calls)
 
 
-class ProblemResult(Part, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemResult(Part, frozen=True, kw_only=True):
     """A problem with its steps. Merged results contain the problem once for each run."""
 
     id: str

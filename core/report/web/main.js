@@ -68,10 +68,7 @@ function onKey(event) {
 function prepare(found) {
   found.runs.forEach((run, number) => {
     run.number = number;
-    run.problems.forEach((problem, n) => {
-      problem.number = n;
-      for (const step of problem.steps) for (const one of step.members) one.doubt = [...new Set([one.doubt, one.undecided && "undecided"])].filter(Boolean).join(", ") || null;
-    });
+    run.problems.forEach((problem, n) => (problem.number = n));
   });
   return found;
 }

@@ -117,12 +117,12 @@ function facts1(run, member, step) {
     member.grade != null && !isProof(member) && ["grade", member.grade],
     member.grades?.length > 1 && ["gradings", member.grades.map((points) => points ?? "missing").join(", ")],
     isProof(member) && member.ungraded && ["counts as", member.worth == null ? "missing, not counted in means" : `${inPoints(member.worth)} points`],
-    member.self_evaluation_left_out && ["self-evaluation", `${count(member.self_evaluation_left_out)} characters that the grader was not shown`],
+    member.left_out && ["self-evaluation", `${count(member.left_out)} characters that the grader was not shown`],
     ["doubt", member.doubt ?? "none"],
     ["ended", member.finish_reason ?? "–"],
     ["tokens", `${count(member.completion_tokens)} (prompt ${count(member.prompt_tokens)}, cached ${count(member.cached_tokens)})`],
     ["time", seconds(member.seconds)],
-    member.verdicts && ["score", member.score == null ? "no readable verdict" : member.score.toFixed(3)],
+    member.verdicts && ["score", member.self_score == null ? "no readable verdict" : member.self_score.toFixed(3)],
     member.unforced && ["unforced", `${member.unforced.answer ?? "no answer"} (${member.unforced.correct ? "right" : "wrong"})`],
     member.before_waits && ["before waits", member.before_waits.map((was) => `${was.answer ?? "no answer"} (${was.correct ? "right" : "wrong"})`).join(", then ")],
     member.error && ["error", member.error],
@@ -183,7 +183,7 @@ async function member(run, problem, t, i, place) {
 
 const GRADED_BY = { solution: "Reference solution", guidelines: "Guidelines for graders", grading_scheme: "Marking scheme" };
 /** The texts for graders of a problem's proofs. Each is read when it is opened. */
-const gradedBy = (run, problem) => problem.graded_by.map((name) => {
+const gradedBy = (run, problem) => (problem.graded_by || []).map((name) => {
   const details = h("details", {}, h("summary", {}, GRADED_BY[name] ?? name));
   details.addEventListener("toggle", () => {
     if (details.childElementCount > 1) return;
@@ -207,7 +207,7 @@ function reading(run, problem, t, i) {
   };
   const head = [
     h("div", { class: "bar" }, neighbour(-1, "‹", "prev"), h("h2", {}, `Problem ${problem.id}`), neighbour(1, "›", "next"),
-      h("span", { class: "quiet" }, `${problem.graded_by.length ? "asks for a proof" : problem.answer == null ? "no reference answer" : `reference answer ${cut(problem.answer, 2000)}`} · ${FATES[fate(problem)]}`)),
+      h("span", { class: "quiet" }, `${problem.graded_by ? "asks for a proof" : problem.answer == null ? "no reference answer" : `reference answer ${problem.answer}`} · ${FATES[fate(problem)]}`)),
     problem.statement != null && h("div", { class: "statement", tabindex: 0, role: "region", "aria-label": "Statement" }, rich(cut(problem.statement, 20000))),
     gradedBy(run, problem),
   ];
