@@ -21,6 +21,7 @@ class Column:
     rank: int = 0  # columns of zeros, then of high rank are omitted first, of rank 0 never
     cells_page: Sequence[Cell] = ()  # the cells on the page
     is_on_page: bool = False  # True if only the page shows the column
+    is_time: bool = False  # True for seconds, which the page shows even if all are 0
 
     @property
     def is_nothing(self) -> bool:
@@ -84,7 +85,7 @@ class Table:
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
-        zeros = [column for column in self.columns if column.is_nothing]
+        zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]
         known = numbers or {}

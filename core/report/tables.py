@@ -235,7 +235,7 @@ def steps_table(document: dict[str, Any]) -> Table:
     add("tokens so far", "of all steps up to this step", lambda of: spent(of["so_far"]), is_on_page=True)
     meaning = "of prompt and completion tokens at the prices in the model card"
     add("cost", meaning, cost, is_priced(document), rank=1)
-    add("request s", "seconds summed over requests", seconds, rank=2)
+    add("request s", "seconds summed over requests", seconds, rank=2, is_time=True)
     add_count("truncated", "completions that hit the token cap")
     add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
     add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
