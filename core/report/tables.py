@@ -52,9 +52,9 @@ def shift(difference: float, low: float, high: float) -> str:
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def spent(amount: float | None, form: Callable[[float], str] = "{:,}".format, is_partly: bool = False) -> str:
-    """Format a number of tokens, or with `dollars` a cost. `is_partly` adds "≥", because some were not counted."""
-    return "unknown" if amount is None else f"{'≥ ' if is_partly else ''}{form(amount)}"
+def spent(amount: float | None, form: Callable[[float], str] = "{:,}".format, uncounted: int | None = 0) -> str:
+    """Format a number of tokens, or with `dollars` a cost. A number of `uncounted` requests adds "≥"."""
+    return "unknown" if amount is None else f"{'≥ ' if uncounted else ''}{form(amount)}"
 
 
 def over_runs(over: dict[str, Any]) -> str:
@@ -182,9 +182,6 @@ def steps_table(document: dict[str, Any]) -> Table:
         if when:
             columns.append(Column(head, [read(step) for step in steps], meaning, **more))
 
-    def add_rate(head: str, meaning: str, name: str, when: bool) -> None:
-        add(head, meaning, lambda step: interval(step[name]), when)
-
     def add_runs(head: str, meaning: str, name: str, when: bool) -> None:
         meaning = f"mean ± standard deviation of the runs' {meaning}"
         add(head, meaning, lambda of: over_runs(of["runs"][name]) if of.get("runs") else NONE, when and has("runs"))
@@ -201,41 +198,33 @@ def steps_table(document: dict[str, Any]) -> Table:
         return f"{step['step']} {one_line(step.get('stage', ''), 40)}".strip()
 
     def tokens(step: dict[str, Any]) -> str:
-        text = spent(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
+        text = spent(step["completion_tokens"], uncounted=step.get("uncounted"))
         more = step["verification_tokens"]
         return f"{text} + {spent(more)}" if more != 0 else text
-
-    def cost(step: dict[str, Any]) -> str:
-        return spent(step.get("cost"), dollars, bool(step.get("uncounted")))
-
-    def seconds(step: dict[str, Any]) -> str:
-        return f"{step['generation_seconds']:,.0f}"
 
     def best_pass(step: dict[str, Any]) -> str:
         found = step["pass_at_k"]
         return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
 
-    def n(step: dict[str, Any]) -> str:
-        return str(step["mean_accuracy"]["n"])
-
     most = document["problem_set"]["n"] * runs_of(document)
     add("step", "its number, and the scaffold's name for it", named, has("stage"))
     add("t", "the step", named, not has("stage"))
-    add("n", "problems in the accuracies", n, not are_proofs and bool(numbers(document)))
-    add("graded", "problems with graded proofs", n, are_proofs and bool(numbers(document)))
+    head, meaning = ("graded", "problems with graded proofs") if are_proofs else ("n", "problems in the accuracies")
+    add(head, meaning, lambda step: str(step["mean_accuracy"]["n"]), bool(numbers(document)))
     add("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, not is_graded)
-    add_rate(POINTS, "mean over the proofs of all members", "mean_accuracy", points)
+    add(POINTS, "mean over the proofs of all members", lambda step: interval(step["mean_accuracy"]), points)
     add_runs("points, runs", "means", "mean_accuracy", points)
-    add_rate("mean accuracy", "mean over all members", "mean_accuracy", answers)
-    add_rate("majority accuracy", "accuracy of the members' vote", "majority_accuracy", answers)
+    add("mean accuracy", "mean over all members", lambda step: interval(step["mean_accuracy"]), answers)
+    add("majority accuracy", "accuracy of the members' vote", lambda of: interval(of["majority_accuracy"]), answers)
     add_runs("mean, runs", "mean accuracies", "mean_accuracy", not are_proofs)
     add_runs("majority, runs", "votes", "majority_accuracy", not are_proofs)
     add("pass@k", "mean chance that any of k members is right", best_pass, answers, is_on_page=True)
     add("tokens", "completion tokens of solutions (+ of side calls)", tokens, rank=1)
     add("tokens so far", "of all steps up to this step", lambda of: spent(of["so_far"]), is_on_page=True)
     meaning = "of prompt and completion tokens at the prices in the model card"
-    add("cost", meaning, cost, is_priced(document), rank=1)
-    add("request s", "seconds summed over requests", seconds, rank=2, is_time=True)
+    add("cost", meaning, lambda of: spent(of.get("cost"), dollars, of.get("uncounted")), is_priced(document), rank=1)
+    meaning = "seconds summed over requests"
+    add("request s", meaning, lambda step: f"{step['generation_seconds']:,.0f}", rank=2, is_time=True)
     add_count("truncated", "completions that hit the token cap")
     add_count("forced", "truncated completions that were forced to answer", is_on_page=True)
     add_count("elicited", "answers of replies that ended without one (ELICIT=1)", has("elicited"))
