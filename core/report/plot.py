@@ -8,6 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from core.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, title
@@ -15,6 +17,7 @@ from core.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, titl
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
 MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS, these distinguish 18 results, also in grey
+CAPTIONED = ("N=", "K=", "T=", "TEMPERATURE=", "SEED=", "RUNS=")  # constants below a figure
 Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 
 
@@ -28,26 +31,26 @@ def plot(document: dict[str, Any], path: Path) -> None:
         if len(steps) > 1:
             axes.set_xlabel("step t")
             if not proofs:
-                _curve(axes, [(s["step"], s["majority_accuracy"]) for s in steps], "majority", "s--", ORANGE)
+                _draw(axes, [(s["step"], s["majority_accuracy"]) for s in steps], "majority", "s--", ORANGE)
             name = POINTS if proofs else "mean (pass@1)"
-            _curve(axes, [(s["step"], s["mean_accuracy"]) for s in steps], name, "o-", BLUE)
+            _draw(axes, [(s["step"], s["mean_accuracy"]) for s in steps], name, "o-", BLUE)
             if any(s.get("stage") for s in steps) and len(steps) <= 16:
                 names = [cut(s.get("stage", ""), 24) for s in steps]
                 axes.set_xticks([s["step"] for s in steps], names, rotation=30, ha="right")
         elif proofs and proofs["points"]["n"]:
             shares = [(n, proofs[name]) for n, name in enumerate(SHARES)]
-            _bars(axes, shares, None, "o", BLUE, capsize=3)
+            _draw(axes, shares, "", "o", BLUE, "bars", capsize=3)
             axes.set_xticks(range(len(shares)), list(SHARES.values()))
             axes.set_xlim(-0.5, len(shares) - 0.5)
             axes.set_xlabel("proofs of the last populations")
         elif waits := steps and steps[0].get("waits"):
-            _curve(axes, [(each["waits"], each["mean_accuracy"]) for each in waits], "mean (pass@1)", "o-", BLUE)
+            _draw(axes, [(each["waits"], each["mean_accuracy"]) for each in waits], "mean (pass@1)", "o-", BLUE)
             axes.set_xlabel("waits")
         elif steps and not proofs:
             found = steps[0]["pass_at_k"]
-            _curve(axes, [(int(k), estimate) for k, estimate in found.items()], "pass@k", "o-", BLUE)
+            _draw(axes, [(int(k), estimate) for k, estimate in found.items()], "pass@k", "o-", BLUE)
             n = document["config"].get("N", len(found))
-            _bars(axes, [(n, steps[0]["majority_accuracy"])], f"majority of {n}", "s", ORANGE, capsize=3)
+            _draw(axes, [(n, steps[0]["majority_accuracy"])], f"majority of {n}", "s", ORANGE, "bars", capsize=3)
             axes.set_xlabel("samples k")
 
 
@@ -55,10 +58,10 @@ def curves(
     documents: Sequence[dict[str, Any]], lines: Sequence[tuple[str, Points]], path: Path, x: str, y: str
 ) -> None:
     """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y` label the axes."""
-    has_bands = len(lines) <= len(COLORS)  # more bands would hide each other
-    with _figure(documents, path, x, y, has_bands=has_bands) as axes:
+    intervals = "band" if len(lines) <= len(COLORS) else ""  # more bands would hide each other
+    with _figure(documents, path, x, y, has_intervals=bool(intervals)) as axes:
         for n, (name, points) in enumerate(lines):
-            _curve(axes, points, name, *_style(n), has_bands)
+            _draw(axes, points, name, *_style(n), intervals)
         _whole_numbers(axes)
 
 
@@ -92,7 +95,7 @@ def matched(
     with _figure([document] * 2, path, f"budget per problem, {unit}", what) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             points = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
-            _bars(axes, points, name, *_style(n), elinewidth=0.7)
+            _draw(axes, points, name, *_style(n), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
         axes.set_xticks(budgets, [amount(budget) for budget in budgets], parse_math=False)
@@ -109,8 +112,9 @@ def swept(
     with _figure([document] * 2, path, "completion tokens per problem", what) as axes:
         others = [(x, estimate) for _, x, estimate, is_on_front in points if not is_on_front]
         front = [(name, x, estimate) for name, x, estimate, is_on_front in points if is_on_front]
-        _curve(axes, others, "other runs", "o", BLUE, has_band=False)
-        _bars(axes, [(x, estimate) for _, x, estimate in front], "front", "s--", ORANGE, capsize=3, elinewidth=0.8)
+        _draw(axes, others, "other runs", "o", BLUE, "")
+        best = [(x, estimate) for _, x, estimate in front]
+        _draw(axes, best, "front", "s--", ORANGE, "bars", capsize=3, elinewidth=0.8)
         for name, x, estimate in front:
             at, offset = (x, 100 * estimate["value"]), (4, -4)
             axes.annotate(name, at, offset, textcoords="offset points", va="top", fontsize=7, parse_math=False)
@@ -124,13 +128,13 @@ def swept(
 def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
     """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its differences
     from the entry `first` after each problem, until its drop. If there are many, draw only the upper ends."""
-    has_bands = len(lines) <= len(COLORS)
-    value, what = ("difference", "accuracy") if has_bands else ("high", "highest plausible accuracy")
+    intervals = "band" if len(lines) <= len(COLORS) else ""
+    value, what = ("difference", "accuracy") if intervals else ("high", "highest plausible accuracy")
     x, y = "problems. A line ends when its entry is dropped", f"{what} minus {cut(first, 40)}, points"
-    with _figure([document] * 2, path, x, y, has_bands=False) as axes:
+    with _figure([document] * 2, path, x, y, has_intervals=False) as axes:
         for n, (name, of) in enumerate(lines):
             points = [(place, {**each, "value": each[value]}) for place, each in enumerate(of, 1)]
-            _curve(axes, points, name, *_style(n), has_bands, markevery=[-1])
+            _draw(axes, points, name, *_style(n), intervals, markevery=[-1])
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_ylim(-102, 102)
         _whole_numbers(axes)
@@ -148,7 +152,7 @@ def grid(
 ) -> None:
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and `y` are a label and
     its values. The darkest color is `most`, and `form` formats a cell. With a `label`, the map has a color bar."""
-    with _figure([document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_bands=False) as axes:
+    with _figure([document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_intervals=False) as axes:
         aspect = "auto" if label else "equal"
         drawn = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
         for row, values in enumerate(cells):
@@ -174,7 +178,7 @@ def _figure(
     x: str = "",
     y: str = "accuracy, %",
     map_height: float = 0,
-    has_bands: bool = True,
+    has_intervals: bool = True,
 ) -> Iterator[Any]:
     """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write it. `map_height` is
     in inches, 0 for no map."""
@@ -197,7 +201,7 @@ def _figure(
                 outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
                 axes.legend(frameon=False, **(outside if len(names) > 4 else {"loc": "best"}))
         axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)
-        figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
+        figure.supxlabel(_caption(documents, has_intervals), fontsize=7, color="#555555")
         drawn = BytesIO()
         # Without a date and with fixed ids, the same results give the same SVG.
         with matplotlib.rc_context({"svg.hashsalt": "qed-rsa", "svg.fonttype": "none"}):
@@ -208,21 +212,14 @@ def _figure(
     write_atomically(path, drawn.getvalue())
 
 
-def _curve(axes: Any, points: Points, label: str, style: str, color: str, has_band: bool = True, **more: Any) -> None:
-    """Draw estimates in percent as a line with markers, and their intervals as a band."""
+def _draw(axes: Any, points: Points, label: str, style: str, color: str, intervals: str = "band", **more: Any) -> None:
+    """Draw estimates in percent, and their intervals as a "band", as "bars" or not at all ("")."""
     points = list(points)
     x, (y, low, high) = [x for x, _ in points], ([100 * e[k] for _, e in points] for k in ("value", "low", "high"))
-    axes.plot(x, y, style, color=color, label=label, markersize=5, **more)
-    if has_band:
-        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-
-
-def _bars(axes: Any, points: Points, label: str | None, style: str, color: str, **more: Any) -> None:
-    """Draw estimates in percent with their intervals as bars."""
-    points = list(points)
-    x, y = [x for x, _ in points], [100 * e["value"] for _, e in points]
-    bars = [[100 * abs(e["value"] - e[end]) for _, e in points] for end in ("low", "high")]
+    bars = np.abs(np.subtract([low, high], [y])) if intervals == "bars" else None
     axes.errorbar(x, y, bars, fmt=style, color=color, label=label, markersize=5, **more)
+    if intervals == "band":
+        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def _whole_numbers(axes: Any) -> None:
@@ -239,14 +236,11 @@ def _heading(documents: Sequence[dict[str, Any]]) -> str:
     return textwrap.fill(titles.pop() if len(titles) == 1 else "results of several models or sets", 100)
 
 
-def _caption(documents: Sequence[dict[str, Any]], has_bands: bool) -> str:
-    configs = [document["config"] for document in documents]
-    alike = [
-        f"{name}={configs[0][name]}"
-        for name in ("N", "K", "T", "TEMPERATURE", "SEED", "RUNS")
-        if name in configs[0] and all(config.get(name) == configs[0][name] for config in configs)
-    ]
-    marks = [", ".join(alike), *(["intervals: 95% over problems"] if has_bands else [])]
+def _caption(documents: Sequence[dict[str, Any]], has_intervals: bool) -> str:
+    shared = documents[0]["config"].items()
+    alike = [f"{name}={value}" for name, value in shared if all(of["config"].get(name) == value for of in documents)]
+    marks = [", ".join(each for each in alike if each.startswith(CAPTIONED))]
+    marks += ["intervals: 95% over problems"] if has_intervals else []
     if any(document["model"].get("embedded") for document in documents):
         marks.append("demonstration model, not QED-Nano")
     if not all(document["complete"] for document in documents):
