@@ -77,8 +77,8 @@ def application(live: Live) -> Starlette:
         if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in texts.TIERS:
             return Response("no such problem\n", 404, HEADERS, "text/plain")
         with archive(live.runs[run].path, live.runs[run].head.experiment) as journals:
-            found = texts.of_problem(live.runs[run].problems[number], journals)
-        return Response(json.dumps(found.tiers[tier], ensure_ascii=True), 200, HEADERS, "application/json")
+            tiers, _ = texts.of_problem(live.runs[run].problems[number], journals)
+        return Response(json.dumps(tiers[tier], ensure_ascii=True), 200, HEADERS, "application/json")
 
     paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])

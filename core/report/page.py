@@ -193,9 +193,9 @@ def write(
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
             for n, problem in enumerate(run.problems):
-                found = texts.of_problem(problem, journals)
-                run.missing += found.missing
-                parts.add(r, n, found)
+                tiers, missing = texts.of_problem(problem, journals)
+                run.missing += missing
+                parts.add(r, n, tiers)
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
     write_atomically(path, html(known, inside, folder=folder.name if folder.exists() else "", view=view))

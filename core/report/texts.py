@@ -7,7 +7,6 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,12 @@ SHARED = 60  # characters of the shortest text that a prompt stores as a referen
 Piece = str | dict[str, str]  # a text, or a reference: "of" is "step,member", "part" names its text
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
 Source = tuple[dict[str, str], str]  # a reference and its text
+Tiers = dict[str, dict[str, dict[str, Any]]]  # by tier, then by "step,member", and in tier "a" also by "problem"
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The texts of one problem."""
-
-    tiers: dict[str, dict[str, dict[str, Any]]]  # texts by "step,member", and in tier "a" also "problem"
-    missing: int  # number of members whose completion is in no journal
-
-
-def of_problem(problem: ProblemResult, journals: Archive) -> Texts:
-    """Collect the texts of `problem` from `journals`."""
-    tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
+def of_problem(problem: ProblemResult, journals: Archive) -> tuple[Tiers, int]:
+    """Collect the texts of `problem` from `journals`. Return them, and count the members that are in no journal."""
+    tiers: Tiers = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
     prompts: dict[str, Prompt] = {}  # by key, because a carried-over member has one request
@@ -65,7 +57,7 @@ def of_problem(problem: ProblemResult, journals: Archive) -> Texts:
             if rest := {name: value for name, value in more.items() if value}:
                 tiers["b"][f"{t},{i}"] = rest
         earlier = sources
-    return Texts(tiers, missing)
+    return tiers, missing
 
 
 def _side_call(journals: Archive, key: str, sources: Sequence[Source]) -> dict[str, Any]:
@@ -124,8 +116,8 @@ class Parts:
         self._folder, self._room = folder, room
         self.inside: dict[str, dict[str, str]] = {tier: {} for tier in TIERS}
 
-    def add(self, run: int, problem: int, found: Texts) -> None:
-        for tier, kept in found.tiers.items():
+    def add(self, run: int, problem: int, tiers: Tiers) -> None:
+        for tier, kept in tiers.items():
             if kept:
                 id, text = f"p{run}-{problem}-{tier}", packed(kept).decode()
                 if tier in self.inside:

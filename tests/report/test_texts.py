@@ -49,12 +49,12 @@ def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_
     folder = kept(tmp_path, (first, sent("1?")), (second, sent("2?")), (merged, merging), (review, reviewing))
     run = problem([member(first), member(second)], [member(merged, 0, 1, checks=(review,))])
     with Archive(folder) as journals:
-        found = texts.of_problem(run, journals)
-    assert found.missing == 0 and found.tiers["a"]["0,1"]["prompt"][1] == {"role": "user", "content": ["2?"]}
-    prompt = found.tiers["b"]["1,0"]["prompt"][1]["content"]  # in "b", for it shows thinking
+        tiers, missing = texts.of_problem(run, journals)
+    assert missing == 0 and tiers["a"]["0,1"]["prompt"][1] == {"role": "user", "content": ["2?"]}
+    prompt = tiers["b"]["1,0"]["prompt"][1]["content"]  # in "b", for it shows thinking
     parts = [(piece["of"], piece["part"]) for piece in prompt if isinstance(piece, dict)]
     assert parts == [("0,0", "answer"), ("0,1", "forced"), ("0,0", "thinking")]
-    (call,) = found.tiers["b"]["1,0"]["side_calls"]
+    (call,) = tiers["b"]["1,0"]["side_calls"]
     one, other = ({"of": of, "part": "answer"} for of in ("1,0", "0,0"))
     assert call["text"] == review.answer and call["prompt"][1]["content"] == ["Review ", one, " with ", other, "."]
 
@@ -64,8 +64,8 @@ def test_a_carried_over_member_has_its_first_prompt(tmp_path: Path) -> None:
     folder = kept(tmp_path, (first, sent("?")), (merged, sent(f"Improve {first.answer}")))
     run = problem([member(first)], [member(merged, 0)], [member(merged, 0, again=True)])
     with Archive(folder) as journals:
-        found = texts.of_problem(run, journals)
-    assert found.tiers["a"]["2,0"]["prompt"] == found.tiers["a"]["1,0"]["prompt"]
+        tiers, _ = texts.of_problem(run, journals)
+    assert tiers["a"]["2,0"]["prompt"] == tiers["a"]["1,0"]["prompt"]
 
 
 def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
     folder = kept(tmp_path, (first, sent("?")))
     run = problem([member(first, checks=(gone,)), member(gone)], [member(reply("other"), 0, 1, 99)])
     with Archive(folder) as journals:
-        found = texts.of_problem(run, journals)
-    assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"] and found.tiers["a"]["0,0"]["prompt"]
-    assert found.tiers["b"]["0,0"] == {"side_calls": [{"text": "(not in the journal)"}]}
+        tiers, missing = texts.of_problem(run, journals)
+    assert missing == 2 and list(tiers["a"]) == ["0,0"] and tiers["a"]["0,0"]["prompt"]
+    assert tiers["b"]["0,0"] == {"side_calls": [{"text": "(not in the journal)"}]}
 
 
 @settings(deadline=None, max_examples=200)
