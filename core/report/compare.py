@@ -127,11 +127,8 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         for r in results
         if not r.head.complete or len(r.final) < r.head.problem_set["n"]
     ]
-    for r in (r for r in results if r.head.runs):
-        figures = r.head.document["metrics"]
-        over = ((figures["proofs"] or (figures["steps"] or [{}])[-1]).get("runs") or {}).values()
-        of_runs = ", ".join(f"{metric} {tables.over_runs(of)}" for metric, of in zip(r.metrics, over, strict=False))
-        notes.append(f"{r.name} is the {tables.merged(r.head.document)}{of_runs and f': {of_runs}'}")
+    merged = [(r.name, tables.merged(r.head.document)) for r in results if r.head.runs]
+    notes += [f"{name} is the {runs}. Its tokens are means over the runs" for name, runs in merged]
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     notes += [note for p in pairs for note in p.notes]
@@ -149,7 +146,6 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}. "
         f"{'Accuracies' if first.metrics == METRICS else 'Figures'} are in %, with 95% intervals over n problems. "
         f"Tokens are completion tokens.{' The cost includes prompts.' if any(costs) else ''}"
-        f"{' Tokens of merged runs are means over the runs.' if any(r.head.runs for r in results) else ''}"
     )
     lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):

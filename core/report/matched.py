@@ -205,11 +205,9 @@ class Map:
         """Return the map as a table, in %."""
         first, second = self.names
         cells = [[NONE if math.isnan(mean) else f"{100 * mean:.1f}" for mean in row] for row in self.means]
-        columns = [Column("", [f"{first}={value}" for value in self.down])]
-        columns += [
-            Column(f"{second}={value}", of) for value, of in zip(self.across, zip(*cells, strict=True), strict=True)
-        ]
-        return Table("", columns)
+        columns = zip(self.across, zip(*cells, strict=True), strict=True)
+        names = Column("", [f"{first}={value}" for value in self.down])
+        return Table("", [names, *(Column(f"{second}={value}", of) for value, of in columns)])
 
 
 def map_of(found: Sequence[Row], values: Values) -> Map | None:
