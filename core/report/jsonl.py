@@ -14,6 +14,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
+from core.base.terminal import say
 from core.generate.journal import Archive
 from core.results import read
 from core.results.find import archive
@@ -33,11 +34,11 @@ GRADED = {
 }
 
 
-def write(path: Path, to: str) -> tuple[str, int, list[str]]:
-    """Write the results in `path` as lines to the file `to`. If `to` is "", the file is next to the results.
+def write(path: Path, to: str) -> None:
+    """Write the results in `path` as lines to the file `to`, and print its name. "": next to the results.
 
-    Returns the file's name, the number of lines, and notes on missing parts. Raises UserError if the results can't be
-    read, or if `to` is not a .jsonl file, or exists and is not an export.
+    Notes on missing parts go to standard error. Raises UserError if the results can't be read, or if `to` is not a
+    .jsonl file, or exists and is not an export.
     """
     out = Path(to) if to else path.with_suffix(".jsonl")
     if to != STDOUT and out.suffix != ".jsonl":
@@ -59,15 +60,13 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
             sys.stdout.flush()
         else:
             write_atomically(out, lines())
-        notes, folder = [], journals.folder
+            print(f"jsonl   {out} ({len(lacks)} lines)")
     if not head.complete:
-        notes.append(f"{path.name} is partial. The export contains the problems and steps so far")
+        say(f"note: {path.name} is partial. The export contains the problems and steps so far", sys.stderr)
     if any(lacks):
-        notes.append(
-            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because the journals in "
-            f"{folder} lack completions. Put the journal of the run there and export again"
-        )
-    return str(out), len(lacks), notes
+        lacking = f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null, because the journals"
+        remedy = "lack completions. Put the journal of the run there and export again"
+        say(f"note: {lacking} in {journals.folder} {remedy}", sys.stderr)
 
 
 def is_foreign(path: Path, fields: Sequence[str]) -> bool:

@@ -69,18 +69,6 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
     return drawn
 
 
-def lines(paths: Sequence[Path], to: str) -> None:
-    """Write results as JSON Lines next to each results file. Lines of a single file may go to `to` (- for stdout)."""
-    if to and len(paths) > 1:
-        raise UserError(f"--jsonl {to} accepts one results file, not {len(paths)}. Name one: NAME --jsonl {to}")
-    for path in paths:
-        out, count, notes = jsonl.write(path, to)
-        for note in notes:
-            say(f"note: {one_line(note)}", sys.stderr)
-        if out != jsonl.STDOUT:
-            print(f"jsonl   {out} ({count} lines)")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="report.sh", description="Show results as an HTML page and as tables.")
     add = parser.add_argument
@@ -117,7 +105,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
             return live.serve(args.results, folder, args.port)
         if args.jsonl is not None:
-            return lines(found(args.results, folder), args.jsonl)
+            paths = found(args.results, folder)
+            if args.jsonl and len(paths) > 1:
+                raise UserError(f"--jsonl {args.jsonl} accepts one results file, not {len(paths)}. Name one before it")
+            for path in paths:
+                jsonl.write(path, args.jsonl)
+            return None
         if args.markdown:
             raise UserError("--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown")
         runs, compared = [Results(path) for path in found(args.results, folder)], comparison(args.results, folder)
