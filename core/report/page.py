@@ -39,6 +39,8 @@ STYLES = [KATEX / "katex.min.css", WEB / "report.css"]
 FONT = re.compile(r"src:url\((fonts/[\w-]+\.woff2)\)[^;}]*")
 LOADER = jinja2.FunctionLoader(lambda path: Path(path).read_text())
 PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=LOADER)
+HIDDEN = {"key", "again", "undecided", "checks", "reasons", "grading"}  # fields of members
+RENAMED = {"score": "self_score", "self_evaluation_left_out": "left_out"}
 PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 
@@ -108,18 +110,11 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
     }
 
 
-SHOWN = (
-    *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
-    *("cached_tokens", "seconds", "error", "self_score", "verdicts", "unforced", "ungraded"),
-)  # fields of a member
-
-
 def _member(member: MemberResult) -> dict[str, Any]:
     """Return a member as an object of the page. Fields that are None are omitted, to save space."""
-    fields = {name: getattr(member, name) for name in SHOWN} | {"doubt": ", ".join(member.doubts) or None}
-    fields |= {name: getattr(member, name) or None for name in ("notes", "before_waits", "grades", "left_out")}
-    fields |= {"worth": member.worth} if member.is_proof else {}
-    return {name: msgspec.to_builtins(value) for name, value in fields.items() if value is not None}
+    fields = msgspec.to_builtins(member) | {"doubt": ", ".join(member.doubts) or None}
+    shown = {name: value for name, value in fields.items() if name not in HIDDEN and value is not None}
+    return {RENAMED.get(name, name): value for name, value in shown.items()}
 
 
 def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -> dict[str, Any] | None:

@@ -197,7 +197,7 @@ class Reading(Part, frozen=True, kw_only=True):
     correct: bool | None
 
 
-class MemberResult(CallCost, frozen=True, kw_only=True):
+class MemberResult(CallCost, frozen=True, kw_only=True, omit_defaults=True):
     """A member of a population: a completion with its grade."""
 
     answer: str | None
