@@ -15,7 +15,7 @@ from core.base.errors import UserError
 from core.base.files import parse_json, read_text, write_atomically
 from core.base.prices import Prices
 from core.base.stats import DRAWS, LEVEL
-from core.base.terminal import columns, wrapped
+from core.base.terminal import columns, cut, wrapped
 from core.engines.shape import Shape
 from core.report import plot
 from core.report.budgets import Row, columns_of, pair, rows, shown, table
@@ -27,7 +27,6 @@ from core.results.spending import UNITS, Meter
 AGAIN = "Run the comparison again"
 TABLE = "table.txt"
 HOLM = "corrected by Holm for all pairs of runs, because the same figures chose the best run"
-SHOWN = 12  # names in a note
 Values = Mapping[str, Mapping[str, Any]]  # the swept constants of each run, by its name
 
 
@@ -184,10 +183,9 @@ def verdict(found: Sequence[Row], best: Row) -> str:
     if math.comb(len(found), 2) > LEVEL * DRAWS:
         text += f". The test has {DRAWS:,} sign patterns, too few for so many pairs. Sweep fewer values at a time"
     if level:
-        names = [row.name for row in level]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        names = cut(", ".join(row.name for row in level), 400)
         cheapest = min([best, *level], key=lambda row: row.means["tokens"])
-        text += f". Not told apart from {', '.join(names[:SHOWN])}{more}. The cheapest of these is {cheapest.name} "
+        text += f". Not told apart from {names}. The cheapest of these is {cheapest.name} "
         text += f"({cheapest.means['tokens']:,.0f} tokens)"
     return f"{text}. The best of several looks better than it is on new problems"
 

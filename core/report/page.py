@@ -67,7 +67,7 @@ def data(runs: Sequence[Results], compared: Path | None = None, view: View | Non
         and {
             "name": compared.name,
             "text": table_of(compared),
-            "figures": {path.stem: _picture(path) for path in sorted(compared.glob("*.png"))},
+            "figures": {path.stem: _packed(path, "image/png") for path in sorted(compared.glob("*.png"))},
         },
         "most": MAX_POINTS,
         "good": GOOD,
@@ -79,16 +79,16 @@ def table_of(compared: Path) -> str:
     return read_text(compared / "table.txt", "the table", "Run the comparison again")
 
 
-def _picture(path: Path) -> str:
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+def _packed(path: Path, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _points(run: Results) -> dict[str, Any] | None:
     if (proofs := run.document["metrics"].get("proofs")) is None:
         return None
     table = tables.worths(proofs)
-    notes = [*tables.lacking(proofs), *tables.written_by(proofs)]
-    return replace(table, about=BETWEEN.join([table.about, *notes])).page()
+    about = BETWEEN.join([table.about, *tables.lacking(proofs), *tables.written_by(proofs)])
+    return replace(table, about=about).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
@@ -171,8 +171,7 @@ def rendered(
 
 
 def _inside(font: re.Match[str]) -> str:
-    packed = base64.b64encode((KATEX / font[1]).read_bytes()).decode()
-    return f'src:url(data:font/woff2;base64,{packed}) format("woff2")'
+    return f'src:url({_packed(KATEX / font[1], "font/woff2")}) format("woff2")'
 
 
 def write(
