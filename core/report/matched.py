@@ -82,8 +82,7 @@ class Matched:
     def draw(self, document: dict[str, Any], graded: Sequence[Row]) -> None:
         """Draw the rows with grades. `document` has the fields of a run for the title."""
         points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
-        unit, amount = UNITS[self.meter.unit], self.meter.shown
-        plot.matched(document, points, self.folder / "frontier.png", unit, amount, self.what)
+        plot.matched(document, points, self.folder / "frontier.png", self.meter, self.what)
 
     def notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
         worth, one = ("column of points", "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
@@ -153,7 +152,7 @@ class Sweep(Matched):
         if grid := map_of(graded, self.swept):
             down, across = zip(grid.names, (grid.down, grid.across), strict=True)
             means = [[100 * mean for mean in row] for row in grid.means]
-            plot.grid(document, across, down, means, self.folder / "map.png", 100, ".1f", self.what)
+            plot.grid(document, across, down, means, self.folder / "map.png", 100, self.what)
 
 
 def compared_in(folder: Path) -> Matched:

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -13,18 +13,21 @@ import numpy as np
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from core.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, title
+from core.results.spending import UNITS, Meter
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
 MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS, these distinguish 18 results, also in grey
 CAPTIONED = ("N=", "K=", "T=", "TEMPERATURE=", "SEED=", "RUNS=")  # constants below a figure
+Document = dict[str, Any]  # the head of results
+Axis = tuple[str, Sequence[Any]]  # a label and the values
 Points = Iterable[tuple[float, dict[str, Any]]]  # values of x and estimates
 
 
-def plot(document: dict[str, Any], path: Path) -> None:
+def plot(document: Document, path: Path) -> None:
     """Draw a run: points of proofs, or accuracy against steps, waits or samples (pass@k), with 95% intervals."""
     steps, proofs = document["metrics"]["steps"], document["metrics"].get("proofs")
-    with _figure([document], path, y="%" if proofs else "accuracy, %") as axes:
+    with _figure([document], path, "", "%" if proofs else "accuracy, %") as axes:
         if proofs:
             steps = [step for step in steps if step["mean_accuracy"]["n"]]
         _whole_numbers(axes)
@@ -54,9 +57,7 @@ def plot(document: dict[str, Any], path: Path) -> None:
             axes.set_xlabel("samples k")
 
 
-def curves(
-    documents: Sequence[dict[str, Any]], lines: Sequence[tuple[str, Points]], path: Path, x: str, y: str
-) -> None:
+def curves(documents: Sequence[Document], lines: Sequence[tuple[str, Points]], path: Path, x: str, y: str) -> None:
     """Draw a curve for each name in `lines`. Intervals are only drawn for few curves. `x` and `y` label the axes."""
     intervals = "band" if len(lines) <= len(COLORS) else ""  # more bands would hide each other
     with _figure(documents, path, x, y, has_intervals=bool(intervals)) as axes:
@@ -65,7 +66,7 @@ def curves(
         _whole_numbers(axes)
 
 
-def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
+def frontier(documents: Sequence[Document], path: Path) -> None:
     """Draw a curve for each document with token counts: accuracy of the vote or points, against tokens per problem."""
     lines = []
     for document in documents:
@@ -84,27 +85,20 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def matched(
-    document: dict[str, Any],
-    rows: Sequence[tuple[str, float, dict[str, Any]]],
-    path: Path,
-    unit: str,
-    amount: Callable[[float], str],
-    what: str,
+    document: Document, rows: Sequence[tuple[str, float, dict[str, Any]]], path: Path, meter: Meter, what: str
 ) -> None:
     """Draw `what` against the budget for each scaffold. `rows` are (scaffold, budget, estimate)."""
-    with _figure([document] * 2, path, f"budget per problem, {unit}", what) as axes:
+    with _figure([document] * 2, path, f"budget per problem, {UNITS[meter.unit]}", what) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             points = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
             _draw(axes, points, name, *_style(n), "bars", elinewidth=0.7)
         axes.set_xscale("log", base=2)
         budgets = sorted({budget for _, budget, _ in rows})
-        axes.set_xticks(budgets, [amount(budget) for budget in budgets], parse_math=False)
+        axes.set_xticks(budgets, [meter.shown(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
 
 
-def swept(
-    document: dict[str, Any], points: Sequence[tuple[str, float, dict[str, Any], bool]], path: Path, what: str
-) -> None:
+def swept(document: Document, points: Sequence[tuple[str, float, dict[str, Any], bool]], path: Path, what: str) -> None:
     """Draw `what` against tokens for the runs of a sweep. `points` are (name, tokens, estimate, whether on the front).
     Intervals and names are only drawn for the front."""
     from matplotlib.ticker import LogLocator
@@ -125,7 +119,7 @@ def swept(
         axes.minorticks_off()
 
 
-def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
+def race(document: Document, lines: Sequence[tuple[str, list[dict[str, Any]]]], first: str, path: Path) -> None:
     """Draw how the confidence sequences of a race close. Each of `lines` is an entry's name and its differences
     from the entry `first` after each problem, until its drop. If there are many, draw only the upper ends."""
     intervals = "band" if len(lines) <= len(COLORS) else ""
@@ -141,17 +135,11 @@ def race(document: dict[str, Any], lines: Sequence[tuple[str, list[dict[str, Any
 
 
 def grid(
-    document: dict[str, Any],
-    x: tuple[str, Sequence[Any]],
-    y: tuple[str, Sequence[Any]],
-    cells: Sequence[Sequence[float]],
-    path: Path,
-    most: float,
-    form: str,
-    label: str = "",
+    document: Document, x: Axis, y: Axis, cells: Sequence[Sequence[float]], path: Path, most: float, label: str = ""
 ) -> None:
     """Draw a map with a row of `cells` for each value of `y`, and nan for an empty cell. `x` and `y` are a label and
-    its values. The darkest color is `most`, and `form` formats a cell. With a `label`, the map has a color bar."""
+    its values. The darkest color is `most`. With a `label`, cells have a decimal, and the map has a color bar."""
+    form = ".1f" if label else ",.0f"
     with _figure([document] * 2, path, x[0], y[0], map_height=4.4 if label else 5.2, has_intervals=False) as axes:
         aspect = "auto" if label else "equal"
         drawn = axes.imshow(cells, "Blues", origin="lower", aspect=aspect, vmin=0, vmax=most)
@@ -173,12 +161,7 @@ def _style(n: int) -> tuple[str, str]:
 
 @contextmanager
 def _figure(
-    documents: Sequence[dict[str, Any]],
-    path: Path,
-    x: str = "",
-    y: str = "accuracy, %",
-    map_height: float = 0,
-    has_intervals: bool = True,
+    documents: Sequence[Document], path: Path, x: str, y: str, map_height: float = 0, has_intervals: bool = True
 ) -> Iterator[Any]:
     """Yield the axes of a figure with the labels `x` and `y`, then add title and caption and write it. `map_height` is
     in inches, 0 for no map."""
@@ -228,7 +211,7 @@ def _whole_numbers(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _heading(documents: Sequence[dict[str, Any]]) -> str:
+def _heading(documents: Sequence[Document]) -> str:
     """Return the title of a single result, or the common title of several. If they differ, say so."""
     titles = {title(document) for document in documents}
     if len(documents) > 1:
@@ -236,7 +219,7 @@ def _heading(documents: Sequence[dict[str, Any]]) -> str:
     return textwrap.fill(titles.pop() if len(titles) == 1 else "results of several models or sets", 100)
 
 
-def _caption(documents: Sequence[dict[str, Any]], has_intervals: bool) -> str:
+def _caption(documents: Sequence[Document], has_intervals: bool) -> str:
     shared = documents[0]["config"].items()
     alike = [f"{name}={value}" for name, value in shared if all(of["config"].get(name) == value for of in documents)]
     marks = [", ".join(each for each in alike if each.startswith(CAPTIONED))]

@@ -267,7 +267,7 @@ def _show(document: Json, path: Path, new: int) -> None:
     figure, by = path.with_suffix(".png"), f"points by the grader, prompt {terminal.cut(first, 40)}"
     cells = [[proofs[human, points] or math.nan for human in agreement.ALL] for points in agreement.ALL]
     most = max(proofs.values(), default=1)
-    plot.grid(document, ("points by people", agreement.ALL), (by, agreement.ALL), cells, figure, most, ",.0f")
+    plot.grid(document, ("points by people", agreement.ALL), (by, agreement.ALL), cells, figure, most)
     print(f"{new:,} new completions. All other completions came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 
