@@ -31,6 +31,8 @@ from core.results.labs import View
 from core.results.model import TEXT, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
+Known = dict[str, Any]  # the data of a page
+Packed = Iterable[tuple[str, str]]  # packed texts by id
 WEB = Path(__file__).resolve().parent / "web"
 KATEX = WEB / "katex"
 VIEWS = ("charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
@@ -136,25 +138,17 @@ def _comparison(runs: Sequence[Results], names: Sequence[str], is_noted: bool) -
 
 
 def html(
-    known: dict[str, Any],
-    parts: Iterable[tuple[str, str]] = (),
-    live: float = 0,  # seconds between requests for newer results
-    folder: str = "",
-    view: View | None = None,
+    known: Known, parts: Packed = (), live: float = 0, folder: str = "", view: View | None = None
 ) -> Iterator[bytes]:
-    """Yield the page in pieces. `known` is its data, `parts` are packed texts by id, `folder` has other texts."""
+    """Yield the page in pieces. `known` is its data, and the folder named `folder` has the texts that `parts` lack.
+    A page with `live` asks for newer data after so many seconds."""
     inline, styles = (view.scripts, view.styles) if view else ((), ())
     scripts = [*SCRIPTS, *inline, WEB / "main.js"]
     return rendered(WEB / "report.html", scripts, [*STYLES, *styles], known, parts, live=live, texts=folder)
 
 
 def rendered(
-    template: Path,
-    scripts: Sequence[Path],
-    styles: Sequence[Path],
-    known: dict[str, Any],
-    parts: Iterable[tuple[str, str]] = (),
-    **more: Any,
+    template: Path, scripts: Sequence[Path], styles: Sequence[Path], known: Known, parts: Packed = (), **more: Any
 ) -> Iterator[bytes]:
     """Yield a page in pieces. Only its own `scripts` and `styles` have the nonce that its policy demands."""
     pieces = PAGES.get_template(str(template)).generate(
