@@ -16,7 +16,6 @@ from core.base.stats import Paired, holm, mean_by_problem, paired, relative_chan
 from core.base.terminal import columns, wrapped
 from core.report import tables
 from core.report.data import Results, load
-from core.report.labels import labels
 from core.report.table import Column, Table
 from core.report.tables import chance, interval, shift
 from core.results import points as worth
@@ -132,7 +131,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     notes += [note for p in pairs for note in p.notes]
-    names, (tokens, costs) = labels(results, 200), zip(*(r.spent for r in results), strict=True)
+    names, (tokens, costs) = tables.labels(results, 200), zip(*(r.spent for r in results), strict=True)
     estimates = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
     shown = [
         Column("result", names),

@@ -23,7 +23,6 @@ from core.base.files import read_text, write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
 from core.report.data import Results
-from core.report.labels import labels
 from core.report.table import BETWEEN
 from core.results import write as results
 from core.results.find import archive
@@ -48,7 +47,7 @@ PAGE_BYTES = 4_900_000  # maximum size of the page without its folder of texts
 
 def data(runs: Sequence[Results], compared: Path | None = None, view: View | None = None) -> dict[str, Any]:
     """Return the page's data without texts. `compared` is the folder of a comparison, and `view` belongs to a lab."""
-    names = labels(runs)
+    names = tables.labels(runs)
     return {
         "name": view.data["name"] if view else compared.name if compared else ", ".join(run.name for run in runs),
         "runs": [

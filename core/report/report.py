@@ -14,7 +14,6 @@ from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables
 from core.report.data import Results
-from core.report.labels import labels
 from core.report.tables import interval
 from core.results import doubling, labs
 from core.results.find import comparison, comparisons, found
@@ -63,7 +62,7 @@ def figures(runs: Sequence[Results], folder: Path) -> list[Path]:
             plot.plot(run.document, drawn[-1])
         if len(runs) > 1:
             drawn.append(folder / f"frontier.{ending}")
-            names = labels(runs, 60)
+            names = tables.labels(runs, 60)
             named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
             plot.frontier(named, drawn[-1])
     return drawn

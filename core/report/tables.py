@@ -1,13 +1,14 @@
 """Format the figures of a run as text and tables, from its results JSON."""
 
 import math
-from collections.abc import Callable
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
 from core.base.errors import one_line
 from core.base.prices import shown as dollars
-from core.base.terminal import columns, short, wrapped
+from core.base.terminal import columns, cut, short, wrapped
 from core.report.table import NONE, Cell, Column, Table
 from core.results.model import total
 from core.results.points import CUT_OFF
@@ -15,6 +16,7 @@ from core.results.warnings import is_ungraded
 from core.types import GOOD, MAX_POINTS
 
 NOT_GRADED = "not graded"
+ONE_RUN = {"RUNS": 1}  # single runs lack this constant
 # The metrics of graded proofs by their names in core/results/points.py. Proofs have no vote and no accuracy.
 POINTS = f"mean points, % of {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}
@@ -303,3 +305,17 @@ def title(document: dict[str, Any]) -> str:
     heading = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
     way = document["config"].get("ANSWER")
     return ", ".join(filter(None, [heading, way and f"answers read as {one_line(str(way), 20)}", merged(document)]))
+
+
+def labels(results: Sequence[Any], most: int = 80) -> list[str]:
+    """Name results by experiment and differing constants, or by file, in at most `most` characters. `results` have the
+    attributes `name` and `head`."""
+    names = []
+    for result in results:
+        experiment, mine = result.head.experiment, ONE_RUN | result.head.config
+        configs = [ONE_RUN | each.head.config for each in results if each.head.experiment == experiment]
+        differing = [name for name in dict.fromkeys(chain(*configs)) if len({repr(of.get(name)) for of in configs}) > 1]
+        constants = [f"{name}={mine.get(name, '-')!s:.40}" for name in differing]
+        names.append(cut(one_line(" ".join([experiment, *constants]) if constants else result.name), most))
+    again = Counter(names)
+    return [name if again[name] == 1 else cut(one_line(r.name), most) for r, name in zip(results, names, strict=True)]

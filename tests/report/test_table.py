@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.report.labels import labels
 from core.report.table import Column, Table
-from core.report.tables import steps_table
+from core.report.tables import labels, steps_table
 from tests.helpers import documents
 
 TABLE = Table(
