@@ -6,11 +6,9 @@ Differences are paired by problem, because most variation comes from the difficu
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import results_dir
 from core.base.prices import shown as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped
@@ -51,11 +49,6 @@ class Result:
         """Return a field of the head's model, engine or problem set as text, or None if it is not known."""
         word = getattr(self.head, part).get(key)
         return None if word in (None, "{}") else one_line(str(word), 300)
-
-
-def read(name: str, folder: Path) -> Result:
-    """Read the results `name`. Raises UserError if the file is missing, unreadable or not a results file."""
-    return result(load(name, folder))
 
 
 def result(run: Results) -> Result:
@@ -220,8 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_args(argv)
         if len(args.results) < 2:
             raise UserError("name two or more results, for example: 01_baseline 02_rsa_basic")
-        folder = results_dir()
-        print(table([read(name, folder) for name in args.results], args.anyway))
+        print(table([result(load(name)) for name in args.results], args.anyway))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
     for run in runs:
         print(tables.text(run.document, has_legend=run is runs[-1]))
         if len(run.head.metrics.steps) > 1 and not run.head.metrics.proofs and not is_ungraded(run.document):
-            lost, won = fates(run)
+            ends = [(problem.steps[0], problem.steps[-1]) for problem in run.problems if problem.steps]
+            were_right = [tuple((step.majority_correct or 0) > 0.5 for step in of) for of in ends]
+            lost, won = were_right.count((True, False)), were_right.count((False, True))
             counted = ", counted in each run" if run.head.runs else ""
             text = f"majority right at t=0 and wrong at the end: {lost} problems, the reverse: {won}{counted}"
             print(f"\n{wrapped(text)}")
@@ -41,12 +43,6 @@ def show(runs: Sequence[Results], anyway: bool = False) -> None:
             print(compare.table([compare.result(run) for run in runs], anyway) + "\n")
         except UserError as error:
             print(wrapped(f"note: not compared: {one_line(str(error))}", "  ") + "\n")
-
-
-def fates(run: Results) -> tuple[int, int]:
-    """Count the problems whose majority changed from right at t=0 to wrong at the end, and the reverse."""
-    ends = [[(step.majority_correct or 0) > 0.5 for step in (p.steps[0], p.steps[-1])] for p in run.problems if p.steps]
-    return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
 
 
 def figures(runs: Sequence[Results], folder: Path) -> list[Path]:

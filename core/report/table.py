@@ -81,7 +81,8 @@ class Table:
         columns = [column for column in self.columns if not column.is_on_page]
         heads = [column.head for column in columns]
         lines = [heads, ["---"] * len(heads), *zip(*(column.cells for column in columns), strict=True)]
-        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
+        escaped = ([cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in lines)
+        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table for the page, without columns of zeros. `numbers` maps results to numbers, for links."""
@@ -98,7 +99,3 @@ class Table:
             "marks": list(self.marks),
             "links": [[[word, known[name]] for word, name in row.items() if name in known] for row in self.opens],
         }
-
-
-def _in_markdown(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|")

@@ -267,13 +267,6 @@ def waits_table(document: dict[str, Any]) -> str:
     return f"{table.body()}\n\n{table.legend()}" if rows else ""
 
 
-def pass_table(document: dict[str, Any]) -> str:
-    """Format unbiased pass@k of the last step, one line for each k. Lines have n if problems or grades are missing."""
-    found = document["metrics"]["steps"][-1]["pass_at_k"]
-    n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
-    return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())
-
-
 def text(document: dict[str, Any], has_legend: bool = True) -> str:
     """Format a run for the terminal: its steps, points or pass@k, answers after waits, verification, and a legend."""
     table, width, figures = steps_table(document), columns(), document["metrics"]
@@ -281,7 +274,9 @@ def text(document: dict[str, Any], has_legend: bool = True) -> str:
     if proofs := figures.get("proofs"):
         parts.append("\n".join([points_table(proofs), *lacking(proofs)]))
     elif len(figures["steps"]) == 1 and not is_ungraded(document):
-        parts.append(pass_table(document))
+        n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
+        rates = figures["steps"][-1]["pass_at_k"].items()
+        parts.append("\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in rates))
     parts.append(waits_table(document))
     if (checked := figures.get("verification")) and not is_ungraded(document):
         parts.append(f"verification: {_verification(checked)}")

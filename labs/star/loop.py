@@ -22,6 +22,7 @@ from core.constants import rules
 from core.engines.cards import NONE
 from core.engines.need import Need
 from core.report import compare
+from core.report.data import Results
 from core.report.tables import interval, shift
 from core.scaffolds import framing
 from core.scaffolds.framing import Framing
@@ -300,7 +301,7 @@ def _broken(completions: Sequence[Completion]) -> dict[str, int]:
 
 def _gain(before: Path, after: Path) -> dict[str, Any]:
     """Return the change in accuracy between two results files, paired by problem."""
-    first, second = (compare.read(str(path), path.parent) for path in (before, after))
+    first, second = (compare.result(Results(path)) for path in (before, after))
     return dict(vars(compare.pair(first, second, anyway=True).metrics[compare.METRICS[0]]))
 
 

@@ -18,7 +18,7 @@ from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import retry
 from core.generate.journal import Archive, Journal, content_key
-from core.report import compare
+from core.report import compare, data
 from core.results import warnings
 from core.types import Completion, Sampling
 from tests.conftest import run
@@ -206,7 +206,7 @@ def test_a_comparison_of_different_weights_under_one_name_shows_both(serve: Any,
     constants = ("N=4", "MAX_TOKENS=100", problems)
     assert run("01_baseline", *constants, BASE_URL=serve(sglang()).url)[0] == 0
     assert run("02_rsa_basic", "T=1", *constants, BASE_URL=serve(sglang("/models/two")).url)[0] == 0
-    table = compare.table([compare.read(name, results) for name in ("01_baseline", "02_rsa_basic")])
+    table = compare.table([compare.result(data.load(name, results)) for name in ("01_baseline", "02_rsa_basic")])
     assert "/models/one" in table and "/models/two" in table
 
 

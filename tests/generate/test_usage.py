@@ -16,7 +16,7 @@ from core.engines.server import Server
 from core.plan import lengths
 from core.report import compare, page, tables
 from core.report.budgets import bought
-from core.report.data import Results
+from core.report.data import Results, load
 from core.results.metrics import RunMetrics
 from core.results.model import StepResult
 from core.scaffolds.rsa import rsa
@@ -180,7 +180,7 @@ def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_kno
     assert [step["cost"] for step in got["metrics"]["steps"]] == pytest.approx([each, 2 * each])
     assert "≥ $0.00103" in tables.steps_table(got).body() and "≥ $0.0031" in tables.final(got)
     (results / "a.json").write_text(json.dumps(got))
-    shown = compare.table([compare.read("a", results), compare.read("a", results)])
+    shown = compare.table([compare.result(load("a", results)), compare.result(load("a", results))])
     assert "≥ $0.0031" in shown and "cost" in shown
     known_by_page = page.data([Results(results / "a.json")])["runs"][0]["head"]
     assert known_by_page["metrics"]["cost"] == pytest.approx(3 * each) and known_by_page["prices"]["written"] == 10

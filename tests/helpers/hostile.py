@@ -22,7 +22,7 @@ from core.generate.journal import Journal
 from core.plan import lengths
 from core.problems import sets
 from core.report import compare, page
-from core.report.data import Results
+from core.report.data import Results, load
 from core.results.merge import merge
 from core.types import Sampling
 from tests.conftest import ended, start
@@ -180,7 +180,7 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
     bad.write_bytes(content)
     for pair in (("good", "hostile"), ("hostile", "good"), ("hostile", "hostile")):
         try:
-            read = [compare.read(each, folder) for each in pair]
+            read = [compare.result(load(each, folder)) for each in pair]
             shown = compare.table(read, anyway=True)
         except UserError as error:
             assert "hostile" in error_line(error)

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from core.report import report as report
-from core.report.compare import main, read, table
+from core.report.compare import Result, main, result, table
+from core.report.data import load
 from tests.helpers import documents, reports
+
+
+def read(name: str, folder: Path) -> Result:
+    return result(load(name, folder))
+
 
 refused = partial(reports.refused, main=main)
 

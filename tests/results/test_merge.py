@@ -118,7 +118,7 @@ def test_merged_results_are_read_and_compared(two: list[Path], results: Path) ->
     found = load("mean-09", results)
     assert repr(found) == "<Results of mean-09_test: 2 problems, 2 runs, 32 members>"
     assert [row["seed"] for row in found.rows[::8]] == [0, 5, 0, 5]
-    alone, both = (compare.read(name, results) for name in (str(two[0]), "mean-09_test"))
+    alone, both = (compare.result(load(name, results)) for name in (str(two[0]), "mean-09_test"))
     pair = compare.pair(alone, both)
     assert alone.spent == both.spent == ("160", ""), "tokens of a run"
     assert pair.problems == 2 and pair.metrics["mean accuracy"].difference == pytest.approx(-0.1875)
