@@ -40,7 +40,8 @@ def compare(case: Case, found: Texts, is_resumed: bool = False) -> None:
     kept = golden(case)
     assert kept, f"{case.name} has no golden files. Write them: {COMMAND} {case.name}"
     shown: list[str] = []
-    for name in sorted({name for name in (*kept, *found) if not (is_resumed and name.endswith(UNRESUMED))}):
+    compared = {name for name in (*kept, *found) if not (is_resumed and name.endswith(UNRESUMED))}
+    for name in sorted(compared, key=lambda name: (name != "stdout.txt", name)):  # first what a failed command printed
         one, other = (texts.get(name, "").splitlines() for texts in (kept, found))
         if is_resumed:
             one, other = ([line for line in lines if not SPENT.search(line)] for lines in (one, other))
