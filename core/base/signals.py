@@ -4,52 +4,59 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any, TypeVar
+
+R = TypeVar("R")
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOPPING = b"\nstopping. Press Ctrl-C again to quit at once\n"
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-class Stop:
-    """A signal handler. The first signal raises KeyboardInterrupt, or cancels the task that runs in `cancelling`.
+class _Stop:
+    """The signal handler of a command. Its first signal raises KeyboardInterrupt, or cancels the coroutine of `run`.
     A later Ctrl-C ends the process at once with status 130. The journal stays valid, and servers that we started end
     too. Other later signals are ignored, because timeout, Slurm and terminals often send two signals for one stop."""
 
-    def __init__(self) -> None:
-        self._first: Callable[[], object] = _interrupt
-        self._has_come = False
-        for sign in STOPS:
-            if signal.getsignal(sign) is not signal.SIG_IGN:
-                signal.signal(sign, self._stop)
+    task: asyncio.Task[Any] | None = None  # the task of `run`
+    has_come = False
 
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        if not self._has_come:
-            self._has_come = True
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        if not self.has_come:
+            self.has_come = True
             with suppress(OSError):  # the terminal may be closed
                 os.write(2, STOPPING)
-            self._first()
+            if self.task is None or self.task.done():
+                raise KeyboardInterrupt
+            self.task.get_loop().call_soon_threadsafe(self.task.cancel)
         elif number == signal.SIGINT:
             os._exit(130)
 
-    @contextmanager
-    def cancelling(self) -> Iterator[None]:
-        """Let the first signal cancel the current task. Raises KeyboardInterrupt if a signal came before the block."""
-        if self._has_come:
-            raise KeyboardInterrupt
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        cancel = task.cancel
-        self._first = lambda: loop.call_soon_threadsafe(cancel)
-        try:
-            yield
-        finally:
-            self._first = _interrupt
+
+_stop = _Stop()
+
+
+def catch() -> None:
+    """Let the next of STOPS stop this command."""
+    global _stop
+    _stop = _Stop()
+    for sign in STOPS:
+        if signal.getsignal(sign) is not signal.SIG_IGN:
+            signal.signal(sign, _stop)
+
+
+def run(work: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine as asyncio.run does. The first signal cancels it."""
+
+    async def cancellable() -> R:
+        _stop.task = asyncio.current_task()
+        if _stop.task and _stop.has_come:  # and a package has swallowed the KeyboardInterrupt
+            _stop.task.cancel()
+        return await work
+
+    return asyncio.run(cancellable())
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def main(role: str, *rest: str) -> int:
         args.api_key = environment.api_key() or None  # other users of the machine could read a flag
         launch_router(args)
         return 0
-    signals.Stop()
+    signals.catch()
     if role == "serve":
         serve(Path(rest[0]))
     folder, servers, *job = rest

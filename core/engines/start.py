@@ -237,7 +237,7 @@ def main(argv: list[str]) -> None:
     if listed() is not None:
         raise UserError(f"a program answers on port {port} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
-    signals.Stop()
+    signals.catch()
     with suppress(KeyboardInterrupt), asked_for(need, extra, port) as server:
         print(
             f"{server.model} on {server.base_url} ({server.version}, contexts of {server.context} tokens, about "

@@ -173,9 +173,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     The results are saved in a folder with the experiment's name."""
     names = ", ".join(entry.name for entry in comparison.entries)
     more = terminal.wrapped(f"The comparison has the entries {names}. Edit its file to change them.")
-    with session.command(Constants, namespace, more_help=more) as (name, common, stop):
+    with session.command(Constants, namespace, more_help=more) as (name, common):
         folder = results_dir()
-        with session.open_on_problems(name, common, stop, folder, comparison) as opened:
+        with session.open_on_problems(name, common, folder, comparison) as opened:
             matched = _compared(comparison, opened)
         print(f"\n{matched.show()}\nresults {folder / name}")
 

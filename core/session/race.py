@@ -58,12 +58,11 @@ def comparison_of(experiment: str) -> Comparison:
 
 def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run a race as a command, and print its looks and table. `namespace` contains the globals of the file."""
-    names = ", ".join(entry.name for entry in planned.entries)
-    with session.command(Constants, namespace, more_help=terminal.wrapped(f"The entries are {names}.")) as opening:
-        name, common, stop = opening
+    entries = terminal.wrapped(f"The entries are {', '.join(entry.name for entry in planned.entries)}.")
+    with session.command(Constants, namespace, more_help=entries) as (name, common):
         folder = results_dir()
         prior = found([common.PRIOR], folder) if common.PRIOR else []
-        with session.open_on_problems(name, common, stop, folder, planned, by_answer) as opened:
+        with session.open_on_problems(name, common, folder, planned, by_answer) as opened:
             race = _Race(planned, opened.but(problems=_order(opened, prior)))
             print(f"\n{race.run_all()}\nresults {folder / name}\nserve   {race.serving()}")
 

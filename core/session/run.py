@@ -43,10 +43,10 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     """
     if constants.SWEEP in sys.argv[1:]:
         return sweep(scaffold, namespace, grader)
-    with session.command(scaffold.constants, namespace) as (name, config, stop):
+    with session.command(scaffold.constants, namespace) as (name, config):
         folder = results_dir()
         runs = Runs(name, config, folder)
-        with session.open_on_problems(name, config, stop, folder, scaffold, grader) as opened:
+        with session.open_on_problems(name, config, folder, scaffold, grader) as opened:
             for part in runs.of(opened):
                 experiment = Experiment(part, scaffold, grader)
                 runs.ended(experiment.finish(), experiment.document)
@@ -108,9 +108,7 @@ async def solve(
     runs = Runs(name, config, folder)
     with ExitStack() as opening:
         with environment.setting(MODEL=model, BASE_URL=base_url):  # no await inside, because other tasks may differ
-            opened = opening.enter_context(
-                session.open_on_problems(name, config, None, folder, scaffold, grader, named)
-            )
+            opened = opening.enter_context(session.open_on_problems(name, config, folder, scaffold, grader, named))
         for part in runs.of(opened):
             experiment = Experiment(part, scaffold, grader)
             runs.ended(await experiment.run(), experiment.document)

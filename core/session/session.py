@@ -7,16 +7,15 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from core import constants
-from core.base import errors, terminal
+from core.base import errors, signals, terminal
 from core.base.errors import UserError, foremost, one_line
 from core.base.prices import shown
-from core.base.signals import Stop
 from core.constants import BOXED, A, Asking, C, Constants, Paid, Part
 from core.engines import cards, environment
 from core.engines.cards import Card
@@ -45,14 +44,12 @@ _NONE: Any = None
 
 @dataclass(frozen=True)
 class Session(Generic[A_co]):
-    """The parts of a command that all its requests share. `grades_at` is the grader's own server, or None.
-    Without a `stop`, the session runs in its caller's event loop, and the caller cancels it."""
+    """The parts of a command that all its requests share. `grades_at` is the grader's own server, or None."""
 
     name: str
     config: A_co
     folder: Path
     journal: Journal
-    stop: Stop | None = None
     server: Server = _NONE  # a session that starts its server later sets this with `at`
     problems: ProblemSet = _NONE
     budget: Budget | None = None
@@ -86,7 +83,7 @@ class Session(Generic[A_co]):
     def asked(self, work: Coroutine[Any, Any, R], kept: str) -> R:
         """Run the coroutine `work` and return its result. If a signal stops it, print `kept` and exit (status 130)."""
         with stopped(lambda: kept):
-            return asyncio.run(work)
+            return signals.run(work)
 
     def generator(self, server: Server, bar: Bar, count: Callable[[Completion, bool], None]) -> Generator:
         limit, own = self.limit if server is self.server else server.limit, self.config
@@ -124,20 +121,19 @@ class Session(Generic[A_co]):
         begun: set[Hashable] = set()
         results: dict[Hashable, R] = {}
         try:
-            with self.stop.cancelling() if self.stop else nullcontext():
-                async with (
-                    stopping_judge(),
-                    generator,
-                    bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results)),
-                    context as own,
-                    asyncio.TaskGroup() as group,
-                ):
-                    for place, item in enumerate(items):
-                        keys.append(key := content(item) if content else place)
-                        if key not in begun:
-                            begun.add(key)
-                            await free.acquire()
-                            group.create_task(kept(key, item, own))
+            async with (
+                stopping_judge(),
+                generator,
+                bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results)),
+                context as own,
+                asyncio.TaskGroup() as group,
+            ):
+                for place, item in enumerate(items):
+                    keys.append(key := content(item) if content else place)
+                    if key not in begun:
+                        begun.add(key)
+                        await free.acquire()
+                        group.create_task(kept(key, item, own))
         except BaseExceptionGroup as group_of_errors:
             raise foremost(group_of_errors) from None
         return [results[key] for key in keys]
@@ -146,15 +142,15 @@ class Session(Generic[A_co]):
 @contextmanager
 def command(
     kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
-) -> Iterator[tuple[str, A, Stop]]:
-    """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, the constants and a Stop.
+) -> Iterator[tuple[str, A]]:
+    """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, and the constants.
     `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
     body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
     with errors.command(), environment.setting(**kind.settings()):
-        stop = Stop()
+        signals.catch()
         values = {**namespace, **environment.card().constants_of(kind)}
         config = constants.of_command(kind, values, instead_of_problems, more_help)
-        yield named(config, Path(namespace["__file__"]).stem), config, stop
+        yield named(config, Path(namespace["__file__"]).stem), config
 
 
 def named(config: Part, default: str) -> str:
@@ -180,7 +176,6 @@ def stopped(kept: Callable[[], str]) -> Iterator[None]:
 def open(
     name: str,
     config: A,
-    stop: Stop | None,
     folder: Path,
     server: Server | None = None,
     *,
@@ -204,7 +199,7 @@ def open(
             budget = Budget(kept, config.MAX_DOLLARS)
             if config.MAX_DOLLARS and kept.paid:
                 print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
-        session = Session(name, config, folder, kept, stop, server or _NONE, kept=len(kept))
+        session = Session(name, config, folder, kept, server or _NONE, kept=len(kept))
         yield session.but(budget=budget, grades_at=grades_at)
 
 
@@ -212,7 +207,6 @@ def open(
 def open_on_problems(
     name: str,
     config: C,
-    stop: Stop | None,
     folder: Path,
     planned: Bounded,
     grader: Grader | None = None,
@@ -242,7 +236,7 @@ def open_on_problems(
         opening = _opening(config, server, chosen, planned, is_default, is_graded)
         if second := graders_server() if grader else None:
             check_prices(second.card, second.model, config)
-        with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
+        with open(name, config, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.base import errors
+from core.base import errors, signals
 from core.base.files import results_dir
-from core.base.signals import Stop
 from core.constants import SWEEP, Constants
 from core.report.matched import Sweep
 from core.results.spending import Meter
@@ -28,7 +27,8 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
     The results are saved in a folder with the experiment's name and "_sweep". If the sweep stops, its table has the
     finished runs."""
     with errors.command():
-        stop, folder = Stop(), results_dir()
+        signals.catch()
+        folder = results_dir()
         experiment = Path(namespace["__file__"]).stem
         try:
             runs = grid.expand(scaffold, namespace, [word for word in sys.argv[1:] if word != SWEEP])
@@ -37,7 +37,7 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
 
             raise refusal(error, experiment) from None
         name = session.named(runs.common, f"{experiment}_sweep")
-        with session.open_on_problems(name, runs.common, stop, folder, runs, grader) as opened:
+        with session.open_on_problems(name, runs.common, folder, runs, grader) as opened:
             table = _swept(runs, opened, grader)
         print(f"\n{table}\nresults {folder / name}\nreport  bash scripts/report.sh {name}")
 

@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from core import constants
+from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.hosts import Names
-from core.base.signals import Stop
 from core.base.terminal import say
 from core.constants import OF_RUNS, rules
 from core.engines import environment
@@ -303,7 +303,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     with command():
         args = parser.parse_intermixed_args(argv)
-        stop = Stop()
+        signals.catch()
         offers = offered(args.constants)
         first = next(iter(offers.values()))
         if args.port == environment.hosting().PORT:
@@ -314,7 +314,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             for name, offer in offers.items():
                 check_context(server, offer.defaults)
                 offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
-            with session.open("serve_rsa", first.defaults, stop, folder, server, is_private=True) as opened:
+            with session.open("serve_rsa", first.defaults, folder, server, is_private=True) as opened:
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
                 others = ", ".join(f"{name}/…" for name in offers if name != first.name)
@@ -330,12 +330,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                     )
 
                 async def until_stopped() -> None:
-                    with stop.cancelling():
-                        async with stopping_judge():
-                            await serve(place, server, offers, opened.journal, (args.host, *args.allow_host))
+                    async with stopping_judge():
+                        await serve(place, server, offers, opened.journal, (args.host, *args.allow_host))
 
                 try:
-                    asyncio.run(until_stopped())
+                    signals.run(until_stopped())
                 except (KeyboardInterrupt, asyncio.CancelledError):
                     print("stopped", file=sys.stderr)
 

@@ -106,7 +106,7 @@ def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Train an energy by the options of the command line. Raises SystemExit with status 2 after a UserError."""
-    signals.Stop()
+    signals.catch()
     parser = Parser(prog="energy.py", description="Train the energy of proof search.")
     parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="trajectory files or their folders")
     parser.add_argument("--embeddings", type=Path, required=True, help="the folder with the states' embeddings")

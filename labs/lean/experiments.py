@@ -47,7 +47,7 @@ Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcom
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
     Ends the process if the run fails or is stopped (core.session.run.run)."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -60,7 +60,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
             theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
             rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
             rows += served.rows(config)
-            with session.open(name, config, stop, results, server, opening=rows) as opened:
+            with session.open(name, config, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
                 outcomes = searching.of(chosen)
@@ -86,7 +86,7 @@ def place(results: Path, config: BaselineConstants) -> Path:
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
@@ -110,7 +110,7 @@ def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) 
             ("Lean", lean.name),
             *served.rows(config),
         ]
-        with session.open(name, config, stop, results, opening=rows) as opened:
+        with session.open(name, config, results, opening=rows) as opened:
             Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
         if config.ITERATION < 0:
             print(f"\n{overview(out)}\n")
@@ -124,7 +124,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
     """Compare orders in which a search expands states, with one policy, the same theorems and equal nodes.
     States are ordered by log probability, by energy, by both with the weight ALPHA, or at random. `namespace`: the
     globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -137,7 +137,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         rows += served.rows(config)
         known_by = {**config.closed, **vars(config)}
         run = content_key([policy.digest, sha256(own / "energy" / WEIGHTS), known_by, *map(vars, chosen)])
-        with session.open(name, config, stop, results, opening=rows) as opened:
+        with session.open(name, config, results, opening=rows) as opened:
             record = Record.begun(out, run, config, lean, where)
             with served.serving(policy, config, out) as (server, embeds):
                 by_energy = guided(own / "energy", embeds)

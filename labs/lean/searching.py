@@ -3,7 +3,6 @@
 A resumed run reads tactics from the journal, and finished searches from their files.
 """
 
-import asyncio
 import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.base import seeds
+from core.base import seeds, signals
 from core.constants import identity
 from core.generate.generator import Generator
 from core.generate.journal import content_key
@@ -62,7 +61,7 @@ class Searching:
             return f"{ended} of {len(theorems)} searches are saved in {self.folder}"
 
         with stopped(kept):
-            return asyncio.run(self._all(theorems))
+            return signals.run(self._all(theorems))
 
     def adopt(self, other: Path, theorems: Sequence[Theorem]) -> None:
         """Copy the files of finished searches with the same inputs from the folder `other`."""

@@ -59,11 +59,11 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     changes = {name: " ".join(f"{each}={value}" for each, value in of.items()) for name, of in controls.arms.items()}
     listed = ", ".join(f"{name} ({of or 'unchanged'})" for name, of in changes.items())
     text = terminal.wrapped(f"The experiment has the arms {listed}. Edit its file to change them.")
-    with session.command(controls.constants, namespace, TAKEN, text) as (name, config, stop):
+    with session.command(controls.constants, namespace, TAKEN, text) as (name, config):
         arms = controls.configs(config)
         seeds = range(config.SEED, config.SEED + config.RUNS)
         runs = [(seed, arm, replace(of, SEED=seed)) for seed in seeds for arm, of in arms.items()]
-        with beginning(name, {f"{arm}-seed{seed}": of for seed, arm, of in runs}, stop) as begun:
+        with beginning(name, {f"{arm}-seed{seed}": of for seed, arm, of in runs}) as begun:
             tokens: dict[int, list[int]] = {}  # by seed: the tokens that the first arm trained on in each round
             for place, (seed, arm, of) in enumerate(runs, 1):
                 label = f"{arm}-seed{seed}"

@@ -9,7 +9,6 @@ from typing import Any
 from core import constants
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
-from core.base.signals import Stop
 from core.constants import BOXED, Framed
 from core.engines.cards import Card
 from core.engines.dialects.llamacpp import embedded_card
@@ -39,9 +38,9 @@ HINT = 50  # tokens (estimate) that the required form and the reference answer a
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
     """Run a STaR experiment as a command. `namespace` contains the globals of the experiment's file.
     NAME=value on the command line overrides the file's constants."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
         label = f"seed{config.SEED}"
-        with beginning(name, {label: config}, stop) as begun:
+        with beginning(name, {label: config}) as begun:
             begun.run(label, config)
             begun.show()
 
@@ -96,7 +95,7 @@ class Beginning:
 
 
 @contextmanager
-def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
+def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
     """Open the session of `runs` (constants by label). The first run's constants choose all runs' problems. Raises
     UserError for bad weights or problems, a used port, or too little memory or disk."""
     config = next(iter(runs.values()))
@@ -124,7 +123,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Itera
     if split.near:
         near = f"training problems that share {GRAM} words in a row with a held-out problem: {len(split.near):,}"
         rows.append(("note", f"{near}, such as {', '.join(split.near[:3])}. They are kept (docs/star.md)"))
-    with session.open(name, config, stop, results, opening=rows) as opened:
+    with session.open(name, config, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, its, split, opened)
 

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     let_openmp_sleep()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signals.Stop()
+    signals.catch()
     with command():
         finetune(options_of(argv))
 

@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="the model's folder (config.json, *.safetensors, tokenizer.json)")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="type of the matrices (default: q8_0)")
-    signals.Stop()
+    signals.catch()
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():
         args = parser.parse_args(argv)

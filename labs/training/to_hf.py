@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="to_hf.sh", description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.")
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("out", type=Path, help="the folder to write")
-    signals.Stop()
+    signals.catch()
     with command():
         args = parser.parse_args(argv)
         convert(args.model, args.out)

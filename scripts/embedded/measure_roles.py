@@ -19,10 +19,9 @@ from statistics import fmean
 from typing import Any
 
 from core import constants
-from core.base import stats, terminal
+from core.base import signals, stats, terminal
 from core.base.errors import command
 from core.base.files import ROOT, results_dir
-from core.base.signals import Stop
 from core.constants import constant
 from core.grading.answers import by_answer, is_correct
 from core.grading.boxed import extract
@@ -206,7 +205,7 @@ class Constants(static_math_agent.Constants):
 
 def main() -> None:
     with command():
-        stop = Stop()
+        signals.catch()
         namespace = runpy.run_path(str(ROOT / "experiments" / "10_static_math_agent.py"))
         config = constants.read(Constants, namespace, sys.argv[1:])
         folder = results_dir()
@@ -214,7 +213,7 @@ def main() -> None:
         roles = Roles()
         most = SAMPLES * 9 + SAMPLES**2 // 4 + 5
         scaffold = Scaffold(roles, lambda _: most, lambda config: config.K, (), Constants)
-        with open_on_problems(name, config, stop, folder, scaffold, by_answer) as opened:
+        with open_on_problems(name, config, folder, scaffold, by_answer) as opened:
             path = Experiment(opened, scaffold).finish()
         print(f"\n{roles.table()}\n\nresults {path}")
 

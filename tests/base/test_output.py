@@ -122,7 +122,8 @@ def test_with_few_open_files_a_run_says_what_works(results: Path) -> None:
 
 
 @pytest.fixture
-def handlers() -> Any:
+def handlers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(signals, "_stop", signals._stop)
     before = {sign: signal.getsignal(sign) for sign in signals.STOPS}
     yield
     for sign, handler in before.items():
@@ -135,7 +136,7 @@ def test_the_first_signal_stops_and_only_a_second_ctrl_c_leaves(
     left: list[int] = []
     monkeypatch.setattr(os, "_exit", left.append)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
-    signals.Stop()
+    signals.catch()
     signal.raise_signal(signal.SIGHUP)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)

@@ -279,7 +279,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest
 def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, *given: str) -> RsaConstants:
     monkeypatch.setenv("MODEL", str(path))
     monkeypatch.setattr(sys, "argv", ["02_rsa_basic.py", *given])
-    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (_, config, _):
+    with session.command(RSA.constants, {"N": 8, "K": 3, "__file__": "02_rsa_basic.py"}) as (_, config):
         return config
 
 
@@ -289,7 +289,7 @@ def test_constants_of_a_card_replace_the_file_s_and_the_command_line_replaces_th
     card(tmp_path, 'engine = "llamacpp"\n[constants]\nN = 4\nK = 2\nMAX_TOKENS = 160\nPOPULATION = 3')
     config = run_with(monkeypatch, tmp_path / "mine.toml", "K=1")
     assert (config.N, config.K, config.MAX_TOKENS, config.T) == (4, 1, 160, RSA.constants().T)
-    with session.open("x", config, None, tmp_path, opening=[("model", "m")]):
+    with session.open("x", config, tmp_path, opening=[("model", "m")]):
         assert "N=4 MAX_TOKENS=160, from the card mine\n" in capsys.readouterr().out
 
 
@@ -313,7 +313,7 @@ def test_the_scaffold_of_a_card_is_used_unless_the_command_line_names_one(
         monkeypatch.setattr(sys, "argv", ["18_proofs.py", *words])
         found = experiment_file.load("18_proofs")
         prover: Any = found.planned
-        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config, _):
+        with session.command(prover.constants, found.namespace | {"__file__": "18_proofs.py"}) as (_, config):
             assert (config.SCAFFOLD, prover.run.__name__, config.ROUNDS) == (name, name, 5)
     card(tmp_path, '[constants]\nSCAFFOLD = "nonsense"')
     monkeypatch.setattr(sys, "argv", ["18_proofs.py"])

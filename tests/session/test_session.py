@@ -22,7 +22,7 @@ from tests.fakes.server import ScriptedServer
 @pytest.fixture
 def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
     asked = Server("other", f"{server.url}/v1", "m", "it is there")
-    with session.open("asking", Constants(), None, tmp_path, asked) as opened:
+    with session.open("asking", Constants(), tmp_path, asked) as opened:
         yield opened
 
 

@@ -90,7 +90,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
     """Ask about the rows of the file `argv[0]`, and write the answers. The other arguments are constants."""
     usage = f"give a problem file or hub:owner/name: bash scripts/{tool.name}.sh FILE GRADER=card"
     about = f"{tool.about}\n\n{OUTPUT.format(name=tool.name)}"
-    with asking.on_file(CurateConstants, argv, about, usage) as (config, stop):
+    with asking.on_file(CurateConstants, argv, about, usage) as config:
         ours = Prompt("built-in", tool.ours)
         prompt = read_prompt(config.PROMPT, sorted(ours.places), ("problem", "solution"), {}) or ours
         folder = results_dir()
@@ -108,7 +108,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
                 ("engine", server.choice),
                 ("plan", f"{total:,} requests for {place.name}, and retries"),
             ]
-            with session.open(name, config, stop, folder, server, opening=opening) as opened:
+            with session.open(name, config, folder, server, opening=opening) as opened:
                 work = ask_about(tool, prompt, place.name, texts, total, opened)
                 answers = opened.asked(work, "answers so far are kept")
             write_atomically(out, _lines(tool, rows, answers, server.card.price, server.model))

@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from core import constants
-from core.base import seeds
+from core.base import seeds, signals
 from core.base.errors import RunFailed, UserError, command
 from core.base.prices import Prices, shown
-from core.base.signals import Stop
 from core.base.stats import mean_by_problem
 from core.base.terminal import short
 from core.constants import A, Asking, Paid, Waiting, constant
@@ -54,16 +53,16 @@ class GraderConstants(AskingConstants):
 
 
 @contextmanager
-def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Iterator[tuple[A, Stop]]:
-    """Wrap a command whose first argument names its input. Yields the constants and a Stop, as session.command does."""
+def on_file(kind: type[A], argv: Sequence[str], about: str, usage: str) -> Iterator[A]:
+    """Wrap a command whose first argument names its input. Yields the constants, as session.command does."""
     with command():
         if constants.asks_for_help(argv):
             print(constants.explained(kind, {"__doc__": about}))
             raise SystemExit(0)
         if not argv or "=" in argv[0] or argv[0].startswith("-"):
             raise UserError(usage)
-        stop = Stop()
-        yield constants.read(kind, {}, with_card(kind, argv[1:])), stop
+        signals.catch()
+        yield constants.read(kind, {}, with_card(kind, argv[1:]))
 
 
 def with_card(kind: type[A], words: Sequence[str]) -> list[str]:

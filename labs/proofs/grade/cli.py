@@ -48,7 +48,7 @@ class GradeConstants(GraderConstants):
 
 def main(argv: Sequence[str]) -> None:
     """Grade the proofs that `argv[0]` names, and write the grades. The other arguments are constants."""
-    with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
+    with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as config:
         chosen = rubric.read_prompt(config.PROMPT)
         source = source_of(argv[0], config)
         total = checked(source.name, source.items, config, chosen)
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> None:
                 ("plan", f"at most {total:,} gradings"),
             ]
             path = source.folder / f"{source.name}.grading.jsonl"
-            with session.open(source.name, config, stop, source.folder, server, opening=rows, journal=path) as opened:
+            with session.open(source.name, config, source.folder, server, opening=rows, journal=path) as opened:
                 work = grade_all(source.name, source.items, chosen, opened)
                 points = opened.asked(work, "gradings so far are kept")
             write_grades(source, chosen, points, opened)

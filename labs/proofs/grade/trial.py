@@ -138,7 +138,7 @@ TRIAL = Task(TrialConstants, work)
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure ends the process."""
     instead = "the proofs of GRADED=… are graded"
-    with session.command(trial.constants, namespace, instead) as (name, config, stop):
+    with session.command(trial.constants, namespace, instead) as (name, config):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None
@@ -154,7 +154,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 ("engine", server.choice),
                 ("plan", f"{len(ways)} prompts and attacks, at most {most:,} gradings"),
             ]
-            with session.open(name, config, stop, folder, server, opening=rows) as opened:
+            with session.open(name, config, folder, server, opening=rows) as opened:
 
                 async def grade_ways() -> list[list[Points]]:
                     return [await grade_all(f"{chosen.name} {way.key}", way.items, way.prompt, opened) for way in ways]

@@ -14,6 +14,7 @@ import httpx2
 import openai
 import pytest
 
+from core.base import signals
 from core.constants import rules
 from core.engines.server import Server
 from core.generate import retry
@@ -329,7 +330,7 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
 def test_bad_input_is_one_line_and_status_2(
     args: list[str], named: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(app, "Stop", lambda: None)  # which takes this process's signals
+    monkeypatch.setattr(signals, "catch", lambda: None)  # which takes this process's signals
     monkeypatch.setenv("PORT", "29871")
     with socket.create_server(("127.0.0.1", 29872)), pytest.raises(SystemExit, match="2"):  # a port in use
         app.main(["--port", "0", *args])

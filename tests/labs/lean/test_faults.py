@@ -19,7 +19,6 @@ from msgspec.structs import asdict
 
 from core.base.errors import RunFailed
 from core.base.files import sha256
-from core.base.signals import Stop
 from core.engines.need import Need
 from core.generate.journal import Journal
 from core.session.session import Session
@@ -222,7 +221,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
         guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through)
 
         def found(folder: str) -> list[dict[str, Any]]:
-            session = Session("", config, tmp_path, journal, Stop(), server)
+            session = Session("", config, tmp_path, journal, server)
             searching = Searching(session, lean, tmp_path / folder, guidance)
             return [asdict(each) | {"seconds": 0} for each in searching.of(theorems)]
 

@@ -60,7 +60,7 @@ def test_a_walk_by_the_tiny_policy_is_stored_and_not_repeated(lean: Toolchain, t
     assert proofs == PROOFS
     with served.policy(Need(0, 64, 0), tmp_path) as server, Journal(tmp_path / "journal.jsonl") as journal:
         config = replace(CONFIG, CANDIDATES=16, TEMPERATURE=1.5)
-        session = Session("", config, tmp_path, journal, None, server)
+        session = Session("", config, tmp_path, journal, server)
         walking = Walking(session, lean, tmp_path / "traced", proofs=proofs)
         first = walking.of(THEOREMS)
         kept = len(journal)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from core.session import session
+from core.base import signals
 from labs.proofs.curate import filter as filtering
 from labs.proofs.curate import schemes, tool
-from labs.proofs.grade import asking, cli, trial
+from labs.proofs.grade import cli, trial
 from tests.conftest import ROOT, ended, environment, python
 from tests.fakes.grader import GradingServer
 
@@ -62,8 +62,7 @@ class Desk:
     def run(self, name: str, *args: str, **env: str) -> tuple[int, str, str]:
         """Run a command; return status, standard output and standard error. This process keeps its signals."""
         with self._patch.context() as patch:
-            for module in (asking, session):
-                patch.setattr(module, "Stop", lambda: None)
+            patch.setattr(signals, "catch", lambda: None)
             for variable in ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS"):
                 patch.delenv(variable, raising=False)
             for variable, value in ({"PORT": environment()["PORT"]} | env).items():

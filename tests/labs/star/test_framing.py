@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.base.signals import Stop
 from core.engines.attach import probe
 from core.engines.cards import named
 from core.engines.server import Server
@@ -60,7 +59,7 @@ def sums(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Sums]:
 
 def run(**constants: Any) -> Record:
     config = StarConstants(**SMALL | constants)
-    with beginning("21_star", {"seed0": config}, Stop()) as begun:
+    with beginning("21_star", {"seed0": config}) as begun:
         return begun.run("seed0", config)
 
 
