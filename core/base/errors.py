@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core.base import limits, output
+from core.base import output
 from core.base.terminal import say
 
 LONGEST_LINE = 2000  # characters
+MORE_FILES = "run ulimit -n 4096 first (in a new shell if this one refuses), or set a lower CONCURRENCY"
 
 
 class UserError(Exception):
@@ -71,7 +72,7 @@ def command() -> Iterator[None]:
             first = foremost(error)
             if not isinstance(first, OSError) or first.errno != errno.EMFILE:
                 raise
-            end = _failed(f"too many open files: {limits.ADVICE}", 2)
+            end = _failed(f"too many open files: {MORE_FILES}", 2)
         shown.flush()
         if shown.lost and not (end and end.code):
             end = _unshown(shown.lost)

@@ -1,12 +1,10 @@
-"""Compute the cost of tokens, in dollars or in whole picodollars, which add up exactly."""
+"""Compute the cost of tokens in dollars."""
 
 from dataclasses import dataclass
 
 from core.base.fields import Amount
 
 Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens (None: not counted)
-
-PICO = 10**12  # picodollars in a dollar. Sums of integers do not depend on the order, but sums of floats do
 
 
 @dataclass(frozen=True)
@@ -26,11 +24,6 @@ class Prices:
             return None
         cached = min(cached or 0, prompt)
         return ((prompt - cached) * self.read + cached * self.cached + completion * self.written) / 1e6
-
-    def cost(self, counted: Counted) -> int | None:
-        """Return the cost of a request in whole picodollars, or None if unknown."""
-        dollars = self.dollars(counted)
-        return None if dollars is None else round(dollars * PICO)
 
     def most(self, prompt: int, completion: int) -> float:
         """Return the highest cost in dollars of a request with these tokens, whether its prompt is cached or not."""

@@ -10,7 +10,6 @@ of zero-shot chain of thought (Kojima et al. 2022, arXiv 2205.11916). If the run
 from dataclasses import replace
 
 from core.constants import BOXED
-from core.engines.server import untagged
 from core.generate.reply import Reply
 from core.grading.text import read
 from core.types import Completion
@@ -31,11 +30,6 @@ def lacks_answer(completion: Completion, reading: str) -> bool:
 def is_ended(completion: Completion) -> bool:
     """Return whether the model itself ended `completion`."""
     return completion.finish_reason is not None and not (completion.truncated or completion.filtered)
-
-
-def waiting(thinking: str, word: str) -> str:
-    """Return the thinking so far without tags, then the `word` as a new paragraph. The model continues after it."""
-    return f"{untagged(thinking)}\n\n{word}"
 
 
 def whole(reply: Reply, thinking: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from core.base import terminal
 from core.base.errors import UserError, one_line
 from core.engines.cards import REFUSED
-from core.engines.server import Server, ending
+from core.engines.server import Server, ending, untagged
 from core.generate import continued
 from core.generate.budget import Budget, Hold, Over
 from core.generate.journal import Journal, content_key
@@ -74,7 +74,7 @@ class Generator:
         say: Callable[[str], None] = lambda line: terminal.say(line, sys.stderr),
         budget: Budget | None = None,
     ) -> None:
-        self.journal, self.on_completion, self._say = journal, on_completion, say
+        self.journal, self.on_completion = journal, on_completion
         self._budget = budget if server.card.price else None
         self._limit, self._slots = limit, Slots(limit)
         self.asker = Asker(server, timeout, stall, say)
@@ -96,6 +96,8 @@ class Generator:
     @property
     def trouble(self) -> str:
         """The present trouble in a few words (the budget, or Asker.trouble), or "" if there is none."""
+        if self._slots.is_closed:
+            return f"the run ends after {self._slots.held} more completions"
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
@@ -120,14 +122,8 @@ class Generator:
             raise UserError(f"a request needs an answer that has begun, but {why} (continues = false)")
         try:
             async with self._slots.slot(priority):
-                try:
-                    with Hold(self._budget, self.server.card.price, self.server.context) as hold:
-                        completion = await self._complete(messages, seed, sampling, hold)
-                except Over:
-                    if not self._slots.is_closed and (others := self._slots.held - 1):
-                        self._say(f"note: the run ends after {others} more completions. Press Ctrl-C to end it now")
-                    self._slots.close()
-                    raise
+                with Hold(self._budget, self.server.card.price, self.server.context) as hold:
+                    completion = await self._complete(messages, seed, sampling, hold)
         except Over:
             await self._slots.empty()  # the requests in flight are paid already, so keep their replies
             raise
@@ -148,7 +144,7 @@ class Generator:
         began, is_final = time.monotonic(), True
         try:
             if before is None:
-                completion = await self._ask(key, messages, seed, sampling, hold)
+                completion = await self._ask(messages, seed, sampling, hold)
             elif sampling.elicit:
                 completion = await self._elicit(before, messages, sampling, hold)
             else:
@@ -177,14 +173,12 @@ class Generator:
             return 0.0
         return hold.most(messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
-    async def _ask(
-        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
-    ) -> Completion:
+    async def _ask(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
         most = hold.most(messages, sampling.max_tokens, sampling.opening)
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
         reply = await self.asker(body, hold, most, later)
-        completion = self._read(reply, key, seed, sampling, self._is_cut_thinking(reply, sampling))
+        completion = self._read(reply, seed, sampling, self._is_cut_thinking(reply, sampling))
         return await self._forced(completion, messages, sampling, hold)
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
@@ -211,7 +205,7 @@ class Generator:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.server.card.body(body)
 
-    def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
+    def _read(self, reply: Reply, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
         thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         is_new_turn = False
         if sampling.opening:  # the request closed the thinking, so all text belongs to the answer
@@ -222,7 +216,7 @@ class Generator:
         # A reply of one token for its probabilities is complete, although the token cap ended it.
         finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
         return Completion(
-            key,
+            "",  # _complete sets the key
             seed,
             thinking,
             answer,
@@ -308,7 +302,7 @@ class Generator:
         server = self.server
         if why := server.cannot_continue or ("" if server.card.continues or server.dialect.continues else UNKNOWN):
             raise Unable(why)
-        thinking = continued.waiting(before.thinking, sampling.wait_word)
+        thinking = f"{untagged(before.thinking)}\n\n{sampling.wait_word}"  # the model continues a new paragraph
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
         body |= server.dialect.left_open(server, messages, thinking)
         most, later = hold.most(messages, left, thinking), self._forced_most(hold, messages, sampling)
@@ -335,7 +329,7 @@ class Generator:
             raise UserError(f"the server at {self.server.base_url} has no model {self.server.model!r}: {error}")
         overflows = ("context", "too long", "too large", "maximum length")
         is_overflow = any(words in str(error).lower() for words in overflows)
-        if not (error.may_pass or is_overflow or error.is_filtered or self.asker.is_answered):
+        if not (error.may_pass or is_overflow or error.is_filtered) and self.asker.usable_at is None:
             raise UserError(f"the server at {self.server.base_url} refuses every request: {error}. {REFUSED}")
         if is_overflow:
             return f"context overflow: {error}"

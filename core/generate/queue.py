@@ -6,9 +6,12 @@ from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 
+from core.generate.budget import Over
+
 
 class Slots:
-    """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities."""
+    """A semaphore of `limit` slots, like asyncio.Semaphore, but its waiters have priorities. After an Over in a slot,
+    no more slots are handed out, and waiting requests stay until they are cancelled."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -16,7 +19,7 @@ class Slots:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._turns = count()
         self.is_closed = False
-        self._empty = asyncio.Event()  # set after `close`, when the last slot is released
+        self._empty = asyncio.Event()  # set after an Over, when the last slot is released
 
     @asynccontextmanager
     async def slot(self, priority: float = 0.0) -> AsyncIterator[None]:
@@ -34,11 +37,14 @@ class Slots:
                 raise
         try:
             yield
+        except Over:
+            self.is_closed = True
+            raise
         finally:
             self._release()
 
     def _release(self) -> None:
-        """Hand the slot to the next waiter that was not cancelled. Without one, or after `close`, count it as free."""
+        """Hand the slot to the next waiter that was not cancelled. Without one, or after an Over, count it as free."""
         while self._waiting and not self.is_closed:
             *_, turn = heappop(self._waiting)
             if not turn.done():
@@ -52,11 +58,7 @@ class Slots:
     def held(self) -> int:
         return self._limit - self._free
 
-    def close(self) -> None:
-        """Close the queue. Then no more slots are handed out, and waiting requests stay until they are cancelled."""
-        self.is_closed = True
-
     async def empty(self) -> None:
-        """Wait until all slots are released. Call `close` first."""
+        """Wait until all slots are released, after an Over."""
         if self.held:
             await self._empty.wait()

@@ -47,7 +47,7 @@ class Asker:
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # request that is being retried -> its last failure, newest last
         self._away: float | None = None  # the time (monotonic, like all times here) since which no connection succeeds
-        self._usable_at: float | None = None  # the time of the last usable reply
+        self.usable_at: float | None = None  # the time of the last usable reply
         self._failed: set[str] = set()  # prompts that have failed for good since the last usable reply
         self._asked = time.monotonic()  # the time of the last try of any request
         self._doubted = False  # whether a different server may be at the address now
@@ -67,11 +67,6 @@ class Asker:
     def reason(self) -> str:
         """The newest failure of the requests that are being retried, or "" if no request is being retried."""
         return next(reversed(self._again.values())) if self._again else ""
-
-    @property
-    def is_answered(self) -> bool:
-        """True if the server has sent a usable reply."""
-        return self._usable_at is not None
 
     async def __call__(self, body: dict[str, Any], hold: Hold, most: float, later: float = 0.0) -> Reply:
         """Send a request, retry it after temporary failures, and return the reply. `hold` pays for the request.
@@ -95,7 +90,7 @@ class Asker:
                     tried[type(failure)] += 1
                     self._again.pop(mine, None)
                     self._again[mine] = one_line(failure.words, REASON)
-                    is_silent = (self._usable_at or -math.inf) < began
+                    is_silent = (self.usable_at or -math.inf) < began
                     wait = self._wait(failure, tried.total(), is_silent)
                     if tried[type(failure)] == failure.tries or tried.total() > RETRIES:
                         self._give_up(body, failure, since)
@@ -120,7 +115,7 @@ class Asker:
 
     def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
         """Note a usable reply. Warn once if the server cuts prompts."""
-        self._away, self._usable_at = None, time.monotonic()
+        self._away, self.usable_at = None, time.monotonic()
         self._failed.clear()
         if not self._has_warned and is_cut(reply, body["messages"]):
             self._has_warned = True
@@ -176,10 +171,10 @@ class Asker:
     def _give_up(self, body: dict[str, Any], failure: Failure, since: float) -> None:
         """Note that the request begun at `since` failed for good. Raises RunFailed if the run ends (SECONDS_SINCE)."""
         self._failed.add(content_key(body["messages"]))
-        if self._usable_at is None:
+        if self.usable_at is None:
             is_enough = len(self._failed) >= PROMPTS_NEVER
         else:
-            is_enough = time.monotonic() - self._usable_at > SECONDS_SINCE
+            is_enough = time.monotonic() - self.usable_at > SECONDS_SINCE
         if is_enough and not self.wire.is_at_work(since):
             raise RunFailed(
                 f"the server at {self.server.base_url} sends no usable replies (last failure: "

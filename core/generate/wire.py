@@ -9,19 +9,19 @@ import asyncio
 import json
 import math
 import os
+import resource
 import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
-from core.base import limits
-from core.base.errors import Elsewhere, UserError, one_line
+from core.base.errors import MORE_FILES, Elsewhere, UserError, one_line
 from core.engines.cards import with_query
 from core.engines.server import Server, is_local
 from core.generate.reply import LONGEST_WORDS, Lost, Malformed, Oversized, Overtime, Refused, Reply, Stalled, read
@@ -30,7 +30,7 @@ CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # close idle connections before servers do (uvicorn: after 5 s), so that no request is lost
 BYTES, ROOM = 4096, 2**20  # a reply may have BYTES for each token of its cap, the request's size and ROOM bytes more
 ERROR_BYTES = 2**16  # the most bytes to read of an error response
-REDIRECTS = 3
+SPARE_FILES = 16  # additional open files: saved results, the judge's pipes, name look-ups
 SHORTEST_KEY = 8  # characters. A shorter key is not hidden in messages, because it may be an ordinary word
 _UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # errors before the request reached a server
 
@@ -88,10 +88,16 @@ class Wire:
 
         now = asyncio.get_running_loop().time()
         address = min(self._addresses, key=Counter(flight.address for flight in self._flights).__getitem__)
+        url = URL(with_query(f"{address}/chat/completions", self._query))
         flight = _Flight(now, patience, asyncio.timeout_at(now + limit), address)
         self._flights.add(flight)
         try:
-            async with flight.deadline, self._sent(content, headers, flight.address) as response:
+            async with (
+                flight.deadline,
+                self._session.post(url, data=content, headers=headers, allow_redirects=False) as response,
+            ):
+                if response.status >= 300:
+                    raise await self._refused(response)
                 return await read(self._received(response, flight, most))
         except (Refused, Malformed) as failure:
             failure.args = (self._without_key(str(failure)),)
@@ -107,37 +113,22 @@ class Wire:
         finally:
             self._flights.discard(flight)
 
-    @asynccontextmanager
-    async def _sent(
-        self, content: bytes, headers: Mapping[str, str], address: str
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, follow redirects to the same server, and yield the response. Raises Failure or Elsewhere."""
-        url = home = URL(with_query(f"{address}/chat/completions", self._query))
-        for _ in range(1 + REDIRECTS):
-            async with self._session.post(url, data=content, headers=headers, allow_redirects=False) as response:
-                if 300 <= response.status < 400 and (location := response.headers.get("Location")):
-                    try:
-                        url = url.join(URL(location))
-                        there = url.origin()
-                    except ValueError:
-                        raise Malformed("it redirects to an invalid address") from None
-                    if there != home.origin():
-                        raise Elsewhere(str(home.origin()), str(there))
-                    continue
-                if response.status >= 300:
-                    raise Refused(response.status, await self._words(response), response.headers)
-                yield response
-                return
-        raise Malformed("it redirects too often")
-
-    async def _words(self, response: aiohttp.ClientResponse) -> str:
-        """Return the first ERROR_BYTES of an error response as text."""
+    async def _refused(self, response: aiohttp.ClientResponse) -> Refused:
+        """Return the failure in an error response. Raises Elsewhere or Malformed if the server redirects the request,
+        because another server would get the key and the prompts."""
+        if 300 <= response.status < 400:
+            with suppress(ValueError, KeyError):  # the address is invalid or missing
+                here, there = response.url.origin(), response.url.join(URL(response.headers["Location"])).origin()
+                if there != here:
+                    raise Elsewhere(str(here), str(there))
+            raise Malformed("it redirects to another path. Put the address of the API into BASE_URL")
         found = b""
         async for part in response.content.iter_any():
             found += part
             if len(found) >= ERROR_BYTES:
                 break
-        return found[:ERROR_BYTES].decode("utf-8", "replace").strip()
+        words = found[:ERROR_BYTES].decode("utf-8", "replace").strip()
+        return Refused(response.status, words, response.headers)
 
     def _without_key(self, words: str) -> str:
         """Replace our API key in a server's message by its variable's name, even if the message ends within the key."""
@@ -194,9 +185,14 @@ class Wire:
 def _allow(connections: int, server: Server) -> None:
     """Raise the limit on open files for so many `connections`. Raises UserError if the system does not allow it."""
     ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1  # 2: this process is also the server
-    if not limits.allows(ends * connections):
-        fault = f"the system allows too few open files for {connections} requests in flight"
-        raise UserError(f"{fault}: {limits.ADVICE}")
+    wanted = len(os.listdir("/dev/fd")) + ends * connections + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (ValueError, OSError):  # `wanted` is above the hard limit, or above the system's own
+            fault = f"the system allows too few open files for {connections} requests in flight"
+            raise UserError(f"{fault}: {MORE_FILES}") from None
 
 
 def _proxy(address: str) -> str | None:

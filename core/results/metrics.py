@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from core.base import stats
-from core.base.prices import PICO, Prices
+from core.base.prices import Prices
 from core.grading.answers import NO_REFERENCE
 from core.results import points
 from core.results.model import COUNTS, SELDOM, Row
@@ -31,13 +31,13 @@ _pass_at_k = cache(stats.pass_at_k)
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of tokens or picodollars. `unknown` counts the completions that the sum lacks."""
+    """A sum of tokens or dollars. `unknown` counts the completions that the sum lacks."""
 
-    known: int = 0
+    known: float = 0
     unknown: int = 0
 
     @classmethod
-    def of(cls, amounts: Iterable[int | None]) -> "_Sum":
+    def of(cls, amounts: Iterable[float | None]) -> "_Sum":
         known = [*amounts]
         return cls(sum(amount or 0 for amount in known), known.count(None))
 
@@ -45,13 +45,13 @@ class _Sum:
         return _Sum(self.known + other.known, self.unknown + other.unknown)
 
     @property
-    def shown(self) -> int | None:
+    def shown(self) -> float | None:
         """The sum of the known values, or None if it is 0 and some values are unknown."""
         return None if self.unknown and not self.known else self.known
 
     @property
     def dollars(self) -> float | None:
-        return None if self.shown is None else self.known / PICO
+        return None if self.shown is None else round(self.known, 12)  # for any order of the sum
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class RunMetrics:
         costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
         counted = [(cost["prompt_tokens"], cost["cached_tokens"], cost["completion_tokens"]) for cost in costs]
-        sums: dict[str, Iterable[int | None]] = {
+        sums: dict[str, Iterable[float | None]] = {
             "completion_tokens": (m["completion_tokens"] for m in members),
             "verification_tokens": (call["completion_tokens"] for call in side_calls),
             **dict(zip(TOKENS, zip(*counted, strict=True), strict=True)),
-            "cost": map(self._prices.cost, counted) if self._prices else (),
+            "cost": map(self._prices.dollars, counted) if self._prices else (),
         }
         for name, amounts in sums.items():
             step.sums[name] += _Sum.of(amounts)

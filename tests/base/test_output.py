@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from core.base import limits, output, signals
+from core.base import output, signals
 from core.base.errors import RunFailed, UserError, command
 from core.base.terminal import columns
+from core.engines.server import Server
+from core.generate import wire
 from tests.conftest import ROOT, environment, heed_signals
 
 SIGPIPE = 128 + signal.SIGPIPE
@@ -101,15 +103,25 @@ def test_errors_wrap_at_words_to_the_terminal_they_are_shown_on(monkeypatch: pyt
 
 
 def test_the_soft_limit_on_open_files_is_raised_as_far_as_the_hard_one_lets(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit, asked = [256, 1024], []
+    limit, asked, server = [256, 1024], [], Server("other", "http://elsewhere/v1", "m", "x")
+
+    def set_limit(_: int, wanted: tuple[int, int]) -> None:
+        if -1 < wanted[1] < wanted[0]:
+            raise ValueError("current limit exceeds maximum limit")
+        asked.append(wanted)
+
     monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limit))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: asked.append(wanted))
-    used = len(os.listdir("/dev/fd")) + limits.SPARE
-    assert limits.allows(100) and not asked, "as it is"
-    assert limits.allows(500) and asked.pop() == (500 + used, 1024)
-    assert not limits.allows(2000) and not asked
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    used = len(os.listdir("/dev/fd")) + wire.SPARE_FILES
+    wire._allow(100, server)
+    assert not asked, "as it is"
+    wire._allow(500, server)
+    assert asked.pop() == (500 + used, 1024)
+    with pytest.raises(UserError, match="CONCURRENCY"):
+        wire._allow(2000, server)
     limit[:] = [256, resource.RLIM_INFINITY]
-    assert limits.allows(2000) and asked.pop() == (2000 + used, resource.RLIM_INFINITY)
+    wire._allow(2000, server)
+    assert asked == [(2000 + used, resource.RLIM_INFINITY)]
 
 
 def test_with_few_open_files_a_run_says_what_works(results: Path) -> None:

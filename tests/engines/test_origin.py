@@ -1,9 +1,9 @@
-"""Test redirects: they are followed within a server, and neither key nor prompt is sent to another."""
+"""Test redirects: models are read within a server, and neither key nor prompt is sent to another."""
 
+import asyncio
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,12 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
-from core.engines.server import Key, Server, is_local
-from core.generate.wire import REDIRECTS
+from core.engines.server import Key, Server
+from core.generate.reply import Malformed
+from core.generate.wire import Wire
 from tests.fakes.http import Answer, HttpFake, Request, answer
 from tests.fakes.moody import MODELS, chat
-from tests.helpers.asking import SHORT, SUM, ask
+from tests.helpers.asking import SHORT, ask
 
 KEY = Key("sk-very-secret")
 CHAT = chat("\\boxed{42}")
@@ -100,16 +101,12 @@ def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tm
     assert there.asked == [] and KEY not in str(raised.value)
 
 
-def test_a_chat_request_follows_as_many_redirects_as_the_constant_says(here: Place, tmp_path: Path) -> None:
-    paths = ["/v1/chat/completions", *(f"/{number}" for number in range(REDIRECTS))]
-    here.pages |= {path: redirect(308, onward) for path, onward in pairwise(paths)} | {paths[-1]: answer(200, CHAT)}
-    assert ask(Server("other", f"{here.root}/v1", "m", "x", key=KEY), tmp_path, [(1, SHORT)])[0].answer == "\\boxed{42}"
-    assert [SUM.statement.encode() in body for *_, body in here.asked] == [True] * (1 + REDIRECTS)
+def test_a_chat_request_that_is_redirected_within_a_server_names_the_remedy(here: Place) -> None:
+    here.pages["/v1/chat/completions"] = redirect(308, "/v2/chat/completions")
 
+    async def sent() -> None:
+        async with Wire(Server("other", f"{here.root}/v1", "m", "x"), 1) as wire:
+            await wire.exchange({"messages": []}, 30, 30)
 
-@pytest.mark.parametrize(
-    ("host", "is_here"),
-    [("localhost", True), ("127.0.0.9", True), ("[::1]", True), ("127.example.org", False), ("10.0.0.1", False)],
-)
-def test_a_name_that_begins_like_a_loopback_address_is_another_machine(host: str, is_here: bool) -> None:
-    assert is_local(f"http://{host}:30000/v1") is is_here
+    with pytest.raises(Malformed, match="BASE_URL"):
+        asyncio.run(sent())

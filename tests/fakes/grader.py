@@ -27,14 +27,15 @@ def quoting(prompt: str, seed: int) -> str:
 
 class GradingServer(Mortal):
     """A grader that answers `reply(prompt, seed)`, or request number n by `fault(n)`, or refuses requests with fields
-    `refused`. `answered`: the messages and seeds of answered requests; `charged`: picodollars."""
+    `refused`. `answered`: the messages and seeds of answered requests; `charged`: dollars."""
 
     def __init__(self, port: int = 0) -> None:
         self.reply: Callable[[str, int], str] = quoting
         self.fault: Callable[[int], Answer | None] = lambda n: None
         self.refused: tuple[str, ...] = ()
         self.finish_reason = "stop"
-        self.asked = self.charged = self._under_way = 0
+        self.asked = self._under_way = 0
+        self.charged = 0.0
         self.answered: list[tuple[str, int]] = []
         self.keys: set[str | None] = set()
         super().__init__(port)
@@ -64,6 +65,6 @@ class GradingServer(Mortal):
         with self.lock:
             self._under_way -= 1
             self.answered.append((prompt, seed))
-            self.charged += PRICES.cost((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
+            self.charged += PRICES.dollars((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": self.finish_reason}
         answer(200, {"model": "strict", "choices": [choice], "usage": usage})(request)

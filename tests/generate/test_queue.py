@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.generate.budget import Over
 from core.generate.queue import Slots
 
 
@@ -68,22 +70,24 @@ def test_cancelled_requests_cost_no_slot(limit: int, works: list[Any], cancels: 
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def test_a_closed_queue_hands_out_nothing_and_is_waited_for_until_it_is_empty() -> None:
+def test_after_an_over_no_slot_is_handed_out_and_the_queue_is_waited_for_until_it_is_empty() -> None:
     async def play() -> list[str]:
         slots, seen = Slots(2), list[str]()
 
         async def work(name: str) -> None:
             async with slots.slot():
                 seen.append(name)
-                await turns()
+                await turns(1 if name == "a" else 3)
+                if name == "a":
+                    raise Over("a")
                 seen.append(f"{name} ended")
 
         tasks = [asyncio.create_task(work(name)) for name in "abc"]
-        await turns(1)
-        slots.close()
+        with pytest.raises(Over):
+            await tasks[0]
         await slots.empty()
         assert slots.held == 0 and not tasks[2].done()
         tasks[2].cancel()
         return seen
 
-    assert asyncio.run(play()) == ["a", "b", "a ended", "b ended"]
+    assert asyncio.run(play()) == ["a", "b", "b ended"]

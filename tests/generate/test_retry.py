@@ -132,9 +132,13 @@ def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(moody: Moody, tmp
         is_refused.wait(300)  # until the other request's refusal was read
         good("slow")(request)
 
-    moody.choose = lambda n, prompt: slow if prompt == "slow" else answer(429, QUOTA)
+    def refuse(request: Request) -> None:
+        answer(429, QUOTA)(request)
+        threading.Timer(2, is_refused.set).start()
+
+    moody.choose = lambda n, prompt: slow if prompt == "slow" else refuse
     with pytest.raises(Over):
-        ask_each(moody.url, tmp_path, ["slow", *map(str, range(40))], 2, is_refused.set)
+        ask_each(moody.url, tmp_path, ["slow", *map(str, range(40))], 2)
     assert len(moody.prompts) == 2  # nothing was sent after it
     assert (tmp_path / "a.jsonl").read_text().count("\n") == 1
 

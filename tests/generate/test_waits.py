@@ -12,8 +12,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core.engines.cards import Card
 from core.engines.client import tail_of
-from core.engines.server import CANNOT, MARK, Server
-from core.generate.continued import LEFT_OUT, NO_THINKING, waiting, whole
+from core.engines.server import CANNOT, MARK, Server, untagged
+from core.generate.continued import LEFT_OUT, NO_THINKING, whole
 from core.generate.generator import UNKNOWN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
@@ -106,8 +106,7 @@ def as_sglang(template: str, body: dict[str, Any]) -> str:
 def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template: str) -> None:
     tail = tail_of(prompt_of(template, [{"role": "user", "content": MARK}], begins=True))
     server = Server(kind, "u", "m", "w", tail=tail)
-    thinking = waiting("<think>\nso far\n", "Wait")
-    body = server.dialect.left_open(server, MESSAGES, thinking)
+    body = server.dialect.left_open(server, MESSAGES, "so far\n\nWait")
     got = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
     opening = "" if server.thinking else "<think>\n"
     assert got == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
@@ -118,7 +117,7 @@ words = st.text("ab {}\\\n,.")
 
 @given(words.filter(str.strip), words, words, st.sampled_from(["llama.cpp", "parser", "no parser"]))
 def test_no_word_is_lost_however_a_server_separates_thinking(before: str, more: str, answered: str, how: str) -> None:
-    given_ = waiting(before, "Wait")
+    given_ = f"{untagged(before)}\n\nWait"
     content, reasoning = {
         "llama.cpp": (answered, given_ + more),  # all of it again, where it does not stream
         "parser": (answered, more),

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,13 @@ def read_bytes(body: bytes, cuts: Iterable[int] = ()) -> Reply:
     return asyncio.run(reply.read(pieces()))
 
 
-def ask_each(
-    url: str, folder: Path, prompts: Sequence[str], limit: int = 4, heard: Callable[[], None] = lambda: None
-) -> list[Completion]:
-    """Return a completion of each prompt by an unknown server. Each printed line calls `heard`."""
+def ask_each(url: str, folder: Path, prompts: Sequence[str], limit: int = 4) -> list[Completion]:
+    """Return a completion of each prompt by an unknown server."""
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "a.jsonl") as journal:
             server = Server("other", url, "m", "x", look=look_again)
-            async with Generator(server, journal, limit, 60.0, stall=30.0, say=lambda _: heard()) as generator:
+            async with Generator(server, journal, limit, 60.0, stall=30.0) as generator:
                 asked: list[list[Message]] = [[{"role": "user", "content": prompt}] for prompt in prompts]
                 return await asyncio.gather(*(generator(each, n, Sampling()) for n, each in enumerate(asked)))
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from core.base.prices import PICO
 from labs.proofs.curate.filter import FILTER
 from labs.proofs.curate.filter import read as read_verdict
 from labs.proofs.curate.schemes import SCHEMES
@@ -45,7 +44,7 @@ def test_schemes_are_written_in_order_and_graded_by(desk: Desk) -> None:
     assert [row["grading_scheme"] == own["grading_scheme"] for row in made[:6]] == [row["n"] == 3 for row in lines[:6]]
     assert all(row["schemes_trouble"] is None and row["schemes_by"] == "strict" for row in made[:6])
     assert grader.asked == 5, "the same row is asked about once"
-    assert sum(row["schemes_cost"]["cost"] for row in made[:5]) == pytest.approx(grader.charged / PICO)
+    assert sum(row["schemes_cost"]["cost"] for row in made[:5]) == pytest.approx(grader.charged)
     unsolved = made.pop()
     assert unsolved["schemes_trouble"] == "no solution" and unsolved["grading_scheme"] is unsolved["schemes_by"] is None
     grader.reply = lambda prompt, seed: "Points: 5"

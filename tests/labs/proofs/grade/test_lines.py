@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from core.base.prices import PICO
 from tests.fakes.grader import GradingServer, points_of
 from tests.labs.proofs.conftest import FRAGMENTS, Card, Desk, begun, read, rows, run, wait_for_lines, written
 
@@ -40,9 +39,9 @@ def test_every_line_gets_points_reasons_scheme_and_cost(desk: Desk) -> None:
     assert found[1]["self_evaluation_left_out"] > 20 and not found[0]["self_evaluation_left_out"]
     assert grader.asked == 3, "one for each proof that is there, and the answer that is in doubt"
     assert not any("Perfect" in prompt for prompt, _ in grader.answered)
-    assert sum(row["grade_cost"]["cost"] for row in found) == pytest.approx(grader.charged / PICO)
+    assert sum(row["grade_cost"]["cost"] for row in found) == pytest.approx(grader.charged)
     values = [(4 + 4 + 0) / 21, 0, 1, 1]
-    assert f"all 4 {100 * sum(values) / 4:.1f} [" in " ".join(out.split()) and f"${grader.charged / PICO:.3g}" in out
+    assert f"all 4 {100 * sum(values) / 4:.1f} [" in " ".join(out.split()) and f"${grader.charged:.3g}" in out
 
 
 def test_unchanged_nothing_is_asked_and_what_changes_is_asked_anew(desk: Desk, tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_stopped_in_the_middle_nothing_is_graded_again_and_no_dollar_is_lost(
     grader.revive()
     status, _, err = run("grade", *more, f"MAX_DOLLARS={limit}")
     assert status == 1 and f"MAX_DOLLARS={limit:g}" in err
-    assert 0 < charged <= grader.charged <= limit * PICO and not path.with_suffix(".graded.jsonl").exists()
+    assert 0 < charged <= grader.charged <= limit and not path.with_suffix(".graded.jsonl").exists()
     assert run("grade", *more, "MAX_DOLLARS=5")[0] == 0
     assert len(grader.answered) == count == len(set(grader.answered)), "nothing was graded twice"
     assert before < set(grader.answered) and len(read(path.with_suffix(".graded.jsonl"))) == count

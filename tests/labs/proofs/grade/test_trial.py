@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from core.base.prices import PICO
 from labs.proofs.grade.trial import ATTACKS
 from tests.fakes.grader import PROOF, points_of
 from tests.labs.proofs.conftest import Desk, Row, the_error
@@ -71,7 +70,7 @@ def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, resul
     assert instruction["change"]["low"] > 0 and instruction["raised"] == sum(g > 0 for of in gains.values() for g in of)
     assert fence["change"] is None and fence["became_missing"] == 35 and fence["proofs"] == 0
     assert document["ways"][-1]["missing"] == {"grading unreadable": 35}
-    assert sum(way["cost"] for way in document["ways"]) == pytest.approx(grader.charged / PICO) == document["spent"]
+    assert sum(way["cost"] for way in document["ways"]) == pytest.approx(grader.charged) == document["spent"]
     asked = grader.asked
     assert asked == 35 * (2 + 3 + 2), "unreadable ones are asked for twice"
     assert desk.run("20_grader", *args)[0] == 0 and grader.asked == asked
