@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, runtime_checkable
 from core.constants import BOXED, LAST_NUMBER, TEXT, A, Carrying, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # with "role" and "content", as in OpenAI's API
+Messages = Sequence[Message]
 
 # Budget forcing: the text that opens the answer after thinking was closed at the cap.
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"

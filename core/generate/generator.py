@@ -7,7 +7,7 @@ journals a failure only if it is final.
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from core.generate.journal import Journal, content_key
 from core.generate.queue import Slots
 from core.generate.reply import Failure, Refused, Reply
 from core.generate.retry import Asker
-from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Message, Sampling, opening_for
+from core.types import CHARACTERS, ELICITED_ANSWER, Completion, Messages, Sampling, opening_for
 
 STALL_SECONDS = 300.0  # by default, a try that receives no data for this long fails
 KEY_VERSION = 3  # raise it if the meaning of a journaled completion or a default of Sampling changes
@@ -102,16 +102,14 @@ class Generator:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble
 
-    def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
+    def key(self, messages: Messages, seed: int, sampling: Sampling) -> str:
         """Return a request's journal key. Unsent fields and default values are omitted, so new fields change no key."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         fields = [self.server.key_fields] if self.server.key_fields else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *fields])
 
-    async def __call__(
-        self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
-    ) -> Completion:
+    async def __call__(self, messages: Messages, seed: int, sampling: Sampling, priority: float = 0.0) -> Completion:
         """Return the completion of `messages`. Of the waiting requests, the one with the highest `priority` is sent
         first. Raises UserError to end the run, for example if the server no longer answers or the budget is used up."""
         key = self.key(messages, seed, sampling)
@@ -130,7 +128,7 @@ class Generator:
         self.on_completion(completion, not completion.reused)
         return completion
 
-    async def _complete(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
+    async def _complete(self, messages: Messages, seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """Return the completion from the journal or the server.
 
         A completion with n waits continues the completion with n - 1 waits. The journal stores both, so a later run
@@ -167,13 +165,13 @@ class Generator:
             return replace(before, not_waited=_reason(failure))
         return replace(before, error=self._refusal(failure) if isinstance(failure, Refused) else failure.words)
 
-    def _forced_most(self, hold: Hold, messages: Sequence[Message], sampling: Sampling) -> float:
+    def _forced_most(self, hold: Hold, messages: Messages, sampling: Sampling) -> float:
         """Return the highest possible cost in dollars of the request that forces an answer, or 0 if none can follow."""
         if sampling.opening or not sampling.answer_tokens or self.server.cannot_continue:
             return 0.0
         return hold.most(messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
-    async def _ask(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
+    async def _ask(self, messages: Messages, seed: int, sampling: Sampling, hold: Hold) -> Completion:
         most = hold.most(messages, sampling.max_tokens, sampling.opening)
         later = self._forced_most(hold, messages, sampling)
         body = self._body(messages, seed, sampling)
@@ -181,7 +179,7 @@ class Generator:
         completion = self._read(reply, seed, sampling, self._is_cut_thinking(reply, sampling))
         return await self._forced(completion, messages, sampling, hold)
 
-    def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
+    def _body(self, messages: Messages, seed: int, sampling: Sampling) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.server.model,
             "messages": list(messages),
@@ -239,7 +237,7 @@ class Generator:
         form = self.server.card.thinking
         return form == "tags" if form else self.server.thinking is True
 
-    async def _forced(self, cut: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold) -> Completion:
+    async def _forced(self, cut: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
         """Close thinking that hit the token cap, and request the answer (budget forcing, s1, arXiv 2501.19393). A
         failure leaves `cut` unforced, with the doubt "truncated". Return other completions unchanged."""
         if sampling.opening or not sampling.answer_tokens or cut.answer or not cut.truncated:
@@ -251,9 +249,7 @@ class Generator:
         except Failure as failure:
             return replace(cut, not_forced=_reason(failure))
 
-    async def _elicit(
-        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
-    ) -> Completion:
+    async def _elicit(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
         """Continue `before` if it ended without an answer. Return `before` if it has one. Raises Failure."""
         if sampling.opening or not continued.lacks_answer(before, sampling.elicit):
             return before
@@ -263,9 +259,7 @@ class Generator:
         asked = replace(sampling, answer_opening=opening, answer_tokens=sampling.elicited_tokens)
         return await self._answered(before, messages, asked, hold)
 
-    async def _answered(
-        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
-    ) -> Completion:
+    async def _answered(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
         """Close the thinking of `before`, and request at most `answer_tokens` tokens after `answer_opening`. If not all
         of the thinking fits the server's context, only its end is sent. Raises Failure."""
         thinking, opening = before.thinking, sampling.answer_opening
@@ -289,9 +283,7 @@ class Generator:
             not_forced=NEW_TURN if rest is None else None,
         )
 
-    async def _wait(
-        self, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
-    ) -> Completion:
+    async def _wait(self, before: Completion, messages: Messages, sampling: Sampling, hold: Hold) -> Completion:
         """Continue the thinking of `before` with a "Wait". Return `before` if it is at its token cap or may not wait.
         Raises Failure."""
         left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
