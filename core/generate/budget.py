@@ -9,7 +9,6 @@ that may be charged. A request that exceeds the budget waits for money from othe
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 
 from core.base.errors import RunFailed, UserError
 from core.base.prices import Prices, shown
@@ -37,27 +36,22 @@ class Budget:
     """A limit in dollars on the payments in a `journal`. A `limit` of 0 means no limit."""
 
     def __init__(self, journal: Journal, limit: float) -> None:
-        self._journal, self._limit = journal, limit
+        self.journal, self._limit = journal, limit
         self.open = 0  # completions in progress, which may pay in advance and give money back
         self.waiting = 0  # requests that wait until other requests give money back
         self._changed = asyncio.Event()
         self._is_over = False
 
-    @property
-    def spent(self) -> float:
-        """The dollars spent. Requests in flight count at their highest possible cost."""
-        return self._journal.paid
-
     async def take(self, amount: float) -> None:
         """Pay `amount` dollars in advance. If the budget is too small now, wait until other requests give money back.
         Raises Over if no other request can give money back, or if one has raised Over."""
-        while self._limit and self.spent + amount > self._limit + ROUNDING:
+        while self._limit and self.journal.paid + amount > self._limit + ROUNDING:
             if self._is_over or self.open - self.waiting <= 1:  # nothing to wait for
                 self._is_over = True
                 self.wake()
                 raise Over(
-                    f"MAX_DOLLARS={self._limit:g} does not suffice for another request. {shown(self.spent)} is spent, "
-                    f"and the next request may cost {shown(amount)} more. Run the same command with a higher "
+                    f"MAX_DOLLARS={self._limit:g} does not suffice for another request. {shown(self.journal.paid)} is "
+                    f"spent, and the next request may cost {shown(amount)} more. Run the same command with a higher "
                     "MAX_DOLLARS: finished work is kept"
                 )
             self.waiting += 1
@@ -65,19 +59,12 @@ class Budget:
                 await self._changed.wait()
             finally:
                 self.waiting -= 1
-        self._journal.pay(amount)
+        self.journal.pay(amount)
 
     def wake(self) -> None:
         """Let the waiting requests check the budget again."""
         self._changed.set()
         self._changed = asyncio.Event()
-
-    def leave(self, left: float) -> None:
-        self.open -= 1
-        if left:
-            with suppress(UserError):  # if the journal can't be written, the budget counts too much, which is safe
-                self._journal.pay(-left)
-        self.wake()
 
 
 class Hold:
@@ -93,9 +80,13 @@ class Hold:
             self._budget.open += 1
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._budget:
-            self._budget.leave(self.settled())
+            self._budget.open -= 1
+            if left := self.settled():
+                with suppress(UserError):  # if the journal can't be written, the budget counts too much, which is safe
+                    self._budget.journal.pay(-left)
+            self._budget.wake()
 
     def settled(self) -> float:
         """Return `left`, and set it to 0. The caller must give this amount back in the journal."""

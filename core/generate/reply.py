@@ -186,16 +186,9 @@ async def read(parts: AsyncIterator[bytes]) -> Reply:
         elif data:
             draft.add(_object(data), is_chunk=True)
     if not is_stream:
-        return reply_from(_object(b"\n".join(others)))
-    if not is_done and not (draft.finish and draft.usage):
+        draft.add(_object(b"\n".join(others)), is_chunk=False)
+    elif not is_done and not (draft.finish and draft.usage):
         raise Malformed("the stream ended before the reply was complete")
-    return draft.reply()
-
-
-def reply_from(found: dict[str, Any]) -> Reply:
-    """Return the reply in the JSON object of a chat completion. Raises Malformed if it has no complete reply."""
-    draft = _Draft()
-    draft.add(found, is_chunk=False)
     return draft.reply()
 
 

@@ -69,7 +69,7 @@ class Session(Generic[A_co]):
     @property
     def spent(self) -> float | None:
         """The dollars that the experiment has spent so far, or None if prices are unknown."""
-        return round(self.budget.spent, 9) if self.budget else None  # hides the rounding errors of a sum
+        return round(self.journal.paid, 9) if self.budget else None  # hides the rounding errors of a sum
 
     def but(self, **changes: Any) -> "Session[Any]":
         """Return a copy of the session with changed fields."""

@@ -1,6 +1,7 @@
 """The limit on spending: no more than the requests in flight pass it, and it is remembered."""
 
 import asyncio
+import json
 import signal
 import threading
 import time
@@ -20,11 +21,12 @@ from core.engines.server import Server
 from core.generate.budget import ROUNDING, Budget, Hold, Over, most_read
 from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalled, reply_from
+from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalled
 from core.types import Sampling
 from tests.conftest import run, start
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat
+from tests.helpers.asking import read_bytes
 from tests.helpers.documents import SCHEMA
 from tests.helpers.runs import load
 
@@ -186,7 +188,7 @@ def test_a_prompt_has_no_more_tokens_than_bytes(texts: list[str]) -> None:
 )
 def test_tokens_are_counted_however_a_server_reports_them(usage: Any, counted: Any) -> None:
     choice = {"message": {"content": "42"}, "finish_reason": "stop"}
-    assert reply_from({"choices": [choice], "usage": usage}).counted == counted
+    assert read_bytes(json.dumps({"choices": [choice], "usage": usage}).encode()).counted == counted
 
 
 # The generator

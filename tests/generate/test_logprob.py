@@ -1,5 +1,6 @@
 """The summed log probability of a completion: of all its tokens, or none."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any
 import pytest
 
 from core.engines.server import Server
-from core.generate.reply import reply_from
 from core.scaffolds import prompts
 from core.types import Sampling
 from tests.fakes.http import Proxy
@@ -110,7 +110,7 @@ def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
     given, counted, finish, expected = SUMS[kind]
     usage = {"prompt_tokens": 5, "completion_tokens": counted}
     found = chat({"role": "assistant", "content": "intro"}, logprobs=given, finish_reason=finish) | {"usage": usage}
-    assert reply_from(found).logprob == expected
+    assert read_bytes(json.dumps(found).encode()).logprob == expected
     content = given.get("content") if isinstance(given, dict) else None
     parts = [{"content": [token]} for token in content] if isinstance(content, list) else [given]
     choices: list[dict[str, Any]] = [{"delta": {}, "logprobs": part} for part in parts]
@@ -131,4 +131,4 @@ def test_alternatives_are_those_of_the_first_listed_token() -> None:
     ]
     reply = read_bytes(events([{"choices": [choice]} for choice in choices]))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
-    assert reply_from(chat(" True", logprobs=listed((" True", -0.1)))).logprobs == {}, "a server may list none"
+    assert read_bytes(json.dumps(chat(" True", logprobs=listed((" True", -0.1)))).encode()).logprobs == {}
