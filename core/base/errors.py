@@ -1,14 +1,18 @@
-"""Report errors that the user can fix: one line, exit status 2 or 1, and no traceback. Bugs still raise."""
+"""Report errors that the user can fix: one line, exit status 2 or 1, and no traceback. Bugs still raise.
+
+If a command's output can't be written, for example to a closed pipe or a full disk, the output is dropped. The command
+continues, because the results matter more."""
 
 import atexit
 import errno
 import gc
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from core.base import output
 from core.base.terminal import say
 
 LONGEST_LINE = 2000  # characters
@@ -52,12 +56,53 @@ def foremost(error: BaseException) -> BaseException:
     return next((each for each in flat if not isinstance(each, UserError)), flat[0])
 
 
+class Output:
+    """A text stream that writes to `stream`, and drops all text after its first error. `lost` is this error or None."""
+
+    def __init__(self, stream: Any) -> None:
+        self.lost: OSError | None = None
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        encoding = self._stream.encoding or "utf-8"  # characters that the locale's encoding lacks are escaped
+        self._kept(self._stream.write, text.encode(encoding, "backslashreplace").decode(encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        self._kept(self._stream.flush)
+
+    def _kept(self, act: Any, *args: str) -> None:
+        try:
+            act(*args)
+        except OSError as error:  # from now on, buffered and new text goes to the null device
+            self.lost = self.lost or error
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def kept() -> Iterator[Output]:
+    """Replace standard output and error by Output streams during the block. Yields the stream of standard output."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = shown, errors = Output(sys.stdout), Output(sys.stderr)
+    try:
+        yield shown
+    finally:
+        shown.flush()
+        errors.flush()
+        sys.stdout, sys.stderr = streams
+
+
 @contextmanager
 def command() -> Iterator[None]:
     """Wrap the body of a command. A UserError, or too many open files, becomes one line on standard error. The status
     is 2, or 1 for RunFailed. Ctrl-C gives 130. If output can't be written, the command continues (see _unshown)."""
     atexit.register(gc.freeze)  # saves 0.25 s at exit, because Python then skips a search for reference cycles
-    with output.kept() as shown:
+    with kept() as shown:
         end: SystemExit | None = None
         try:
             yield

@@ -268,6 +268,5 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     Raises ValueError unless 0 <= c <= n and 1 <= k <= n."""
     if not (0 <= c <= n and 1 <= k <= n):
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and cheaper if k is smaller
-    everything = comb(n, few)
-    return (everything - comb(n - many, few)) / everything
+    everything = comb(n, k)
+    return (everything - comb(n - c, k)) / everything

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from core.base import output, signals
-from core.base.errors import RunFailed, UserError, command
+from core.base import signals
+from core.base.errors import RunFailed, UserError, command, kept
 from core.base.terminal import columns
 from core.engines.server import Server
 from core.generate import wire
@@ -78,7 +78,7 @@ def test_a_command_ends_in_a_line_and_its_own_status_whether_it_is_shown_or_not(
 
 def test_what_the_terminal_cannot_encode_is_shown_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown := io.BytesIO(), "ascii"))
-    with output.kept():
+    with kept():
         print("π…")
     assert shown.getvalue() == b"\\u03c0\\u2026\n"
 
