@@ -22,13 +22,11 @@ class Names:
         mine = [] if self._is_local else [whole, (short := whole.partition(".")[0]), f"{short}.local"]
         self._names = {name.lower().removesuffix(".") for name in ("localhost", *mine, *named) if name}
 
-    def hold(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        """Return whether the headers of a request contain exactly one Host, and its name is accepted."""
-        hosts = [value.decode("latin-1").strip().lower() for name, value in headers if name == b"host"]
-        host = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        if not host:
+    def hold(self, host: str) -> bool:
+        """Return whether the name in a request's Host header is accepted."""
+        if not (found := HOST.fullmatch(host.strip().lower())):
             return False
-        name = host[1].removesuffix(".")
+        name = found[1].removesuffix(".")
         if known := address(name.strip("[]")):
             return known.is_loopback or not self._is_local
         return name in self._names

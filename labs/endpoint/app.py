@@ -184,7 +184,7 @@ class Endpoint:
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
             raise Refusal("the API key is missing or wrong. Send it as a Bearer token", None, "invalid_api_key", 401)
-        if not self.key and not self.names.hold(request.scope["headers"]):
+        if not self.key and not self.names.hold(request.headers.get("host", "")):
             how = "Use this machine's address, or start the endpoint with --allow-host NAME or with API_KEY"
             raise Refusal(f"unknown host. {how}", None, "unknown_host", 403)
 

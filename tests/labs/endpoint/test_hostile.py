@@ -68,7 +68,7 @@ def test_only_names_of_this_machine_and_of_the_operator_are_known(
     bound: str, named: list[str], hosts: list[str], known: bool
 ) -> None:
     for host in hosts:
-        assert Names(bound, named).hold([(b"host", host.encode())]) is known, host
+        assert Names(bound, named).hold(host) is known, host
 
 
 def test_a_client_that_asks_by_a_foreign_name_gets_nothing(shared: Running) -> None:
