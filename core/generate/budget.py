@@ -7,25 +7,18 @@ that may be charged. A request that exceeds the budget waits for money from othe
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from core.base.errors import RunFailed, UserError
 from core.base.prices import Prices, shown
 from core.generate.journal import Journal
 from core.generate.reply import Failure, Reply
-from core.types import Message
+from core.types import Messages
 
 # Tokens allowed for the chat template: for a request (some templates add instructions), and for each role or content.
 OF_A_REQUEST, OF_A_MESSAGE = 256, 16
 ROUNDING = 1e-9  # dollars
-
-
-def most_read(messages: Sequence[Message], context: int | None, more: int = 0) -> int:
-    """Return a bound on a prompt's tokens: the bytes of `messages`, the template and `more`, but at most `context`."""
-    texts = [text for message in messages for text in message.values()]
-    tokens = OF_A_REQUEST + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts) + more
-    return min(tokens, context) if context else tokens
 
 
 class Over(RunFailed):
@@ -95,11 +88,14 @@ class Hold:
             self._budget.wake()
         return left
 
-    def most(self, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
-        """Return the highest cost in dollars of a request for `written` tokens after an answer's `opening`.
-        `more` adds tokens to its prompt."""
-        read = most_read([*messages, {"role": "assistant", "content": opening}], self._context, more)
-        return self._prices.most(read, written) if self._prices else 0.0
+    def most(self, messages: Messages, written: int, opening: str = "", more: int = 0) -> float:
+        """Return the highest cost in dollars of a request for `written` tokens after an answer's `opening`. Its prompt
+        has at most one token per byte, the template's tokens and `more`, but no more than the context."""
+        if not self._prices:
+            return 0.0
+        texts = ["assistant", opening, *(text for message in messages for text in message.values())]
+        read = OF_A_REQUEST + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts) + more
+        return self._prices.most(min(read, self._context or read), written)
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], most: float, later: float = 0.0) -> Reply:
         """Call `send` and return its reply. The request may cost up to `most` dollars. `later` dollars are reserved for

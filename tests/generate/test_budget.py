@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from core.base.prices import Prices
 from core.engines.cards import Card
 from core.engines.server import Server
-from core.generate.budget import ROUNDING, Budget, Hold, Over, most_read
+from core.generate.budget import ROUNDING, Budget, Hold, Over
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalled
@@ -166,9 +166,10 @@ def test_what_failed_counts_with_the_most_unless_it_was_refused(tmp_path: Path, 
 
 @given(st.lists(st.text(st.characters(exclude_categories=[]))))
 def test_a_prompt_has_no_more_tokens_than_bytes(texts: list[str]) -> None:
-    read = most_read([{"role": "user", "content": text} for text in texts], None)
+    a_dollar_each = Prices(1e6, 0, 0)
+    read = Hold(None, a_dollar_each).most([{"role": "user", "content": text} for text in texts], 0)
     assert read >= sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    assert most_read([{"content": "x" * 5000}], 4000) == 4000, "the context holds no more"
+    assert Hold(None, a_dollar_each, 4000).most([{"content": "x" * 5000}], 0) == 4000, "the context holds no more"
 
 
 @pytest.mark.parametrize(
