@@ -92,8 +92,7 @@ class Experiment(Generic[A]):
 
     def finish(self, numbers: Sequence[int] = ()) -> Path:
         """Call `run` in a command, and return the results' path. If a signal stops it, exit with status 130."""
-        path = self.session.folder / f"{self.session.name}.partial.json"
-        return self.session.asked(self.run(numbers), f"partial results: {path}")
+        return self.session.asked(self.run(numbers))
 
     async def run(self, numbers: Sequence[int] = ()) -> Path:
         """Run the scaffold on all problems, grade and save the results, and return the path of their file.

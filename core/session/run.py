@@ -17,8 +17,8 @@ from core.problems.check import check
 from core.problems.sets import ProblemSet
 from core.report.data import Results
 from core.session import session
-from core.session.experiment import Experiment, show
-from core.session.runs import Runs
+from core.session.experiment import show
+from core.session.runs import run_all
 from core.session.sweep import sweep
 from core.types import ANSWERS, Grader, Problem, Scaffold
 
@@ -44,13 +44,9 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     if constants.SWEEP in sys.argv[1:]:
         return sweep(scaffold, namespace, grader)
     with session.command(scaffold.constants, namespace) as (name, config):
-        folder = results_dir()
-        runs = Runs(name, config, folder)
-        with session.open_on_problems(name, config, folder, scaffold, grader) as opened:
-            for part in runs.of(opened):
-                experiment = Experiment(part, scaffold, grader)
-                runs.ended(experiment.finish(), experiment.document)
-        show(runs.document, runs.path)
+        with session.open_on_problems(name, config, results_dir(), scaffold, grader) as opened:
+            path, document = opened.asked(run_all(opened, scaffold, grader))
+        show(document, path)
 
 
 async def solve(
@@ -105,14 +101,11 @@ async def solve(
     config = constants.read(scaffold.constants, of_card, words)
     name = name or session.named(config, getattr(scaffold.run, "__name__", "python"))
     folder = Path(folder) if folder else results_dir()
-    runs = Runs(name, config, folder)
     with ExitStack() as opening:
         with environment.setting(MODEL=model, BASE_URL=base_url):  # no await inside, because other tasks may differ
             opened = opening.enter_context(session.open_on_problems(name, config, folder, scaffold, grader, named))
-        for part in runs.of(opened):
-            experiment = Experiment(part, scaffold, grader)
-            runs.ended(await experiment.run(), experiment.document)
-        return Results(runs.path)
+        path, _ = await run_all(opened, scaffold, grader)
+        return Results(path)
 
 
 def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:

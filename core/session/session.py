@@ -80,8 +80,9 @@ class Session(Generic[A_co]):
         check_context(server, self.config)
         return replace(self, server=server)
 
-    def asked(self, work: Coroutine[Any, Any, R], kept: str) -> R:
-        """Run the coroutine `work` and return its result. If a signal stops it, print `kept` and exit (status 130)."""
+    def asked(self, work: Coroutine[Any, Any, R], kept: str = "finished completions are kept") -> R:
+        """Run the coroutine `work` and return its result. If a signal stops it, print `kept` or the stop's notes, and
+        end the process with status 130."""
         with stopped(lambda: kept):
             return signals.run(work)
 
@@ -162,11 +163,12 @@ def named(config: Part, default: str) -> str:
 
 @contextmanager
 def stopped(kept: Callable[[], str]) -> Iterator[None]:
-    """Wrap a block. If a signal stops it, print the text `kept()` and end the process with status 130."""
+    """Wrap a block. If a signal stops it, print the notes on the stop (by default `kept()`), and end the process with
+    status 130."""
     try:
         yield
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        line = kept()
+    except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+        line = ", ".join(getattr(stop, "__notes__", ())) or kept()
         with suppress(OSError):  # the terminal may be closed
             print(f"\nstopped ({line}). Run the same command again to continue.", flush=True)
         raise SystemExit(130) from None

@@ -29,7 +29,7 @@ from core.scaffolds.framing import Framing
 from core.scaffolds.rsa import SampleConstants
 from core.session.bar import Bar
 from core.session.experiment import Experiment
-from core.session.runs import Runs
+from core.session.runs import run_all
 from core.session.session import Session
 from core.types import Completion
 from labs.star import data, traces
@@ -129,22 +129,21 @@ class Loop:
         """Sample solutions of the held-out problems. Return the results' name and figures: accuracy, vote, gain since
         round 0, form, incomplete replies, tokens and seconds. `kind` is "" (greedy) or "-sampled"."""
         name, replies = self._name(number, kind), dict[str, list[Completion]]()
-        runs = Runs(name, config, self.record.folder, say=lambda _: None)
-        for each in runs.of(session.but(problems=self.split.held_out)):
-            experiment, bar.stage = Experiment(each, answering(self.config, replies), bar=bar), each.name
-            runs.ended(experiment.finish(), experiment.document)
+        bar.stage = name
+        session = session.but(name=name, config=config, folder=self.record.folder, problems=self.split.held_out)
+        path, document = session.asked(run_all(session, answering(self.config, replies), bar=bar))
         forms = [[self._form(each) for each in of] for of in replies.values()]
         whole = [steps for form in forms for reason, steps in form if not reason]
-        final = runs.document["metrics"]["final"]
+        final = document["metrics"]["final"]
         return {
             "greedy": name,
             "accuracy": final["mean_accuracy"],
             "vote": final["majority_accuracy"],
-            "gain": _gain(self._results(self._name(0, kind)), runs.path) if number else None,
+            "gain": _gain(self._results(self._name(0, kind)), path) if number else None,
             "format": mean_by_problem([fmean(not reason for reason, _ in form) for form in forms]).to_json(),
             "steps": fmean(whole) if whole else None,
             **_broken([each for of in replies.values() for each in of]),
-            **_spent(runs.document),
+            **_spent(document),
         }
 
     def _form(self, completion: Completion) -> tuple[str, int]:
