@@ -13,7 +13,7 @@ is requested first. In QED-Nano's code, a problem without a submission gets no a
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -177,12 +177,10 @@ class _Desk:
         self.calls = self.invalid = 0
         self.submitted: list[int] = []  # the number of the submitted solution, if any
         self.approaches: list[str] = []
-        self.solutions: list[Member] = []
-        self.origins: list[list[int]] = []  # for each solution, the numbers of its source solutions
+        self.solutions: list[Member] = []  # their parents are numbers of solutions
         self.reports: list[tuple[int, str]] = []  # solution's number, and text of the report
         self.current: list[int] = []  # solutions that are not improved, merged or passed over in a selection
         self.shown: list[int] = []  # solutions in the newest population
-        self.seen: set[int] = set()  # solutions in any population so far
         self.spent: list[Completion] = []  # completions that belong to no member yet
         self.notes: list[str] = []
         self.log: list[str] = []
@@ -191,14 +189,12 @@ class _Desk:
         """Return these solutions as members. The last one gets the notes and side calls since the last population."""
         members = []
         for number in solutions:
-            is_seen = number in self.seen
-            origins = [number] if is_seen else self.origins[number - 1]
-            parents = [self.shown.index(origin) for origin in origins if origin in self.shown]
-            members.append(Member(self.solutions[number - 1].completion, parents, carried_over=is_seen))
+            member = self.solutions[number - 1]
+            parents = [self.shown.index(origin) for origin in member.parents if origin in self.shown]
+            members.append(replace(member, parents=parents, notes=[]))
+            self.solutions[number - 1] = common.again(member, number)
         members[-1].side_calls, members[-1].notes = self.spent, self.notes
-        self.spent, self.notes = [], []
-        self.shown = list(solutions)
-        self.seen.update(solutions)
+        self.spent, self.notes, self.shown = [], [], solutions
         return members
 
     async def call(self, line: str) -> bool:
@@ -281,15 +277,11 @@ class _Desk:
             messages = prompts.request(FOLLOW, problem, approach=self.approaches[numbers[0] - 1])
         else:
             messages = prompts.solve(problem)
-        return self._add(await common.candidate(ask, config, messages, *names), origins)
-
-    def _add(self, solution: Member, origins: list[int]) -> str:
-        """Add a solution. If it has text, it replaces `origins` in `current`. If not, it is current if no other is."""
+        solution = await common.candidate(ask, config, messages, *names, parents=origins)
         self.solutions.append(solution)
-        self.origins.append(origins)
         self.notes += solution.notes
         number = len(self.solutions)
-        if text := self._text(number):
+        if text := self._text(number):  # it replaces its origins
             self.current = [i for i in self.current if i not in origins and self._text(i)] + [number]
             return f"Solution {number}:\n{text}"
         if self.current:

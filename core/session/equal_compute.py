@@ -77,7 +77,7 @@ class Entry:
     def config(self, common: RunConstants) -> RunConstants:
         """Return the constants of the entry's scaffold: the comparison's constants `common`, and the entry's own."""
         known = rules(self.scaffold.constants).keys()
-        shared = {name: getattr(common, name) for name in rules(type(common)) if name in known} | {"RUNS": 1}
+        shared = {name: getattr(common, name) for name in rules(type(common)) if name in known}
         config: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return config
 
@@ -174,25 +174,19 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     names = ", ".join(entry.name for entry in comparison.entries)
     more = terminal.wrapped(f"The comparison has the entries {names}. Edit its file to change them.")
     with session.command(Constants, namespace, more_help=more) as (name, common):
-        folder = results_dir()
-        with session.open_on_problems(name, common, folder, comparison) as opened:
-            matched = _compared(comparison, opened)
-        print(f"\n{matched.show()}\nresults {folder / name}")
-
-
-def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
-    """Run each entry with each seed, and return the comparison."""
-    are_proofs = opened.problems.asks_for_proofs
-    series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
-    runs: dict[str, list[str]] = {}
-    budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
-    with series.bar:
-        for entry in series.entries:
-            paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
-            runs[entry.name] = [path.name for path in paths]
-            budgets = budgets or in_unit(opened.config.budgets(), paths, series.meter)
-    about = (series.meter, series.title, series.notes(series.left_out), are_proofs)
-    return Matched(series.folder, runs, series.entries[0].name, budgets, [*series.seeds], *about)
+        with session.open_on_problems(name, common, results_dir(), comparison) as opened:
+            are_proofs = opened.problems.asks_for_proofs
+            series = Matching(comparison, opened, ungraded if are_proofs else by_answer)
+            runs: dict[str, list[str]] = {}
+            budgets: list[float] = []  # in the unit of the meter, computed after the runs of the first entry
+            with series.bar:
+                for entry in series.entries:
+                    paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
+                    runs[entry.name] = [path.name for path in paths]
+                    budgets = budgets or in_unit(common.budgets(), paths, series.meter)
+        about = (series.meter, series.title, series.notes(series.left_out), are_proofs)
+        matched = Matched(series.folder, runs, series.entries[0].name, budgets, series.seeds, *about)
+        print(f"\n{matched.show()}\nresults {series.folder}")
 
 
 def _shape_of(server: Server) -> Shape | None:

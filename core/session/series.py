@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ class Series:
         """Make the folder. `allotted` has the expected completions per problem by the scaffold's name."""
         self.opened, self.allotted, self.grader = opened, allotted, grader
         self.folder, self.chosen = opened.folder / opened.name, opened.problems
-        self.seeds = range(opened.config.SEED, opened.config.SEED + opened.config.RUNS)
+        self.seeds = [each.SEED for each in opened.config.runs()]
         self.bar = Bar(opened.name, len(self.seeds) * len(self.chosen.problems) * sum(allotted.values()))
         self.model = opened.server.model_info()
         self.title = f"{self.model['name']} on {self.chosen.name}, n={len(self.chosen.problems)}"
@@ -32,10 +31,7 @@ class Series:
 
     def experiments(self, name: str, scaffold: Scaffold[Any], config: Constants) -> list[Experiment[Any]]:
         """Return the runs of a scaffold, one for each seed."""
-        sessions = [
-            self.opened.but(name=self._file(name, seed), config=replace(config, SEED=seed, RUNS=1), folder=self.folder)
-            for seed in self.seeds
-        ]
+        sessions = [self.opened.but(name=self._file(name, c.SEED), config=c, folder=self.folder) for c in config.runs()]
         return [Experiment(each, scaffold, self.grader, self.bar, self.allotted[name]) for each in sessions]
 
     def run(self, name: str, scaffold: Scaffold[Any], config: Constants) -> list[Path]:

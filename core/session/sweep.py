@@ -28,7 +28,6 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
     finished runs."""
     with errors.command():
         signals.catch()
-        folder = results_dir()
         experiment = Path(namespace["__file__"]).stem
         try:
             runs = grid.expand(scaffold, namespace, [word for word in sys.argv[1:] if word != SWEEP])
@@ -37,9 +36,9 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
 
             raise refusal(error, experiment) from None
         name = session.named(runs.common, f"{experiment}_sweep")
-        with session.open_on_problems(name, runs.common, folder, runs, grader) as opened:
+        with session.open_on_problems(name, runs.common, results_dir(), runs, grader) as opened:
             table = _swept(runs, opened, grader)
-        print(f"\n{table}\nresults {folder / name}\nreport  bash scripts/report.sh {name}")
+        print(f"\n{table}\nresults {opened.folder / name}\nreport  bash scripts/report.sh {name}")
 
 
 def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
@@ -59,14 +58,12 @@ def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
         values = {each.name: dict(each.values) for each in runs.cells if each.name in found}
         meter = Meter(prices=opened.server.card.price)
         about = (series.title, series.notes(notes), opened.problems.asks_for_proofs, values)
-        return Sweep(series.folder, found, next(iter(found)), [], [*series.seeds], meter, *about).show()
+        return Sweep(series.folder, found, next(iter(found)), [], series.seeds, meter, *about).show()
 
     try:
         with series.bar:
             for cell in runs.cells:
                 found[cell.name] = [path.name for path in series.run(cell.name, cell.scaffold, cell.config)]
-    except BaseException:
-        if found:
-            shown()
-        raise
-    return shown()
+    finally:
+        table = shown() if found else ""
+    return table

@@ -253,7 +253,7 @@ def test_entries_take_the_constants_of_their_experiments() -> None:
     assert comparison.max_completions(few) == 3 + 3 + 3 and comparison.max_completions(Constants()) == 12 + 11 + 3
     assert [each.name for each in comparison.chosen(Constants(ENTRIES="small"))] == ["12_majority", "small"]
     config: Any = best_of.config(Constants(VERIFY_TOKENS=7, RUNS=3))
-    assert (config.VERIFY_TOKENS, config.RUNS) == (7, 1)
+    assert (config.VERIFY_TOKENS, config.RUNS) == (7, 3)
 
 
 MADE = entry("12_majority", N=4)
