@@ -12,7 +12,7 @@ import numpy as np
 from core.base import seeds
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.common import EMPTY, UNREADABLE, again
+from core.scaffolds.common import EMPTY, again
 from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
@@ -34,8 +34,6 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
     yield Stage("solutions", solutions)
     scored = [again(member, i) for i, member in enumerate(solutions)]
     await verify(problem, scored, 0, ask, config)
-    for member in scored:
-        member.notes = [UNREADABLE] * (member.verdicts or []).count(None)
     yield Stage("verified", scored)
     spoken = [i for i, completion in enumerate(samples) if completion.text] or list(range(config.N))
     winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]

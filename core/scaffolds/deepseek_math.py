@@ -11,13 +11,13 @@ REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solutio
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Carrying, constant
-from core.scaffolds.common import UNASSESSED, UNREADABLE, again, candidate, stated_score
+from core.scaffolds.common import UNASSESSED, again, candidate, stated_score
 from core.scaffolds.prompts import request, worded
 from core.scaffolds.verification import Judging, judge
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, carried
@@ -106,24 +106,23 @@ def read_proof(text: str) -> tuple[str, float | None]:
 
 
 @dataclass
-class _Proof:
+class _Proof(Member):
     """A proof. `text` has no self-assessment, `claim` is its score or 0, and `reviews` begin with the lowest score."""
 
-    member: Member
-    text: str
-    claim: float
+    text: str = ""
+    claim: float = 0.0
     reviews: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         """True if all reviews are readable and score 1."""
-        return self.member.verdicts is not None and all(verdict == 1.0 for verdict in self.member.verdicts)
+        return self.verdicts is not None and all(verdict == 1.0 for verdict in self.verdicts)
 
     @property
     def worth(self) -> tuple[float, bool, float]:
         """The proof's sort key. Proofs without a readable review rank below scored proofs, and empty proofs last."""
         unknown = -1.0 if self.text else -2.0
-        return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
+        return unknown if self.self_score is None else self.self_score, self.passed, self.claim
 
 
 async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
@@ -139,17 +138,16 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     async def written(t: int, i: int, messages: list[Message], *parents: int) -> _Proof:
         member = await candidate(ask, config, messages, t, i, parents=parents)
         text, claim = read_proof(carried(member.completion, config))
-        member.notes += [UNASSESSED] if text and claim is None else []
-        return _Proof(member, text, claim or 0.0)
+        notes = member.notes + [UNASSESSED] * (text != "" and claim is None)
+        return _Proof(member.completion, member.parents, notes=notes, text=text, claim=claim or 0.0)
 
     async def reviewed(proof: _Proof, t: int, i: int) -> _Proof:
         if proof.text:
-            member, count = proof.member, config.VERIFY_SAMPLES
-            names = [("verify", t, i, j) for j in range(count)]
-            scores = await judge(problem, ask, config, REVIEWING, member, proof.text, names)
-            member.notes += [UNREADABLE] * scores.count(None)
-            order = seeds.rng(config.SEED, problem.id, "reviews", t, i).permutation(count)
-            readable = [(score, member.side_calls[j].text) for j in order if (score := scores[j]) is not None]
+            names = [("verify", t, i, j) for j in range(config.VERIFY_SAMPLES)]
+            await judge(problem, ask, config, REVIEWING, proof, proof.text, names)
+            both = [*zip(proof.verdicts or [], proof.side_calls, strict=True)]
+            seeds.rng(config.SEED, problem.id, "reviews", t, i).shuffle(both)
+            readable = [(score, review.text) for score, review in both if score is not None]
             proof.reviews = [text for _, text in sorted(readable, key=lambda one: one[0])]
         return proof
 
@@ -162,25 +160,24 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         return await reviewed(await written(t, i, refine(problem, proof.text, dealt), place), t, i)
 
     newest = await asyncio.gather(*(written(0, i, prove(problem)) for i in range(config.N)))
-    yield Stage("proofs", [proof.member for proof in newest])
-    for i, proof in enumerate(newest):
-        proof.member = again(proof.member, i)
-    await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(newest)))
-    yield Stage("reviews", [proof.member for proof in newest])
+    yield Stage("proofs", newest)
+    same = [replace(proof, parents=[i], carried_over=True, notes=[]) for i, proof in enumerate(newest)]
+    newest = await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(same)))
+    yield Stage("reviews", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
         ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # the same for a proof in all rounds
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
-        yield Stage("best score", [again(best.member, *([place] if place >= 0 else []))])
+        yield Stage("best score", [again(best, *([place] if place >= 0 else []))])
         if best.passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
         newest = await asyncio.gather(*(refined(chosen, t, i) for i in range(width)))
         if chosen:
-            yield Stage("chosen", [again(proof.member) for proof in chosen])
-        yield Stage(f"refinement {t}", [proof.member for proof in newest])
+            yield Stage("chosen", [again(proof) for proof in chosen])
+        yield Stage(f"refinement {t}", newest)
         pool += newest
 
 

@@ -251,10 +251,11 @@ class _Desk:
             self.notes += [] if found else ["unreadable approaches"]
             return "\n".join(f"Approach {i}: {text}" for i, text in enumerate(found, first)) or "No approach came back."
         if tool == "verify":
-            check, _, notes = await report(problem, ask, config, self._text(numbers[0]), *names)
-            self.spent.append(check)
-            self.notes += notes
-            self.reports.append((numbers[0], text := check.text.strip()))
+            solution = common.again(self.solutions[numbers[0] - 1])
+            reported = await report(problem, ask, config, solution, self._text(numbers[0]), *names)
+            self.spent += reported.side_calls
+            self.notes += reported.notes
+            self.reports.append((numbers[0], text := reported.side_calls[0].text.strip()))
             return f"Report {len(self.reports)}, on solution {numbers[0]}:\n{text or '(empty, of no use)'}"
         if tool == "select":
             candidates = [self.solutions[number - 1].completion for number in numbers]

@@ -114,7 +114,6 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     async def judged(member: Member, t: int, i: int) -> Member:
         if text := text_of(member.completion, config):
             await judge(problem, ask, config, POINTS, member, text, [("judge", t, i)])
-            member.notes += [common.UNREADABLE] * (member.self_score is None)
         return member
 
     async def attempt(t: int, i: int) -> Member:

@@ -14,7 +14,7 @@ from core.constants import check_subset, constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, candidate, text_of
 from core.scaffolds.prompts import worded
-from core.scaffolds.verification import read_verdict
+from core.scaffolds.verification import Judging, judge, read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
 
 REPORT = worded("""Problem:
@@ -87,10 +87,8 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
         return again(population[kept], kept, side_calls=[new.completion], notes=new.notes)
 
     async def reported(t: int, i: int) -> Member:
-        if not texts[i]:
-            return again(population[i], i)
-        check, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
-        return again(population[i], i, self_score=verdict, verdicts=[verdict], side_calls=[check], notes=notes)
+        member = again(population[i], i)
+        return await report(problem, ask, config, member, texts[i], "verify", t, i) if texts[i] else member
 
     async def improved(t: int, i: int) -> Member:
         found = "".join(check.text.strip() for check in population[i].side_calls)
@@ -125,15 +123,19 @@ def _slots(config: Constants) -> list[range]:
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]
 
 
+REPORTING = Judging(
+    lambda problem, text: prompts.request(REPORT, problem, solution=text), prompts.VERDICT, read_verdict
+)
+
+
 async def report(
-    problem: Problem, ask: Ask, config: Reporting, solution: str, *names: str | int
-) -> tuple[Completion, float | None, list[str]]:
-    """Request a report on a solution. Return the report, its verdict (1, 0, or None if unreadable) and notes."""
-    messages = prompts.request(REPORT, problem, solution=solution)
-    check = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
-    verdict = read_verdict(check.text)
-    notes = [common.EMPTY_REPORT] if not check.text.strip() else [common.UNREADABLE] if verdict is None else []
-    return check, verdict, notes
+    problem: Problem, ask: Ask, config: Reporting, member: Member, solution: str, *names: str | int
+) -> Member:
+    """Request a report on the `solution` of `member`. Return the member with the report as its only side call."""
+    await judge(problem, ask, config, REPORTING, member, solution, [names])
+    if not member.side_calls[0].text.strip():
+        member.notes = [common.EMPTY_REPORT]
+    return member
 
 
 def selection(problem: Problem, texts: Sequence[str]) -> list[Message]:

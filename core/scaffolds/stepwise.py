@@ -14,7 +14,7 @@ from core.constants import LAST_NUMBER, constant
 from core.grading.text import read
 from core.scaffolds import nomos, prompts
 from core.scaffolds.best_of import best
-from core.scaffolds.common import UNREADABLE, again
+from core.scaffolds.common import again
 from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, Verifying, read_verdict, verdicts, verify
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
@@ -75,8 +75,6 @@ async def score(problem: Problem, members: Population, t: int, ask: Ask, config:
     if len(first) > 1:
         judging = nomos.POINTS if config.VERIFY_MODE == "points" else STEPS
         await verify(problem, list(first.values()), t, ask, config, judging)
-        for member in first.values():
-            member.notes = [UNREADABLE] * (member.verdicts or []).count(None)
         for member in members:
             member.self_score = first.get(member.completion.text, member).self_score
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from core.constants import Constants, constant
 from core.scaffolds import prompts
-from core.scaffolds.common import last_stated
+from core.scaffolds.common import UNREADABLE, last_stated
 from core.types import Ask, Member, Message, Population, Problem
 
 TOP_LOGPROBS = 20  # number of likely tokens to search for True and False, the most that servers return
@@ -61,9 +61,9 @@ VERDICTS = Judging(prompts.verify, prompts.VERDICT, read_verdict)
 
 async def judge(
     problem: Problem, ask: Ask, config: Any, judging: Judging, member: Member, text: str, names: Sequence[Names]
-) -> list[float | None]:
+) -> None:
     """Request a judgement of `text` under each of the `names`. Set `side_calls`, `verdicts` and `self_score` (the mean
-    verdict) of `member`, and return the verdicts. `config` has VERIFY_TOKENS."""
+    verdict) of `member`, and note unreadable verdicts. `config` has VERIFY_TOKENS."""
     messages, is_token = judging.messages(problem, text), getattr(config, "VERIFY_MODE", "") == "p_true"
     changes = ONE_TOKEN if is_token else {"max_tokens": config.VERIFY_TOKENS, "answer_opening": judging.opening}
     checks = await asyncio.gather(*(ask(messages, *each, **changes) for each in names))
@@ -71,7 +71,7 @@ async def judge(
     readable = [mark for mark in marks if mark is not None]
     member.side_calls, member.verdicts = checks, marks
     member.self_score = sum(readable) / len(readable) if readable else None
-    return marks
+    member.notes += [UNREADABLE] * marks.count(None)
 
 
 async def verify(

@@ -100,10 +100,10 @@ class Roles:
     ) -> None:
         """Request judgements of a solution, solutions improved by its reports, and a new self-assessed proof."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
-        checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
-        reviewed, scored, judged = [
+        checked, reviewed, scored, judged = [
             await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
             for role, messages, opening in (
+                ("report", prompts.request(static_math_agent.REPORT, problem, solution=text), prompts.VERDICT),
                 ("review", prompts.request(selfcheck.REVIEW, problem, solution=text), prompts.VERDICT),
                 ("score", deepseek_math.review(problem, text), deepseek_math.SCORE),
                 ("judge", nomos.POINTS.messages(problem, text), nomos.SCORE),
@@ -112,7 +112,7 @@ class Roles:
         points = nomos.read_points(judged.text)
         score = common.stated_score(scored.text, "Score", deepseek_math.SCORES)
         for role, mark in (
-            ("report", verdict),
+            ("report", read_verdict(checked.text)),
             ("review", read_verdict(reviewed.text)),
             ("score 0, 0.5, 1", score),
             ("judge 0-7", points),
