@@ -5,25 +5,21 @@ from core.types import Completion, Population
 
 
 class Contract:
-    """A check of the scaffold `name` on one problem, by its requests and populations. `most` is its max_completions.
-    All methods raise UserError if the scaffold breaks a rule."""
+    """A check of the scaffold `name` on one problem, by its completions and populations. `most` is its max_completions.
+    All methods raise UserError if the scaffold breaks a rule. `asked` has the names of all completions."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
-        self._asked: set[tuple[str, ...]] = set()  # as text, because 1 and "1" have one seed
+        self.asked: set[tuple[str, ...]] = set()  # as text, because 1 and "1" have one seed
         self._owed: set[str] = set()  # keys of completions that no member contains yet
         self._members = 0  # size of the newest population
-        self.total = 0  # completions so far
 
-    def asking(self, names: tuple[str | int, ...]) -> None:
-        if (texts := tuple(map(str, names))) in self._asked:
+    def got(self, completion: Completion, names: tuple[str | int, ...]) -> None:
+        if (texts := tuple(map(str, names))) in self.asked:
             self._breach(f"asked twice with the names {names}. Give each request of a problem different names")
-        self._asked.add(texts)
-
-    def got(self, completion: Completion) -> None:
-        self.total += 1
+        self.asked.add(texts)
         self._owed.add(completion.key)
-        if self.total > self._most:
+        if len(self.asked) > self._most:
             self._breach(f"asked for more completions per problem than its max_completions ({self._most})")
 
     def yielded(self, population: Population) -> None:
@@ -41,7 +37,7 @@ class Contract:
             self._breach("ended without a population. It must yield at least one population")
         if self._owed and not was_cut:
             lost = f"{len(self._owed)} of them are in no member. Put each into a member's completion or side_calls"
-            self._breach(f"asked for {self.total} completions of a problem, but {lost}")
+            self._breach(f"asked for {len(self.asked)} completions of a problem, but {lost}")
 
     def _breach(self, text: str) -> None:
         raise UserError(f"the scaffold {self._name} {text}")

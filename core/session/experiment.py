@@ -139,12 +139,11 @@ class Experiment(Generic[A]):
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            contract.asking(names)
             # Requests of early steps are sent first, so that all problems end at about the same time.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             framed = self.framing.frame(messages)
             completion = await generator(framed, seed, sampling.but(**changes), priority)
-            contract.got(completion)
+            contract.got(completion, names)
             return completion
 
         async def ask_for_grade(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -167,7 +166,7 @@ class Experiment(Generic[A]):
                 self.next_save = time.monotonic() + SAVE_SECONDS
         contract.ended(was_cut=self.is_stage)
         self.figures.finished[number] = True
-        self.bar.total -= self.allotted - contract.total  # a scaffold may need fewer completions than its maximum
+        self.bar.total -= self.allotted - len(contract.asked)  # a scaffold may need fewer completions than its maximum
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         self.bar.arrived(completion, is_new)

@@ -37,9 +37,8 @@ class Checked(Wayward):
         self.contract = contract
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        self.contract.asking(names)
         completion = await super().__call__(messages, *names, **changes)
-        self.contract.got(completion)
+        self.contract.got(completion, names)
         return completion
 
 

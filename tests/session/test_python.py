@@ -66,12 +66,15 @@ ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
 @pytest.mark.parametrize(
     ("breach", "named"),
     [
-        (lambda kept: [kept.asking(names) for names in (("0", 0), (0, 0))], "(0, 0)"),
+        (lambda kept: [kept.got(ONE, names) for names in (("0", 0), (0, 0))], "(0, 0)"),
         (lambda kept: kept.ended(), "at least"),
         (lambda kept: kept.yielded([]), "without members"),
-        (lambda kept: (kept.got(ONE), kept.got(OTHER), kept.yielded([Member(ONE)]), kept.ended()), "1 of them"),
+        (
+            lambda kept: (kept.got(ONE, (0,)), kept.got(OTHER, (1,)), kept.yielded([Member(ONE)]), kept.ended()),
+            "1 of them",
+        ),
         (lambda kept: (kept.yielded([Member(ONE)]), kept.yielded([Member(ONE, [1])])), "parents=[1]"),
-        (lambda kept: [kept.got(ONE) for _ in range(3)], "(2)"),
+        (lambda kept: [kept.got(ONE, (i,)) for i in range(3)], "(2)"),
     ],
 )
 def test_a_breach_of_a_scaffolds_contract_is_refused(breach: Callable[[Contract], Any], named: str) -> None:
