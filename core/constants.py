@@ -1,9 +1,8 @@
 """Declare the constants of an experiment with their defaults, meanings and ranges, and check their values.
 
-Values come from the experiment's file. NAME=value overrides a value for one run. A scaffold's constants are a frozen
-dataclass that derives from Constants:
+Values come from the experiment's file. NAME=value overrides a value for one run. A scaffold's constants are a class
+that derives from Constants:
 
-    @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
         N: int = constant(8, "population: solutions kept at every step", 1, 1024)"""
 
@@ -15,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from core.base.errors import UserError, one_line
 from core.base.files import ROOT
@@ -73,12 +72,17 @@ def constant(
     return field(default=default, metadata={"rule": Rule(about, type(default), low, high, choices, free)})
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A group of constants. A class inherits its groups. --help lists its own constants first, then its groups'."""
+    """A group of constants. Subclasses become frozen dataclasses without a decorator, and inherit their groups.
+    --help lists a class's own constants first, then its groups'."""
 
     # Removed constants with the value that they had. The identity has them, so that earlier runs resume.
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for name, rule in rules(type(self)).items():
@@ -99,7 +103,6 @@ class Part:
         return {}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sampled(Part):
     """The sampling parameters of a completion."""
 
@@ -111,7 +114,6 @@ class Sampled(Part):
     SAMPLING: str = constant("file", "source of sampling parameters: the file or model card", choices=("file", "card"))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Forced(Part):
     """The constants for an answer that a reply lacks, because its thinking was cut off or because it states none."""
 
@@ -121,7 +123,6 @@ class Forced(Part):
     ELICIT: int = constant(0, "1: if a reply ends without a readable answer, continue it once with a box", 0, 1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Waiting(Part):
     """The constants for making the model think longer."""
 
@@ -129,7 +130,6 @@ class Waiting(Part):
     WAIT_WORD: str = constant("Wait", "text that is appended to continue the thinking (see WAITS)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Framed(Part):
     """The constants for the text around a problem, in requests to solve it or to aggregate candidates."""
 
@@ -140,7 +140,6 @@ class Framed(Part):
     PROMPT: str = constant("card", 'file with the prompt around {problem}, or "card" (its field, else ours)')
 
 
-@dataclass(frozen=True, kw_only=True)
 class Answered(Part):
     """The constant for how replies state their answers."""
 
@@ -152,7 +151,6 @@ class Answered(Part):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class OnProblems(Part):
     """The constants of the problem set. A resumed run may change both: the problems' texts identify it."""
 
@@ -162,14 +160,12 @@ class OnProblems(Part):
     LIMIT: int = constant(0, "use only the first LIMIT problems of the set (0: all)", 0, 1_000_000, free=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Seeded(Part):
     """The seed of a run."""
 
     SEED: int = constant(0, "seed of the run's random choices and requests", 0, 2**63 - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Repeated(Part):
     """The number of runs, and the name of their results."""
 
@@ -177,7 +173,6 @@ class Repeated(Part):
     OUT: str = constant("", "name of the results and the journal (default: the experiment's name)", free=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Served(Part):
     """The constants of requests to a server."""
 
@@ -186,7 +181,6 @@ class Served(Part):
     STALL_SECONDS: float = constant(300.0, "seconds without data before a retry", 0.1, 1_000_000, free=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Paid(Part):
     """The limit on the cost of all runs in the journal of an experiment."""
 
@@ -195,12 +189,10 @@ class Paid(Part):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Asking(Served, Seeded, Sampled):
     """The groups of constants that every request to a model needs."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Answered, Framed, Waiting, Forced, Sampled):
     """The constants of every scaffold. The server counts tokens. Seconds are wall-clock time."""
 
@@ -209,7 +201,6 @@ class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Answered, Fr
         return [replace(self, SEED=self.SEED + number, RUNS=1) for number in range(self.RUNS)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Carrying(Constants):
     """The constants of a scaffold whose prompts contain candidates."""
 

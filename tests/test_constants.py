@@ -1,6 +1,6 @@
 """Constants: read, overridden and checked, with errors that name a close match and the help."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,7 +94,6 @@ def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
 
 
 def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() -> None:
-    @dataclass(frozen=True, kw_only=True)
     class Own(Carrying):
         CARRY: str = constant("full", "what is shown", choices=("answer", "full"))
         DEPTH: int = constant(2, "levels", 1, 3)
@@ -104,7 +103,6 @@ def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() 
         constants.read(Own, {}, ["DEPTH=4"])
 
 
-@dataclass(frozen=True, kw_only=True)
 class Searching(Paid, Asking):
     """A lab's, with one free constant of its own."""
 

@@ -13,7 +13,7 @@ import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Hosting(Part):
     """The settings of servers that are started here. Each is an environment variable."""
 

@@ -4,13 +4,11 @@ A new scaffold needs two files: one for the scaffold and one for an experiment. 
 
     import asyncio
     from collections.abc import AsyncIterator
-    from dataclasses import dataclass
 
     from core.constants import Carrying, constant
     from core.scaffolds import prompts
     from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
-    @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
         N: int = constant(4, "number of solutions to choose from", 1, 1024)
 

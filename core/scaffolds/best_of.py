@@ -5,7 +5,6 @@ verification.py requests and averages the verdicts. 8 solutions with 4 verdicts 
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Verifying):
     N: int = constant(8, "number of solutions to choose from", 1, 1024)
     VERIFY_SAMPLES: int = constant(4, "verdicts per solution, or 1 for p_true (the score is their mean)", 1, 64)

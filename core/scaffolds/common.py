@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from core.base import seeds
@@ -39,7 +39,6 @@ EMPTY_REPORT = "empty report"
 SINGLE = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Selecting(Carrying):
     SELECT_TOKENS: int = constant(8192, "token cap of one selection, thinking included", 1, 1_000_000)
 

@@ -64,7 +64,6 @@ SCORES = (0.0, 0.5, 1.0)
 _ASSESSMENT = re.compile(r"^[ \t#*_]*+self[- ]?assessment\b", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     N: int = constant(4, "number of proofs before the first round", 1, 1024)
     VERIFY_SAMPLES: int = constant(4, "number of reviews of each proof", 1, 64)

@@ -3,7 +3,7 @@
 import re
 import runpy
 import sys
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -81,9 +81,10 @@ def scaffold_named(name: str) -> Scaffold[Any]:
     found = load(experiment)
     scaffold = cast(Scaffold[Any], found.planned)
     about, names = "name of the scaffold that writes the solutions", (*known, *known.values())
-    own: list[Any] = [("SCAFFOLD", str, constant(name, about, choices=names))]
+    types: dict[str, Any] = {"SCAFFOLD": str}
+    values = {"SCAFFOLD": constant(name, about, choices=names)}
     for each in fields(scaffold.constants):
         if each.name in found.namespace and each.name not in rules(Constants):
-            own.append((each.name, each.type, field(default=found.namespace[each.name], metadata=each.metadata)))
-    constants = make_dataclass("Constants", own, bases=(scaffold.constants,), frozen=True, kw_only=True)
-    return replace(scaffold, constants=constants)
+            types[each.name] = each.type
+            values[each.name] = field(default=found.namespace[each.name], metadata=each.metadata)
+    return replace(scaffold, constants=type("Constants", (scaffold.constants,), {"__annotations__": types, **values}))

@@ -5,7 +5,6 @@ The grader counts the votes. If answers tie, the score is the mean of their grad
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from core import constants
 from core.constants import constant
@@ -13,7 +12,6 @@ from core.scaffolds import prompts
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(constants.Constants):
     N: int = constant(64, "number of samples", 1, 1024)
     STAGE: int = constant(0, "most samples that one population adds, or 0 to double the population", 0, 1024)

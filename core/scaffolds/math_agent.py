@@ -13,7 +13,7 @@ is requested first. In QED-Nano's code, a problem without a submission gets no a
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -84,7 +84,6 @@ _CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
     CALLS: int = constant(15, "largest number of tool calls, not counting submit and the planner's requests", 1, 1000)
     K: int = constant(4, "largest number of solutions that one merge or selection sees", 1, 1024)

@@ -15,7 +15,6 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -56,7 +55,6 @@ MOST_POINTS = 7
 _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(common.Selecting):
     N: int = constant(16, "number of solutions before the first wave", 1, 1024)
     K: int = constant(12, "largest number of best solutions that are kept and grouped", 1, 1024)

@@ -6,7 +6,6 @@ selections of a knock-out leave one solution. N = 8, K = 3 and 3 rounds take at 
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from core.base import seeds
 from core.constants import check_subset, constant
@@ -15,7 +14,6 @@ from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_e
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Selecting):
     N: int = constant(8, "population: number of solutions in every round", 1, 1024)
     K: int = constant(3, "block: number of solutions that one merge sees", 1, 1024)

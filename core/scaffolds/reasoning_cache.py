@@ -4,7 +4,6 @@ A summary replaces all attempts so far. The prompt asks for at most two paragrap
 the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes at most 5 completions."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
@@ -40,7 +39,6 @@ with a reason for every step that is not well known.>""")
 OPENING = "Summary:"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     ROUNDS: int = constant(3, "number of successive solutions, with a summary between each two", 0, 1000)
     CARRY: str = constant("full", "part of an attempt that the summary sees", choices=("answer", "tail", "full"))

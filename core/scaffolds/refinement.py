@@ -5,7 +5,6 @@ previous round, not a random one. The majority of the N chains' answers wins. N 
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
@@ -13,7 +12,6 @@ from core.scaffolds.common import candidate, latest_with_text, text_of
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     N: int = constant(1, "number of independent chains (the majority of their answers wins)", 1, 1024)
     ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)

@@ -7,7 +7,6 @@ or weighted by verification scores."""
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,12 +26,10 @@ Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[Problem, Sequence[str]], list[Message]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class SampleConstants(Constants):
     N: int = constant(8, "number of samples per problem", 1, 1024)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RsaConstants(Carrying):
     N: int = constant(8, "population: number of solutions at every step", 1, 1024)
     K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)

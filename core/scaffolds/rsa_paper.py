@@ -4,7 +4,7 @@ Unlike 02_rsa_basic, the paper's code tells the model to try another approach if
 temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9). Its prompts show whole responses with thinking. Our
 prompts have other words and leave out candidates without text. A problem takes 16 + 9 * 16 = 160 completions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from core.constants import constant
@@ -34,7 +34,6 @@ Turn the candidate into a better <solution|proof>. If it is wrong from the start
 carefully, and <{form}|give a reason for every step that is not well known.>""")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(RsaConstants):
     N: int = constant(16, "population: number of solutions at every step", 1, 1024)
     K: int = constant(4, "subset: number of solutions that one aggregation sees", 1, 1024)

@@ -1,7 +1,6 @@
 """RSA with self-verification: the model scores all populations but the last. RSA prefers high scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,6 @@ from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Scaffold
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(RsaConstants, Verifying):
     TAU: float = constant(0.2, "temperature of Boltzmann selection (small: greedy, large: uniform)", 0.001, 1000)
 

@@ -9,7 +9,7 @@ review decides. In the same cases, it takes 7, 22 and at most 62 completions."""
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
@@ -59,7 +59,6 @@ _FIRST = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
 _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
     CLASSIFY: int = constant(
         1, "1: a second request decides whether a review accepts, 0: the review's own verdict decides", 0, 1

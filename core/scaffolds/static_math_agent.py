@@ -7,7 +7,6 @@ merges in random order. If its reply is unreadable, a random merge wins (in QED-
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 
 from core.base import seeds
 from core.constants import check_subset, constant
@@ -54,12 +53,10 @@ BEST = "Best:"
 CHOICE = r"best[\s*_`]*+[:=]"  # needs a colon, because "the best 2 are" states no choice
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reporting(common.Selecting):
     VERIFY_TOKENS: int = constant(8192, "token cap of one report, thinking included", 1, 1_000_000)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
     N: int = constant(8, "number of solutions", 1, 1024)
     K: int = constant(2, "slot: number of solutions that are merged into one (the last slot may have fewer)", 1, 1024)

@@ -7,7 +7,6 @@ are scored once, and a single step is not scored. With a line as a step, a blank
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from core.base import seeds
 from core.constants import LAST_NUMBER, constant
@@ -30,7 +29,6 @@ More steps may follow. Check each step so far and decide whether all of them <ar
 BREAKS = {"line": "\n", "paragraph": "\n\n"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Verifying):
     N: int = constant(4, "number of next steps to choose from", 1, 1024)
     STEPS: int = constant(32, "largest number of steps of a solution", 1, 1000)

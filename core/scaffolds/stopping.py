@@ -3,7 +3,7 @@
 A stop rule ignores the reference answer, so it may stop on a wrong answer that the whole population shares. Further
 steps might have corrected that answer (docs/experiments.md)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import comb
 
@@ -14,7 +14,6 @@ from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
 
 
-@dataclass(frozen=True, kw_only=True)
 class Adaptive(RsaConstants):
     STOP_WHEN_UNANIMOUS: int = constant(1, "1: stop a problem when all members give the same answer, 0: off", 0, 1)
     STOP_CONFIDENCE: float = constant(

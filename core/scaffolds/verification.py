@@ -9,7 +9,6 @@ import asyncio
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from core.constants import Constants, constant
@@ -28,7 +27,6 @@ Names = tuple[str | int, ...]
 _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
     VERIFY_MODE: str = constant("verdict", "method of verifying a candidate", choices=("verdict", "p_true"))
     VERIFY_TOKENS: int = constant(8192, "token cap of one verdict, thinking included (1 for p_true)", 1, 1_000_000)

@@ -37,7 +37,6 @@ from core.types import Ask, Grader, Population, Problem, Scaffold
 FEWEST = 8  # if no cost is known after so many completions, the run fails
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compared(RunConstants):
     """The constants of comparisons and races."""
 
@@ -49,7 +48,6 @@ class Compared(RunConstants):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Compared):
     """The constants of a comparison."""
 

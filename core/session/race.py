@@ -7,7 +7,7 @@ budget's unit is the mean cost of the reference's samples on the first block, an
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,7 +37,6 @@ from core.session.experiment import Experiment
 from core.session.session import Session
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(Compared):
     """The constants of a race."""
 

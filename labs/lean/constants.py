@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -21,7 +21,6 @@ def budgets(nodes: int) -> list[int]:
     return sorted({max(1, nodes // part) for part in (8, 4, 2, 1)})
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeanConstants(Asking):
     """The constants of a search. A node is a tactic that Lean tried, even if it failed.
     Lean spends most of its time on tactics. So searches with equal MAX_NODES do about equal work, even if they expand
@@ -78,7 +77,6 @@ class LeanConstants(Asking):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class EnergyConstants(Asking):
     """The constants for training an energy model."""
 
@@ -86,7 +84,6 @@ class EnergyConstants(Asking):
     STEPS: int = constant(1500, "training steps of the energy model", 1, 1_000_000)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BaselineConstants(LeanConstants):
     """The constants of an experiment that only searches."""
 
@@ -108,7 +105,6 @@ class BaselineConstants(LeanConstants):
         return replace(self, **self.trial) if self.SMOKE else self
 
 
-@dataclass(frozen=True, kw_only=True)
 class ControlledConstants(BaselineConstants):
     """The constants of a baseline, and of its control search without a model."""
 
@@ -119,7 +115,6 @@ class ControlledConstants(BaselineConstants):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class IterationConstants(BaselineConstants, EnergyConstants):
     """The constants of expert iteration.
     Searches of training theorems add EXPLORE to PROBES, and are limited by TRAIN_NODES instead of MAX_NODES."""
@@ -190,7 +185,6 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         return exploring(self, MAX_NODES=self.TRAIN_NODES)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AblationConstants(BaselineConstants, EnergyConstants):
     """The constants of an experiment that compares search orders, with one policy and equal nodes."""
 

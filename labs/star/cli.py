@@ -3,7 +3,6 @@ It counts kept rows and, by reason, dropped rows. It also counts kept rows with 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # a row's s
 KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
 
 
-@dataclass(frozen=True, kw_only=True)
 class FormConstants(StarConstants):
     """STaR's constants, with FINAL, which asks for the form of FEWSHOT=format."""
 

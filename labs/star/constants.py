@@ -1,7 +1,7 @@
 """Define the constants of a STaR experiment."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -12,7 +12,6 @@ from core.engines.cards import Card
 _UNFRAMED = ("card", "0", "")  # values of SHOTS, SYSTEM and PROMPT that FEWSHOT may ignore
 
 
-@dataclass(frozen=True, kw_only=True)
 class StarConstants(Answered, Framed, Waiting, Asking):
     """The constants of STaR. TEMPERATURE does not apply to the greedy evaluation of each round. SHOTS apply only to the
     sampling of traces."""

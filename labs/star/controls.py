@@ -18,7 +18,6 @@ from labs.star.constants import StarConstants
 from labs.star.experiment import TAKEN, beginning, servers, work
 
 
-@dataclass(frozen=True, kw_only=True)
 class ControlConstants(StarConstants):
     """The constants of STaR and its controls."""
 

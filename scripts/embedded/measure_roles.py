@@ -13,7 +13,6 @@ import runpy
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -198,7 +197,6 @@ class Roles:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Constants(static_math_agent.Constants):
     SUMMARY_TOKENS: int = constant(8192, "token cap of one summary, thinking included", 1, 1_000_000)
 

@@ -47,7 +47,6 @@ WORDS = {"False": "no", "True": "yes"}
 NO_SOLUTION = "no solution"  # the trouble of a row that the model is not asked about
 
 
-@dataclass(frozen=True, kw_only=True)
 class CurateConstants(AskingConstants):
     """The constants of schemes.sh and filter.sh."""
 

@@ -37,7 +37,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, kw_only=True)
 class AskingConstants(Paid, Waiting, Asking):
     """The constants of all commands of this lab."""
 
@@ -45,7 +44,6 @@ class AskingConstants(Paid, Waiting, Asking):
     GRADER: str = constant("", "grader's card or .toml file (default: GRADER_URL or GRADER_MODEL, else a run's server)")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GraderConstants(AskingConstants):
     """The constants of grade.sh and 20_grader."""
 

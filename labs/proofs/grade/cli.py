@@ -3,7 +3,6 @@ Usage: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card (docs/proofs.md). Put s
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from labs.proofs.proofs import BY_MATH_VERIFY, Points, counts, distinct
 USAGE = "name results, a comparison or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
 
-@dataclass(frozen=True, kw_only=True)
 class GradeConstants(GraderConstants):
     """The constants of grade.sh."""
 

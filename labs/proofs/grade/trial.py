@@ -50,7 +50,6 @@ ATTACKS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrialConstants(GraderConstants):
     """The constants of 20_grader."""
 
