@@ -7,6 +7,7 @@ that derives from Constants:
         N: int = constant(8, "population: solutions kept at every step", 1, 1024)"""
 
 import difflib
+import math
 import os
 import re
 import sys
@@ -207,6 +208,12 @@ class Carrying(Constants):
     CARRY: str = constant("answer", "part of a candidate that later prompts show", choices=("answer", "tail", "full"))
     CARRY_TOKENS: int = constant(4096, 'number of last tokens that later prompts show if CARRY="tail"', 1, 1_000_000)
 
+    def check(self) -> None:
+        """Raise UserError if K is larger than N, because a prompt shows K of N solutions."""
+        k, n = getattr(self, "K", 1), getattr(self, "N", math.inf)
+        if k > n:
+            raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
+
 
 def rules(kind: type[Part]) -> dict[str, Rule]:
     """Return the rules of `kind`'s constants by name. The scaffold's own constants precede the groups' constants."""
@@ -232,12 +239,6 @@ def listed(name: str, value: str, known: Sequence[str]) -> list[str]:
     if unknown := [each for each in names if each not in known]:
         raise UserError(f"{name} names {unknown[0]!r:.40}. Give one or several of {', '.join(known)}, or all")
     return names
-
-
-def check_subset(k: int, n: int) -> None:
-    """Raise UserError if K is larger than N, because aggregation draws K of N solutions."""
-    if k > n:
-        raise UserError(f"K={k} is larger than N={n}. Lower K or raise N")
 
 
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.base import seeds
 from core.base.errors import UserError
-from core.constants import check_subset, constant
+from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, text_of
 from core.scaffolds.prompts import request, worded
@@ -66,7 +66,7 @@ class Constants(common.Selecting):
     VERIFY_TOKENS: int = constant(8192, "token cap of one judgement, thinking included", 1, 1_000_000)
 
     def check(self) -> None:
-        check_subset(self.K, self.N)
+        super().check()
         if self.MINUTES and self.ROUNDS == 0:
             raise UserError(f"MINUTES={self.MINUTES:g} has no effect with ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 

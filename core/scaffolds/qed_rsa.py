@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from core.base import seeds
-from core.constants import check_subset, constant
+from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_elimination, text_of
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage
@@ -18,9 +18,6 @@ class Constants(Selecting):
     N: int = constant(8, "population: number of solutions in every round", 1, 1024)
     K: int = constant(3, "block: number of solutions that one merge sees", 1, 1024)
     ROUNDS: int = constant(3, "number of rounds that merge solutions", 0, 1000)
-
-    def check(self) -> None:
-        check_subset(self.K, self.N)
 
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:

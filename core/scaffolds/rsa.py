@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from core.base import seeds
-from core.constants import Carrying, Constants, check_subset, constant
+from core.constants import Carrying, Constants, constant
 from core.scaffolds import prompts
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
@@ -35,9 +35,6 @@ class RsaConstants(Carrying):
     K: int = constant(3, "subset: number of solutions that one aggregation sees (1: self-refinement)", 1, 1024)
     T: int = constant(5, "number of aggregation steps after step 0", 0, 1000)
     ORDER: str = constant("random", "order of candidates (shared: most drawn first)", choices=("random", "shared"))
-
-    def check(self) -> None:
-        check_subset(self.K, self.N)
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:

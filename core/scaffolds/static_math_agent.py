@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from core.base import seeds
-from core.constants import check_subset, constant
+from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, candidate, text_of
 from core.scaffolds.prompts import worded
@@ -61,9 +61,6 @@ class Constants(Reporting):
     N: int = constant(8, "number of solutions", 1, 1024)
     K: int = constant(2, "slot: number of solutions that are merged into one (the last slot may have fewer)", 1, 1024)
     ROUNDS: int = constant(1, "number of times that every solution is verified and improved", 0, 1000)
-
-    def check(self) -> None:
-        check_subset(self.K, self.N)
 
 
 async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
