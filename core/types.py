@@ -230,6 +230,7 @@ class Member:
 
 
 Population = list[Member]
+Populations = AsyncIterator[Population]
 
 
 class Stage(Population):
@@ -280,7 +281,7 @@ class Scaffold(Generic[A]):
     reports, summaries) in one prompt, and so the length of the context. `prompts` are all templates. Results contain a
     hash of these templates. `for_proofs` names the SCAFFOLD to use for proofs ("": this one solves proofs)."""
 
-    run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
+    run: Callable[[Problem, Ask, A], Populations]
     max_completions: Callable[[A], int]
     texts_shown: Callable[[A], int]
     prompts: tuple[str | Wording, ...]

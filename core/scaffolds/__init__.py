@@ -3,16 +3,15 @@
 A new scaffold needs two files: one for the scaffold and one for an experiment. This is a complete scaffold:
 
     import asyncio
-    from collections.abc import AsyncIterator
 
     from core.constants import Carrying, constant
     from core.scaffolds import prompts
-    from core.types import Ask, Member, Population, Problem, Scaffold, carried
+    from core.types import Ask, Member, Populations, Problem, Scaffold, carried
 
     class Constants(Carrying):
         N: int = constant(4, "number of solutions to choose from", 1, 1024)
 
-    async def longest(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+    async def longest(problem: Problem, ask: Ask, config: Constants) -> Populations:
         samples = await asyncio.gather(*(ask(prompts.solve(problem), 0, i) for i in range(config.N)))
         yield [Member(completion) for completion in samples]
         best = max(range(config.N), key=lambda i: len(carried(samples[i], config)))

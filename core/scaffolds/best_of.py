@@ -4,7 +4,7 @@ verification.py requests and averages the verdicts. 8 solutions with 4 verdicts 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.common import EMPTY, again
 from core.scaffolds.verification import Verifying, verdicts, verify
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage
+from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
 
 
 class Constants(Verifying):
@@ -21,7 +21,7 @@ class Constants(Verifying):
     VERIFY_SAMPLES: int = constant(4, "verdicts per solution, or 1 for p_true (the score is their mean)", 1, 64)
 
 
-async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def best_of(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Choose the solution that the model scores best. A solution without an answer wins only if no solution has one.
 
     Yields:

@@ -2,14 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from core.base import seeds
 from core.constants import Carrying, constant
 from core.scaffolds.prompts import request, worded
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, carried
+from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Stage, carried
 
 SELECT = worded("""Problem:
 {problem}
@@ -118,7 +118,7 @@ async def choose(
 
 async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
-) -> AsyncIterator[Population]:
+) -> Populations:
     """Yield the remaining `members` after each round of a pairwise knock-out, in random order. Each round pairs
     neighbours. The last of an odd number advances without a pair. QED-Nano's code also shuffles between rounds."""
     number = 0

@@ -10,7 +10,7 @@ REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solutio
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from core.constants import Carrying, constant
 from core.scaffolds.common import UNASSESSED, again, candidate, stated_score
 from core.scaffolds.prompts import request, worded
 from core.scaffolds.verification import Judging, judge
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, carried
+from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage, carried
 
 SCALE = worded("""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or \
 slips. 0: wrong in an essential step, unfinished, or no <answer to the problem|proof of what is asked>.""")
@@ -124,7 +124,7 @@ class _Proof(Member):
         return unknown if self.self_score is None else self.self_score, self.passed, self.claim
 
 
-async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Search for a proof that passes all its reviews.
 
     Empty proofs are not reviewed. Proofs without a readable review are not refined, and the other chosen proofs are

@@ -4,12 +4,11 @@ The populations are the first 1, 2, 4, 8 … N samples (see STAGE). So one run g
 The grader counts the votes. If answers tie, the score is the mean of their grades. A problem takes N completions."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from core import constants
 from core.constants import constant
 from core.scaffolds import prompts
-from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
 
 
 class Constants(constants.Constants):
@@ -17,7 +16,7 @@ class Constants(constants.Constants):
     STAGE: int = constant(0, "most samples that one population adds, or 0 to double the population", 0, 1024)
 
 
-async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def majority(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Sample N solutions. Each batch doubles their number, so a budget leaves at most about half of them unused.
 
     Yields:

@@ -12,7 +12,7 @@ is requested first. In QED-Nano's code, a problem without a submission gets no a
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from core.base import seeds
@@ -21,7 +21,7 @@ from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.prompts import worded
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, report, select
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Scaffold, Stage
 
 CALL = "CALL"
 TOOLS = {  # each tool's name and its argument's name
@@ -94,7 +94,7 @@ class Constants(Reporting):
             raise UserError("K=1 is too small: a merge or a selection needs two solutions. Raise K")
 
 
-async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def math_agent(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Let the model plan its tool calls and submit a solution. After too many invalid calls, submit one at random.
 
     Yields:

@@ -14,7 +14,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from core.base import seeds
 from core.base.errors import UserError
@@ -23,7 +23,7 @@ from core.scaffolds import common, prompts
 from core.scaffolds.common import again, text_of
 from core.scaffolds.prompts import request, worded
 from core.scaffolds.verification import Judging, judge
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage
+from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage
 
 JUDGE = """Problem:
 {problem}
@@ -95,7 +95,7 @@ def read_group(text: str, count: int) -> list[int]:
     return sorted(chosen) if chosen <= set(range(count)) else []
 
 
-async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def nomos(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Choose one of many solutions by judgement, grouping and knock-out.
 
     Empty solutions are neither judged nor kept. A solution without readable points ranks below all solutions with

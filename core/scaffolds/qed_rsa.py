@@ -5,13 +5,12 @@ merges the members at the positions i + offset (modulo N). If all have text, eac
 selections of a knock-out leave one solution. N = 8, K = 3 and 3 rounds take at most 8 + 24 + 7 = 39 completions."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from core.base import seeds
 from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.common import BETTER, SELECT, Selecting, candidate, single_elimination, text_of
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage
+from core.types import Ask, Member, Population, Populations, Problem, Scaffold, Stage
 
 
 class Constants(Selecting):
@@ -20,7 +19,7 @@ class Constants(Selecting):
     ROUNDS: int = constant(3, "number of rounds that merge solutions", 0, 1000)
 
 
-async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Merge solutions in circles, then select one by a knock-out.
 
     The next candidate replaces a candidate without text. If all candidates lack text, the problem is solved again.

@@ -3,13 +3,11 @@
 A summary replaces all attempts so far. The prompt asks for at most two paragraphs. It shows the previous summary and
 the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUNDS = 3 takes at most 5 completions."""
 
-from collections.abc import AsyncIterator
-
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
 from core.scaffolds.common import candidate, latest_with_text, text_of
 from core.scaffolds.prompts import worded
-from core.types import Ask, Completion, Message, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Message, Populations, Problem, Scaffold, Stage
 
 SUMMARISE = worded("""Problem:
 {problem}
@@ -45,7 +43,7 @@ class Constants(Carrying):
     SUMMARY_TOKENS: int = constant(8192, "token cap of one summary, thinking included", 1, 1_000_000)
 
 
-async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Solve a problem ROUNDS times, from the second time on with a summary of the earlier attempts.
 
     If an attempt has no answer, the previous answer remains. If an attempt or its summary is empty, the previous

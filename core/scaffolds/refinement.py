@@ -4,12 +4,11 @@ The RSA paper (arXiv 2509.26626) uses RSA with K = 1 as a control. Here, member 
 previous round, not a random one. The majority of the N chains' answers wins. N = 1 takes 8 completions by default."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
 from core.scaffolds.common import candidate, latest_with_text, text_of
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage
+from core.types import Ask, Member, Populations, Problem, Scaffold, Stage
 
 
 class Constants(Carrying):
@@ -17,7 +16,7 @@ class Constants(Carrying):
     ROUNDS: int = constant(7, "number of refinements of the first solution", 0, 1000)
 
 
-async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def refinement(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Refine N solutions ROUNDS times each.
 
     If a refinement has no answer, its chain keeps the previous answer. A chain without text solves the problem again.

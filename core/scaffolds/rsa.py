@@ -6,7 +6,7 @@ or weighted by verification scores."""
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from core.base import seeds
 from core.constants import Carrying, Constants, constant
 from core.scaffolds import prompts
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Member, Message, Population, Populations, Problem, Scaffold, carried
 
 AHEAD = 8  # number of later steps that may begin before a step is finished
 
@@ -45,7 +45,7 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
     return order
 
 
-async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
+async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> Populations:
     """Yield one population of N independent solutions, which is also step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))

@@ -8,7 +8,6 @@ no review rejects, 32 if no review accepts, and at most 92. CLASSIFY = 0 is our 
 review decides. In the same cases, it takes 7, 22 and at most 62 completions."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from core.constants import Carrying, constant
@@ -16,7 +15,7 @@ from core.scaffolds import prompts
 from core.scaffolds.common import EMPTY_REPORT, UNREADABLE, again, candidate, latest_with_text, text_of
 from core.scaffolds.prompts import worded
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Member, Message, Populations, Problem, Scaffold, Stage
 
 REVIEW = """Problem:
 {problem}
@@ -69,7 +68,7 @@ class Constants(Carrying):
     VERIFY_TOKENS: int = constant(8192, "token cap of one review or classification, thinking included", 1, 1_000_000)
 
 
-async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Correct a solution until its reviews accept it, or until a limit is reached.
 
     An unreadable verdict or classification counts as a rejection. A solution without text is rejected without a review,

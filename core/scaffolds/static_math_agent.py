@@ -6,7 +6,7 @@ solution is improved, even if its report names no error. A slot with one solutio
 merges in random order. If its reply is unreadable, a random merge wins (in QED-Nano's code, the last one)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from core.base import seeds
 from core.constants import constant
@@ -14,7 +14,7 @@ from core.scaffolds import common, prompts
 from core.scaffolds.common import again, candidate, text_of
 from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, judge, read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Scaffold, Stage
 
 REPORT = worded("""Problem:
 {problem}
@@ -63,7 +63,7 @@ class Constants(Reporting):
     ROUNDS: int = constant(1, "number of times that every solution is verified and improved", 0, 1000)
 
 
-async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Improve solutions by reports, merge them in slots, and select one.
 
     Solutions without text get no report and are written anew. A random parent replaces an empty improvement or merge.

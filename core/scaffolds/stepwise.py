@@ -6,7 +6,6 @@ model does not think between steps. The score of a step judges all steps up to i
 are scored once, and a single step is not scored. With a line as a step, a blank line is a step of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from core.base import seeds
 from core.constants import LAST_NUMBER, constant
@@ -16,7 +15,7 @@ from core.scaffolds.best_of import best
 from core.scaffolds.common import again
 from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, Verifying, read_verdict, verdicts, verify
-from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
+from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
 
 CHECK = worded("""Problem:
 {problem}
@@ -37,7 +36,7 @@ class Constants(Verifying):
     VERIFY_SAMPLES: int = constant(1, "judgements of a step, or 1 for p_true (the score is their mean)", 1, 64)
 
 
-async def stepwise(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+async def stepwise(problem: Problem, ask: Ask, config: Constants) -> Populations:
     """Write a solution step by step, until a step states the answer, the model writes no more, or STEPS are written.
 
     Yields:

@@ -7,7 +7,7 @@ all budgets. The cost includes reviews, selections and plans. Proofs are graded 
 Scaffolds that begin with samples share these samples if the seed is the same."""
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from core.session import session
 from core.session.checks import check_context
 from core.session.series import Series
 from core.session.session import Session
-from core.types import Ask, Grader, Population, Problem, Scaffold
+from core.types import Ask, Grader, Populations, Problem, Scaffold
 
 FEWEST = 8  # if no cost is known after so many completions, the run fails
 
@@ -122,11 +122,11 @@ class Budgeted:
     With a finite budget, the run stops after a step that exceeds it or has an unknown cost. If a step uses up the rest,
     the next step still runs, because it may be free (such as a selection). Raises UserError if no cost is known."""
 
-    run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
+    run: Callable[[Problem, Ask, Any], Populations]
     most: float
     meter: Meter = TOKENS
 
-    async def __call__(self, problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    async def __call__(self, problem: Problem, ask: Ask, config: Any) -> Populations:
         spent, uncounted = 0.0, 0
         async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
