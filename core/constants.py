@@ -266,16 +266,13 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
         raise UserError(f"{error}{'' if str(error).endswith('?') else '.'} {pointer}") from None
 
 
-def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
+def of_command(kind: type[A], namespace: Mapping[str, Any], more_help: str = "") -> A:
     """Read an experiment's constants from its file and the command line. A note names ignored environment variables.
-    `instead_of_problems` is the reason for refusing PROBLEMS=…, or "". With --help, print the help and `more_help`, and
-    end the process."""
+    With --help, print the help and `more_help`, and end the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
         raise SystemExit(0)
-    if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
-        raise UserError(f"PROBLEMS has no effect here: {instead_of_problems}")
     given = {"PROBLEMS", *(override.partition("=")[0] for override in (*kind.words(), *overrides))}
     if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
         which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
@@ -313,7 +310,7 @@ def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
     if plain in SETTINGS and plain not in known:
         return f"Put the setting {plain}={'…' if 'KEY' in plain else value} before the command. "
     starts = [each for each in known if plain and each.startswith(plain)]
-    close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
+    close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.86)
     return f"Did you mean {plain if plain in known else close[0]}={value}? " if close else ""
 
 

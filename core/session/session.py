@@ -141,16 +141,13 @@ class Session(Generic[A_co]):
 
 
 @contextmanager
-def command(
-    kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
-) -> Iterator[tuple[str, A]]:
-    """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, and the constants.
-    `namespace` contains the globals of the experiment's file. For the other arguments see constants.of_command. If the
-    body fails, the process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
+def command(kind: type[A], namespace: Mapping[str, Any], more_help: str = "") -> Iterator[tuple[str, A]]:
+    """Wrap the body of an experiment that runs as a command. Yields OUT or the file's name, the constants.
+    `namespace` contains the globals of the experiment's file, and `more_help` ends its --help. If the body fails, the
+    process ends with status 1 (RunFailed), 2 (other UserErrors) or 130 (stopped)."""
     with errors.command(), environment.setting(**kind.settings()):
         signals.catch()
-        values = {**namespace, **environment.card().constants_of(kind)}
-        config = constants.of_command(kind, values, instead_of_problems, more_help)
+        config = constants.of_command(kind, {**namespace, **environment.card().constants_of(kind)}, more_help)
         yield named(config, Path(namespace["__file__"]).stem), config
 
 

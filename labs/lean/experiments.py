@@ -34,7 +34,6 @@ from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
 
-TAKEN = "Use THEOREMS=FILE to search your own theorems"  # the remedy if PROBLEMS is set
 PROMPT_TOKENS = 200  # assumed length of a prompt with a state and its hypotheses
 TACTIC_TOKENS = 16  # assumed median length of a tactic
 # Orders of a search's states. Random numbers are computed from a state's text.
@@ -47,7 +46,7 @@ Found = dict[str, list[list[Outcome]]]  # an order, and for each seed the outcom
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the baseline whose experiment file has the globals `namespace`, with the command line's NAME=value overrides.
     Ends the process if the run fails or is stopped (core.session.run.run)."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
+    with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()
@@ -86,7 +85,7 @@ def place(results: Path, config: BaselineConstants) -> Path:
 
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run expert iteration. `namespace`: the globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
+    with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
@@ -124,7 +123,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
     """Compare orders in which a search expands states, with one policy, the same theorems and equal nodes.
     States are ordered by log probability, by energy, by both with the weight ALPHA, or at random. `namespace`: the
     globals of the experiment file, as for `baseline`."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
+    with session.command(experiment.constants, namespace) as (name, config):
         config = config.tried()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
         results = results_dir()

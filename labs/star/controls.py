@@ -15,7 +15,7 @@ from core.plan.work import Work
 from core.session import session
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
-from labs.star.experiment import TAKEN, beginning, servers, work
+from labs.star.experiment import beginning, servers, work
 
 
 class ControlConstants(StarConstants):
@@ -58,7 +58,7 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     changes = {name: " ".join(f"{each}={value}" for each, value in of.items()) for name, of in controls.arms.items()}
     listed = ", ".join(f"{name} ({of or 'unchanged'})" for name, of in changes.items())
     text = terminal.wrapped(f"The experiment has the arms {listed}. Edit its file to change them.")
-    with session.command(controls.constants, namespace, TAKEN, text) as (name, config):
+    with session.command(controls.constants, namespace, text) as (name, config):
         arms = controls.configs(config)
         seeds = range(config.SEED, config.SEED + config.RUNS)
         runs = [(seed, arm, replace(of, SEED=seed)) for seed in seeds for arm, of in arms.items()]

@@ -31,14 +31,13 @@ from labs.star.statements import GRAM
 from labs.training import process, served
 from labs.training.served import Weights
 
-TAKEN = "Use DATA=… for training and EVAL=… for evaluation"  # the remedy if PROBLEMS is set
 HINT = 50  # tokens (estimate) that the required form and the reference answer add to a prompt
 
 
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
     """Run a STaR experiment as a command. `namespace` contains the globals of the experiment's file.
     NAME=value on the command line overrides the file's constants."""
-    with session.command(experiment.constants, namespace, TAKEN) as (name, config):
+    with session.command(experiment.constants, namespace) as (name, config):
         label = f"seed{config.SEED}"
         with beginning(name, {label: config}) as begun:
             begun.run(label, config)
