@@ -102,7 +102,7 @@ def _source(path: Path) -> _Source:
         raise UserError(f"{path} is merged. Name the files of its runs instead: {checked.runs.of}-seed*.json")
     with read.refusing(path):
         seed = convert(head["config"]["SEED"], Seed)
-        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/runs.py adds this suffix
+        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # core/session/run.py adds this suffix
         return _Source(path, head, experiment, seed, [row | {"seed": seed} for row, _ in both])
 
 

@@ -1,25 +1,29 @@
-"""Start a run from an experiment's file (`run`) or from Python (`solve`)."""
+"""Start a run from an experiment's file (`run`) or from Python (`solve`), RUNS times with different seeds."""
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
 
 from core import constants
+from core.base import terminal
 from core.base.errors import UserError
-from core.base.files import results_dir
+from core.base.files import make_folder, results_dir
 from core.constants import C
 from core.engines import environment
 from core.grading.answers import by_answer
 from core.problems.check import check
 from core.problems.sets import ProblemSet
+from core.report import tables
 from core.report.data import Results
+from core.results.merge import merge
 from core.session import session
-from core.session.experiment import show
-from core.session.runs import run_all
-from core.session.sweep import sweep
+from core.session.bar import Bar
+from core.session.experiment import Experiment, show
+from core.session.series import sweep
+from core.session.session import Session
 from core.types import ANSWERS, Grader, Problem, Scaffold
 
 
@@ -47,6 +51,30 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         with session.open_on_problems(name, config, results_dir(), scaffold, grader) as opened:
             path, document = opened.asked(run_all(opened, scaffold, grader))
         show(document, path)
+
+
+async def run_all(
+    session: Session[C], scaffold: Scaffold[C], grader: Grader = by_answer, bar: Bar | None = None
+) -> tuple[Path, dict[str, Any]]:
+    """Run a scaffold with each seed. Return the path of the results, and the document without its problems.
+
+    A single run is saved in the session's folder. Several runs are saved in a subfolder with the session's name, and
+    their merged results in the folder. A stage of a longer command has the command's `bar`, and prints no lines."""
+    first, *others = session.config.runs()
+    if not others:
+        experiment = Experiment(session.but(config=first), scaffold, grader, bar)
+        return await experiment.run(), experiment.document
+    make_folder(folder := session.folder / session.name)
+    say: Callable[[str], object] = str if bar else terminal.say
+    paths = list[Path]()
+    for number, config in enumerate((first, *others), 1):
+        say(f"run {number} of {session.config.RUNS}: SEED={config.SEED}")
+        own = session.but(name=f"{session.name}-seed{config.SEED}", config=config, folder=folder)
+        experiment = Experiment(own, scaffold, grader, bar)
+        paths.append(await experiment.run())
+        say(f"{terminal.wrapped(tables.final(experiment.document))} ({paths[-1]})")
+        merged = merge(paths, session.name, session.folder, complete=number == session.config.RUNS)
+    return merged
 
 
 async def solve(

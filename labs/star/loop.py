@@ -29,7 +29,7 @@ from core.scaffolds.framing import Framing
 from core.scaffolds.rsa import SampleConstants
 from core.session.bar import Bar
 from core.session.experiment import Experiment
-from core.session.runs import run_all
+from core.session.run import run_all
 from core.session.session import Session
 from core.types import Completion
 from labs.star import data, traces
