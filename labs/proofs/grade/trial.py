@@ -136,8 +136,7 @@ TRIAL = Task(TrialConstants, work)
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment file whose globals are `namespace`, as core.session.run.run does. Failure ends the process."""
-    instead = "the proofs of GRADED=… are graded"
-    with session.command(trial.constants, namespace, instead) as (name, config):
+    with session.command(trial.constants, namespace) as (name, config):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None
