@@ -6,7 +6,7 @@ about many items. The journal stores finished completions, so the same command c
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,46 +98,39 @@ class Session(Generic[A_co]):
         one: Callable[[T, Generator, B], Coroutine[Any, Any, R]],
         bar: Bar,
         places: int,
-        so_far: Callable[[Iterator[R]], str],
+        so_far: Callable[[Iterable[R]], str],
         context: AbstractAsyncContextManager[B],
         *,
-        content: Callable[[T], Hashable] | None = None,
         count: Callable[[Completion, bool], None] | None = None,
     ) -> list[R]:
         """Call `one(item, generator, own)` for each item, and return the results in the order of the items.
 
-        At most `places` calls run at the same time. If several items have equal `content`, only the first is processed
-        and all get its result. `context` is entered before the calls, and yields `own`. The `bar` shows the text
-        `so_far(results)`. `count(completion, is_new)` is called for each completion (default: the bar's). If several
-        calls fail, a bug is raised rather than a UserError."""
+        At most `places` calls run at the same time. `context` is entered before the calls, and yields `own`. The `bar`
+        shows the text `so_far(results)`. `count(completion, is_new)` is called for each completion (default: the
+        bar's). If several calls fail, a bug is raised rather than a UserError."""
 
-        async def kept(key: Hashable, item: T, own: B) -> None:
+        async def kept(place: int, item: T, own: B) -> None:
             try:
-                results[key] = await one(item, generator, own)
+                results[place] = await one(item, generator, own)
             finally:
                 free.release()
 
         generator, free = self.generator(self.server, bar, count or bar.arrived), asyncio.Semaphore(places)
-        keys: list[Hashable] = []
-        begun: set[Hashable] = set()
-        results: dict[Hashable, R] = {}
+        results: dict[int, R] = {}
         try:
             async with (
                 stopping_judge(),
                 generator,
-                bar.beating(generator, lambda: so_far(results[key] for key in keys if key in results)),
+                bar.beating(generator, lambda: so_far(results.values())),
                 context as own,
                 asyncio.TaskGroup() as group,
             ):
                 for place, item in enumerate(items):
-                    keys.append(key := content(item) if content else place)
-                    if key not in begun:
-                        begun.add(key)
-                        await free.acquire()
-                        group.create_task(kept(key, item, own))
+                    await free.acquire()
+                    group.create_task(kept(place, item, own))
         except BaseExceptionGroup as group_of_errors:
             raise foremost(group_of_errors) from None
-        return [results[key] for key in keys]
+        return [results[place] for place in sorted(results)]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -153,7 +153,7 @@ def content(texts: Texts) -> tuple[str, ...]:
 
 
 async def ask_about(
-    tool: Tool, prompt: Prompt, name: str, texts: Iterable[Texts], total: int, opened: Session[CurateConstants]
+    tool: Tool, prompt: Prompt, name: str, texts: Collection[Texts], total: int, opened: Session[CurateConstants]
 ) -> list[Answer]:
     """Return the model's answer about each row of the file `name`, in the order of `texts`. Each text in a prompt is
     fenced. Raises UserError."""
@@ -167,7 +167,7 @@ async def ask_about(
         asked = [{"role": "user", "content": shown}]
         return Answer(*await attempts(ask, asked, lambda reply: tool.read(reply, shown), tool.name))
 
-    def so_far(answers: Iterator[Answer]) -> str:
+    def so_far(answers: Iterable[Answer]) -> str:
         return f"missing {missing}" if (missing := sum(each.columns is None for each in answers)) else ""
 
     return await asking.each(opened, f"{tool.name} {name}", total, texts, content, one, so_far)

@@ -1,7 +1,7 @@
 """Ask a model about many items in one session, and grade many proofs. Equal items share their requests.
 A request depends on the item, the prompt, SEED and the sampling. A repeated command uses the journal's replies."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +85,10 @@ async def each(
     opened: Session[AskingConstants],
     title: str,
     total: int,
-    items: Iterable[T],
+    items: Collection[T],
     content: Callable[[T], tuple[Any, ...]],
     one: Callable[[T, Ask], Coroutine[Any, Any, R]],
-    so_far: Callable[[Iterator[R]], str],
+    so_far: Callable[[Iterable[R]], str],
 ) -> list[R]:
     """Return `one(item, ask)` for all items, in order. Items with equal `content` share a result. `total` is the number
     of planned requests. `so_far` describes the results so far. A seed derives from `content(item)[0]`, SEED and the
@@ -108,13 +108,14 @@ async def each(
 
             return await one(item, ask)
 
-        places = 1 + AHEAD * opened.limit
-        results = await opened.each(items, asked, bar, places, so_far, nullcontext(), content=content)
+        unique = {content(item): item for item in items}
+        found = await opened.each(unique.values(), asked, bar, 1 + AHEAD * opened.limit, so_far, nullcontext())
+    results = dict(zip(unique, found, strict=True))
     failed = [error for error in errors if error is not None]
     if failed and len(failed) == len(errors):
         most = max(failed, key=failed.count)
         raise RunFailed(f"every request failed. The most frequent error: {most}. Fix it and run the same command again")
-    return results
+    return [results[content(item)] for item in items]
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ async def grade_all(
     async def one(item: Item, ask: Ask) -> Points:
         return await proofs.grade(item.problem, item.proof, ask, config.GRADES, config.SEED, chosen)
 
-    def so_far(results: Iterator[Points]) -> str:
+    def so_far(results: Iterable[Points]) -> str:
         known = [each.worth for each in results if each.worth is not None]
         return f"mean {mean_by_problem(known).value * MAX_POINTS:.2f} of {MAX_POINTS}, n={len(known)}" if known else ""
 
