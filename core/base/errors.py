@@ -107,7 +107,8 @@ def command() -> Iterator[None]:
         try:
             yield
         except UserError as error:
-            end = _failed(str(error), error.status)
+            notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+            end = _failed(f"{error}{notes}", error.status)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
             end = SystemExit(130)

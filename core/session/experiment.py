@@ -13,7 +13,7 @@ from typing import Any, Generic
 
 from core import constants
 from core.base import seeds, terminal
-from core.base.errors import RunFailed, UserError
+from core.base.errors import RunFailed
 from core.base.prices import shown as dollars
 from core.constants import BOXED, A
 from core.generate.generator import Generator
@@ -107,11 +107,7 @@ class Experiment(Generic[A]):
                 )
             return write.save(*self._newest(complete=all(self.figures.finished)))
         except BaseException as error:
-            so_far = f"partial results: {write.save(*self._newest(complete=False))}"
-            if isinstance(error, UserError):
-                kind = RunFailed if isinstance(error, RunFailed) else UserError
-                raise kind(f"{error} ({so_far})") from None
-            error.add_note(so_far)  # a stop, or a bug (for example of a new scaffold)
+            error.add_note(f"partial results: {write.save(*self._newest(complete=False))}")
             raise
 
     def end(self) -> None:
