@@ -1,7 +1,4 @@
-"""Best of N by self-verification: the model scores N independent solutions, and the solution with the best score wins.
-
-verification.py requests and averages the verdicts. 8 solutions with 4 verdicts each take 8 + 32 completions or fewer.
-"""
+"""Best of N by self-verification: the model scores N independent solutions, and the best score wins."""
 
 import asyncio
 from collections.abc import Sequence

@@ -4,9 +4,8 @@ The model writes N proofs, and is asked to assess each of them. Each proof gets 
 0, 1/2 or 1. Each round refines the KEEP proofs with the best mean scores, REFINEMENTS times each. Each refinement of
 a proof sees its next REVIEWS reviews, from the harshest on. New proofs are reviewed and join the pool. The
 search ends after ROUNDS rounds, or when all reviews of a proof score 1. The proof with the best mean score wins. Ties
-are broken by a pass in all reviews, by self-assessments, then at random. The defaults take at most 60 completions, as
-in QED-Nano's evaluation. The paper's settings take up to 536,640: N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
-REVIEWS = 1 and ROUNDS = 16. For problems with an answer, a "proof" is a solution."""
+are broken by a pass in all reviews, by self-assessments, then at random. The defaults are QED-Nano's evaluation. For
+problems with an answer, a "proof" is a solution."""
 
 import asyncio
 import re

@@ -1,7 +1,6 @@
 """Majority voting over independent samples (self-consistency, arXiv 2203.11171).
 
-The populations are the first 1, 2, 4, 8 … N samples (see STAGE). So one run gives the accuracy for each number.
-The grader counts the votes. If answers tie, the score is the mean of their grades. A problem takes N completions."""
+The grader counts the votes of each population. If answers tie, the score is the mean of their grades."""
 
 import asyncio
 

@@ -6,9 +6,8 @@ conclusion (proofs by their argument) and picks a group. A knock-out then select
 draws new pairs, as in QED-Nano's evaluation. Nous's code draws all pairs at the start.
 
 If fewer than PERFECT solutions have 7 points, up to ROUNDS waves add solutions. Each wave adds as many solutions as are
-missing, which takes at most 2 * PERFECT completions. No wave begins later than MINUTES after the problem's start (0: no
-limit). If a run resumes, the minutes start again from 0. With N = 16, K = 12 and no wave, a problem takes at most
-32 + 1 + 11 = 44 completions."""
+missing. No wave begins later than MINUTES after the problem's start. If a run resumes, the minutes start again from 0.
+"""
 
 import asyncio
 import math

@@ -1,8 +1,7 @@
 """RSA as in QED-Nano's evaluation: merge solutions in blocks of a circle, then select one by a pairwise knock-out.
 
 Each of ROUNDS rounds puts the previous population in a circle in random order, and draws K distinct offsets. Member i
-merges the members at the positions i + offset (modulo N). If all have text, each is merged exactly K times. N - 1
-selections of a knock-out leave one solution. N = 8, K = 3 and 3 rounds take at most 8 + 24 + 7 = 39 completions."""
+merges the members at the positions i + offset (modulo N). If all have text, each is merged exactly K times."""
 
 import asyncio
 

@@ -1,9 +1,8 @@
 """Static math agent: verify and improve solutions, merge each slot of K solutions, and select one merge.
 
-The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). N = 8, K = 2
-and ROUNDS = 1 take at most 29 completions: 8 solutions, 8 reports, 8 improvements, 4 merges and 1 selection. Each
-solution is improved, even if its report names no error. A slot with one solution is not merged. The selection shows the
-merges in random order. If its reply is unreadable, a random merge wins (in QED-Nano's code, the last one)."""
+The method is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml). Each solution
+is improved, even if its report names no error. A slot with one solution is not merged. If the selection's reply is
+unreadable, a random merge wins (in QED-Nano's code, the last one)."""
 
 import asyncio
 from collections.abc import Sequence

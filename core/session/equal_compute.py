@@ -205,8 +205,6 @@ def entry(
     """Return an Entry with an experiment's constants and `changes`. `scaffold` replaces the experiment's scaffold."""
     with command():  # the file of a comparison calls this before its own command begins
         found = experiment_file.load(experiment)
-        if isinstance(found.planned, Comparison):
-            raise UserError(f"the experiment {experiment} is a comparison. Give an experiment with a single scaffold")
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}
