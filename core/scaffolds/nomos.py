@@ -20,7 +20,6 @@ from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, text_of
-from core.scaffolds.prompts import request, worded
 from core.scaffolds.verification import Judging, judge
 from core.types import Ask, Member, Message, Populations, Problem, Scaffold, Stage
 
@@ -35,7 +34,7 @@ complete. 5 or 6: solved, but for slips or gaps that are easily mended. 3 or 4: 
 part is not. 1 or 2: a correct step or two on the way. 0: nothing that helps, or nothing that is right. End with one \
 line: "Score: " and the points."""
 
-GROUP = worded("""Problem:
+GROUP = prompts.worded("""Problem:
 {problem}
 
 Below are {count} solutions, each with a judgement that may be wrong.
@@ -76,14 +75,14 @@ def read_points(text: str) -> float | None:
     return None if points is None else points / MOST_POINTS
 
 
-POINTS = Judging(lambda problem, solution: request(JUDGE, problem, solution=solution.strip()), SCORE, read_points)
+POINTS = Judging(lambda problem, text: prompts.request(JUDGE, problem, solution=text.strip()), SCORE, read_points)
 
 
 def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str]) -> list[Message]:
     """Build a request to pick the right group of `solutions`, with a last line like "Keep: 1, 3"."""
     both = enumerate(zip(solutions, judgements, strict=True), 1)
     shown = "\n\n".join(f"Solution {i}:\n{a.strip()}\n\nJudgement of solution {i}:\n{b.strip()}" for i, (a, b) in both)
-    return request(GROUP, problem, count=len(solutions), solutions=shown)
+    return prompts.request(GROUP, problem, count=len(solutions), solutions=shown)
 
 
 def read_group(text: str, count: int) -> list[int]:

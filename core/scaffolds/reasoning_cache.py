@@ -6,10 +6,9 @@ the newest attempt with its thinking (CARRY = "full"), even if unfinished. ROUND
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
 from core.scaffolds.common import candidate, latest_with_text, text_of
-from core.scaffolds.prompts import worded
 from core.types import Ask, Completion, Message, Populations, Problem, Scaffold, Stage
 
-SUMMARISE = worded("""Problem:
+SUMMARISE = prompts.worded("""Problem:
 {problem}
 
 Summary of earlier attempts:
@@ -24,7 +23,7 @@ proved and what is left to prove>, and how it relates to the earlier attempts. K
 summary. Add no reasoning of your own. Write in the first person, at most two paragraphs of plain text without \
 headings, beginning with "Summary:".""")
 
-SOLVE_AGAIN = worded("""Problem:
+SOLVE_AGAIN = prompts.worded("""Problem:
 {problem}
 
 Summary of earlier attempts, which may be right or wrong:

@@ -9,10 +9,9 @@ from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.prompts import worded
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 
-AGGREGATE = worded("""Problem:
+AGGREGATE = prompts.worded("""Problem:
 {problem}
 
 Here are {count} candidate <solutions|proofs>. Any of them may contain mistakes.
@@ -23,7 +22,7 @@ Use what is good in the candidates to write one <solution|proof> that is better 
 disagree, find out which way is right. If none of them <is right|holds>, take another approach. Reason carefully, and \
 <{form}|give a reason for every step that is not well known.>""")
 
-REFINE = worded("""Problem:
+REFINE = prompts.worded("""Problem:
 {problem}
 
 Here is a candidate <solution|proof>. It may be incomplete or contain mistakes.

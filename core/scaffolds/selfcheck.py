@@ -12,7 +12,6 @@ from dataclasses import replace
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
 from core.scaffolds.common import EMPTY_REPORT, UNREADABLE, again, candidate, latest_with_text, text_of
-from core.scaffolds.prompts import worded
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Populations, Problem, Scaffold, Stage
 
@@ -35,7 +34,7 @@ ACCEPTED = """A solution was reviewed. The review:
 Does the review say that the solution is correct, or at least that it has no error and no serious gap? Answer with one \
 word: "yes" or "no"."""
 
-CORRECT = worded("""Problem:
+CORRECT = prompts.worded("""Problem:
 {problem}
 
 A <solution|proof> of it:

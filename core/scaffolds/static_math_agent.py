@@ -11,11 +11,10 @@ from core.base import seeds
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.common import again, candidate, text_of
-from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, judge, read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Populations, Problem, Scaffold, Stage
 
-REPORT = worded("""Problem:
+REPORT = prompts.worded("""Problem:
 {problem}
 
 Candidate <solution|proof>:
@@ -26,7 +25,7 @@ report that lists each error and each gap: quote the place, say what is wrong th
 one line: "Verdict: True" if <its final answer is correct|it proves all that is asked, without an error or a serious \
 gap>, else "Verdict: False".""")
 
-IMPROVE = worded("""Problem:
+IMPROVE = prompts.worded("""Problem:
 {problem}
 
 Candidate <solution|proof>:
@@ -38,7 +37,7 @@ Report of a reviewer, who may be wrong too:
 Go through the report, repair what is wrong and fill what is missing. Write one improved, complete <solution|and \
 rigorous proof> that stands by itself and mentions neither the candidate nor the report.< {Form}|>""")
 
-SELECT = worded("""Problem:
+SELECT = prompts.worded("""Problem:
 {problem}
 
 {candidates}

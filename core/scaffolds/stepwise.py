@@ -13,11 +13,10 @@ from core.grading.text import read
 from core.scaffolds import nomos, prompts
 from core.scaffolds.best_of import best
 from core.scaffolds.common import again
-from core.scaffolds.prompts import worded
 from core.scaffolds.verification import Judging, Verifying, read_verdict, verdicts, verify
 from core.types import Ask, Completion, Member, Population, Populations, Problem, Scaffold, Stage
 
-CHECK = worded("""Problem:
+CHECK = prompts.worded("""Problem:
 {problem}
 
 Beginning of a <solution|proof>:

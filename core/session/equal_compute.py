@@ -31,7 +31,6 @@ from core.scaffolds import experiment_file
 from core.session import session
 from core.session.checks import check_context
 from core.session.series import Series
-from core.session.session import Session
 from core.types import Ask, Grader, Populations, Problem, Scaffold
 
 FEWEST = 8  # if no cost is known after so many completions, the run fails
@@ -145,7 +144,7 @@ class Matching(Series):
     """The runs of a comparison or race. The reference is the first of the `entries` that take part. `left_out` are
     notes on the others, and `meter` measures budgets."""
 
-    def __init__(self, comparison: Comparison, opened: Session[Any], grader: Grader) -> None:
+    def __init__(self, comparison: Comparison, opened: session.Session[Any], grader: Grader) -> None:
         """Choose the entries. Raises UserError if constants do not fit the server."""
         common, server, chosen = opened.config, opened.server, opened.problems
         self.entries: list[Entry] = []

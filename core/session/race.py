@@ -30,11 +30,9 @@ from core.results import model, read, write
 from core.results.find import found
 from core.results.spending import UNITS
 from core.scaffolds import experiment_file
-from core.scaffolds.experiment_file import scaffold_named
 from core.session import session
 from core.session.equal_compute import Compared, Comparison, Matching
 from core.session.experiment import Experiment
-from core.session.session import Session
 
 
 class Constants(Compared):
@@ -66,7 +64,7 @@ def run_race(planned: Comparison, namespace: Mapping[str, Any]) -> None:
             print(f"\n{race.run_all()}\nresults {folder / name}\nserve   {race.serving()}")
 
 
-def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
+def _order(opened: session.Session[Constants], prior: Sequence[Path]) -> ProblemSet:
     """Return the problems in random order, with the problems of `prior` first. Raises UserError if these differ."""
     chosen, common = opened.problems, opened.config
     ours, earlier = opened.server.model_info()["name"], set[tuple[str, str]]()
@@ -86,7 +84,7 @@ def _order(opened: Session[Constants], prior: Sequence[Path]) -> ProblemSet:
 class _Race(Matching):
     """A race in a session whose problems are shuffled."""
 
-    def __init__(self, planned: Comparison, opened: Session[Constants]) -> None:
+    def __init__(self, planned: Comparison, opened: session.Session[Constants]) -> None:
         super().__init__(planned, opened, by_answer)
         if len(self.entries) < 2:
             raise UserError(f"a race needs two entries, but has {self.entries[0].name} only. Change ENTRIES")
@@ -129,7 +127,7 @@ class _Race(Matching):
     def serving(self) -> str:
         """Return the command that serves the first entry, without the budget."""
         entry = self.entries[self.first]
-        config, usual = entry.config(self.common), scaffold_named(entry.experiment).constants()
+        config, usual = entry.config(self.common), experiment_file.scaffold_named(entry.experiment).constants()
         own = {name: getattr(config, name) for name in rules(type(config)) if name not in OF_RUNS}
         changed = " ".join(f"{name}={value}" for name, value in own.items() if value != getattr(usual, name))
         return f"bash scripts/serve_rsa.sh SCAFFOLD={entry.experiment} {changed}".rstrip()

@@ -17,19 +17,17 @@ from core.report.matched import Sweep
 from core.results import warnings, write
 from core.results.spending import Meter
 from core.scaffolds import grid
-from core.scaffolds.grid import Grid, TooMany
 from core.session import session
 from core.session.bar import Bar
 from core.session.checks import check_context
 from core.session.experiment import Experiment
-from core.session.session import Session
 from core.types import Grader, Scaffold
 
 
 class Series:
     """The runs of several scaffolds, each with the seeds SEED to SEED + RUNS - 1."""
 
-    def __init__(self, opened: Session[Constants], allotted: Mapping[str, int], grader: Grader) -> None:
+    def __init__(self, opened: session.Session[Constants], allotted: Mapping[str, int], grader: Grader) -> None:
         """Make the folder. `allotted` has the expected completions per problem by the scaffold's name."""
         self.opened, self.allotted, self.grader = opened, allotted, grader
         self.folder, self.chosen = opened.folder / opened.name, opened.problems
@@ -77,7 +75,7 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
         experiment = Path(namespace["__file__"]).stem
         try:
             runs = grid.expand(scaffold, namespace, [word for word in sys.argv[1:] if word != SWEEP])
-        except TooMany as error:
+        except grid.TooMany as error:
             from core.plan.plan import refusal  # rarely needed
 
             raise refusal(error, experiment) from None
@@ -87,7 +85,7 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
         print(f"\n{table}\nresults {opened.folder / name}\nreport  bash scripts/report.sh {name}")
 
 
-def _swept(runs: Grid, opened: Session[Constants], grader: Grader) -> str:
+def _swept(runs: grid.Grid, opened: session.Session[Constants], grader: Grader) -> str:
     """Run each combination with each seed. Write the table, also if the sweep stops, and return it."""
     for cell in runs.cells:
         check_context(opened.server, cell.config)
