@@ -37,10 +37,7 @@ that begin with "Question: ", "Expected: " and "Command: ". 18_proofs and 19_ans
 - `Member.parents` are indices in the previous population. `carried_over` means that an earlier population of this
   problem contains the completion.
 - Handle empty, truncated and unreadable replies. Record each case in `Member.notes` in two or three fixed words.
-- `prompts` contains all prompts of the scaffold, because results record their hash. `prompts.worded` makes a prompt
-  with one text for answers and one for proofs. If the scaffold compares answers, `for_proofs` names another scaffold
-  for proofs.
-- `max_completions` bounds the completions of a problem. `texts_shown` bounds the candidates and reports in one prompt.
+- core/types.py documents the fields of Scaffold. `prompts.worded` makes a prompt with texts for answers and for proofs.
 - core/session/contract.py checks names, members, parents and max_completions in each run. tests/scaffolds test every
   scaffold that has an experiment. `python -m tests.scaffolds.test_wording` records a new scaffold's requests.
 """

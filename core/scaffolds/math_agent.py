@@ -2,7 +2,6 @@
 
 The method, its tools and its numbers are from QED-Nano's evaluation (CMU-AIRe/QED-Nano,
 eval/src/imobench/agents/math_agent.py). Each of up to CALLS tool calls takes one completion, and `submit` takes none.
-The planner makes at most CALLS + INVALID_CALLS requests of its own. CALLS = 15 takes at most 35 completions.
 
 A tool call is a line with CALL, a tool's name, and a JSON object with one argument: `CALL improve {"report": 1}`. The
 server needs no support for tools. If a call is invalid, the planner sees the reason, and the rest of its reply is
