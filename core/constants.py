@@ -53,10 +53,8 @@ class Rule:
             is_same = False
         if is_same and is_allowed:
             return read
-        close = difflib.get_close_matches(str(value).lower(), self.choices, 1)
-        meant = f". Did you mean {name}={close[0]}?" if close else ""
         kind = {str: "one of " if self.choices else "", int: "a whole number from ", float: "a number from "}[self.type]
-        raise UserError(f"{name}={value!s:.40} is not {kind}{self.span()}{meant}")
+        raise UserError(f"{name}={value!s:.40} is not {kind}{self.span()}")
 
     def span(self) -> str:
         """Return the choices or the range as text, such as "1 to 100", or "text" for any text."""
@@ -263,7 +261,7 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
     try:
         return kind(**values)
     except UserError as error:
-        raise UserError(f"{error}{'' if str(error).endswith('?') else '.'} {pointer}") from None
+        raise UserError(f"{error}. {pointer}") from None
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], more_help: str = "") -> A:

@@ -14,7 +14,6 @@ from core.base.prices import Prices
 from core.constants import BOXED, WAYS, Rule
 from core.generate.journal import Archive
 from core.grading.answers import by_answer, grade_answers
-from core.grading.ungraded import ungraded
 from core.report import tables
 from core.results import read, records, warnings, write
 from core.results.find import archive, path_of
@@ -96,11 +95,9 @@ def regrade(path: Path, way: str = "") -> tuple[Path, dict[str, Any], dict[str, 
     kept, changes = Kept(path, way), list[Change]()
     before, name = kept.head.get("grader"), by_answer.__name__
     if before != name:
-        again = (
-            f"bash scripts/grade.sh {path} GRADER=card" if before == ungraded.__name__ else "run the experiment again"
-        )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, not by {name}. Its completions are kept, so {again}"
+            f"{path.name} was graded by {before!r:.60}, not by {name}. Grade proofs with scripts/grade.sh, or run the "
+            "experiment again, which reuses its completions"
         )
     with archive(path, kept.head["experiment"]) as journals:
 

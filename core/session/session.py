@@ -191,8 +191,7 @@ def open(
             budget = Budget(kept, config.MAX_DOLLARS)
             if config.MAX_DOLLARS and kept.paid:
                 print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(kept.paid)} is already spent", flush=True)
-        session = Session(name, config, folder, kept, server or _NONE, kept=len(kept))
-        yield session.but(budget=budget, grades_at=grades_at)
+        yield Session(name, config, folder, kept, server or _NONE, _NONE, budget, grades_at, len(kept))
 
 
 @contextmanager
