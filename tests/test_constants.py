@@ -9,7 +9,7 @@ from core import constants
 from core.base.errors import UserError
 from core.base.files import ROOT
 from core.constants import Asking, Carrying, Constants, Paid, Sampled, Served, constant, identity
-from core.scaffolds import deepseek_math, experiment_file, math_agent, nomos
+from core.scaffolds import experiment_file, math_agent, nomos
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
 
@@ -72,7 +72,6 @@ def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPat
     ("build", "words"),
     [
         (lambda: math_agent.Constants(CALLS=15, K=1), "K=1"),
-        (lambda: deepseek_math.Constants(REVIEWS=3, VERIFY_SAMPLES=2), "REVIEWS=3"),
         (lambda: nomos.Constants(MINUTES=5, ROUNDS=0), "MINUTES=5"),
         (lambda: replace(RsaConstants(), N=2), "K=3"),
     ],

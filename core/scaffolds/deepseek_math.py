@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from core.base import seeds
-from core.base.errors import UserError
 from core.constants import Carrying, constant
 from core.scaffolds.common import UNASSESSED, again, candidate, stated_score
 from core.scaffolds.prompts import request, worded
@@ -68,13 +67,9 @@ class Constants(Carrying):
     VERIFY_SAMPLES: int = constant(4, "number of reviews of each proof", 1, 64)
     ROUNDS: int = constant(2, "largest number of refinement rounds", 0, 1000)
     KEEP: int = constant(4, "number of best proofs that each round refines", 1, 1024)
-    REVIEWS: int = constant(2, "reviews that one refinement sees (a proof's first refinement: the harshest)", 1, 64)
+    REVIEWS: int = constant(2, "most reviews that a refinement sees (a proof's first refinement: the harshest)", 1, 64)
     REFINEMENTS: int = constant(1, "number of times that a round refines each of the best proofs", 1, 64)
     VERIFY_TOKENS: int = constant(8192, "token cap of one review, thinking included", 1, 1_000_000)
-
-    def check(self) -> None:
-        if self.REVIEWS > self.VERIFY_SAMPLES:
-            raise UserError(f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower REVIEWS")
 
 
 def prove(problem: Problem) -> list[Message]:
@@ -191,5 +186,5 @@ DEEPSEEK_MATH = Scaffold(
     constants=Constants,
     prompts=(PROVE, SCALE, REVIEW, REFINE, SCORE),
     max_completions=_most,
-    texts_shown=lambda config: 1 + config.REVIEWS,
+    texts_shown=lambda config: 1 + min(config.REVIEWS, config.VERIFY_SAMPLES),
 )

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from core.base import seeds
-from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.prompts import worded
@@ -85,12 +84,8 @@ _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*
 
 class Constants(Reporting):
     CALLS: int = constant(15, "largest number of tool calls, not counting submit and the planner's requests", 1, 1000)
-    K: int = constant(4, "largest number of solutions that one merge or selection sees", 1, 1024)
+    K: int = constant(4, "largest number of solutions that one merge or selection sees", 2, 1024)
     PLAN_TOKENS: int = constant(8192, "token cap of one plan or list of approaches, thinking included", 1, 1_000_000)
-
-    def check(self) -> None:
-        if self.K < 2:
-            raise UserError("K=1 is too small: a merge or a selection needs two solutions. Raise K")
 
 
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> Populations:
