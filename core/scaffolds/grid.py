@@ -73,11 +73,6 @@ class Grid:
     def texts_shown(self, config: Constants) -> int:
         return max(each.scaffold.texts_shown(each.config) for each in self.cells)
 
-    @property
-    def for_proofs(self) -> str:
-        """The scaffold to use instead of the first one that can't solve proofs, or ""."""
-        return next((each.scaffold.for_proofs for each in self.cells if each.scaffold.for_proofs), "")
-
 
 def named(values: Mapping[str, Any]) -> str:
     """Return the name of a run, such as "N=4,K=2". For a sweep without lists it is "all"."""
