@@ -62,8 +62,7 @@ class Constants(Compared):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems. If `proofs` is "",
-    an entry that compares answers is left out on proofs."""
+    """A scaffold with its own constants, of an `experiment`. `proofs` is its name on proof problems ("": `name`)."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -141,21 +140,14 @@ class Budgeted:
 
 
 class Matching(Series):
-    """The runs of a comparison or race. The reference is the first of the `entries` that take part. `left_out` are
-    notes on the others, and `meter` measures budgets."""
+    """The runs of a comparison or race. The reference is the first of the `entries`. `meter` measures budgets."""
 
     def __init__(self, comparison: Comparison, opened: session.Session[Any], grader: Grader) -> None:
         """Choose the entries. Raises UserError if constants do not fit the server."""
-        common, server, chosen = opened.config, opened.server, opened.problems
-        self.entries: list[Entry] = []
-        self.left_out: list[str] = []
-        for entry in comparison.chosen(common):
+        common, server, are_proofs = opened.config, opened.server, opened.problems.asks_for_proofs
+        self.entries = [replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)]
+        for entry in self.entries:
             check_context(server, entry.config(common))
-            entry = replace(entry, name=(chosen.asks_for_proofs and entry.proofs) or entry.name)
-            if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
-                self.left_out.append(f"left out: {entry.name} (it counts equal answers, but proofs have no answers)")
-            else:
-                self.entries.append(entry)
         self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
         super().__init__(opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader)
 
@@ -181,7 +173,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                     paths = series.run(*series.within(entry, max(budgets, default=math.inf)))
                     runs[entry.name] = [path.name for path in paths]
                     budgets = budgets or in_unit(common.budgets(), paths, series.meter)
-        about = (series.meter, series.title, series.notes(series.left_out), are_proofs)
+        about = (series.meter, series.title, series.notes(), are_proofs)
         matched = Matched(series.folder, runs, series.entries[0].name, budgets, series.seeds, *about)
         print(f"\n{matched.show()}\nresults {series.folder}")
 

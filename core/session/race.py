@@ -191,7 +191,6 @@ class _Race(Matching):
             f"the {100 - 100 * common.ALPHA:g}% interval of a difference holds at all looks, for this pair. A drop "
             "compares with all entries, so it may precede an interval without 0, or follow it. Accuracies have 95% "
             "intervals for a fixed number of problems",
-            *self.left_out,
         ]
         body, looks = "\n".join(f"note: {note}" for note in notes), "\n".join(self.looks)
         write_atomically(self.folder / TABLE, f"{table.body()}\n\n{body}\n\n{looks}\n".encode())

@@ -56,7 +56,7 @@ class Series:
                 self._counts[counted] += more
         return paths
 
-    def notes(self, left_out: Sequence[str]) -> list[str]:
+    def notes(self, left_out: Sequence[str] = ()) -> list[str]:
         """Return the notes on the model and the server, with the notes on scaffolds that were `left_out` between."""
         document = {"model": self.model, "engine": {"origin": self.opened.server.origin}}
         return [*warnings.of_card(self.model), *left_out, *warnings.of_server(document, self._counts)]

@@ -22,7 +22,6 @@ BUDGETS = "1.2,4.2"
 stepwise = replace(RSA, run=partial(rsa, stop=lambda *_: False))
 entries = [
     entry("12_majority", proofs="samples", STAGE=1),
-    entry("12_majority", name="12_hot", N=4),
     entry("02_rsa_basic", stepwise, N=2, K=2, T=3),
 ]
 if __name__ == "__main__":
@@ -50,7 +49,6 @@ def rows(folder: Path) -> dict[tuple[str, float], dict[str, Any]]:
 def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_points(
     compared: str, desk: Desk, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "left out: 12_hot" in compared
     folder = results / "99_small"
     before = rows(folder)
     assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0}
