@@ -44,10 +44,12 @@ class GradingServer(Mortal):
         answer(200, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)
 
     def post(self, request: Request, body: bytes) -> None:
+        if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
+            return answer(404, {})(request)
         asked: dict[str, Any] = json.loads(body)
         if is_gone(request):  # the client was killed before this was read
             request.close_connection = True
-            return
+            return None
         with self.lock:
             n, self.asked = self.asked, self.asked + 1
             self.keys.add(request.headers.get("Authorization"))
