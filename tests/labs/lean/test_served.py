@@ -63,7 +63,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
     monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
     monkeypatch.setenv("MODEL", str(tmp_path / "policy"))
-    monkeypatch.setenv("PORT", "29871")
+    monkeypatch.setenv("PORT", "29870")  # not the port of other programs of tests, which would attach to it
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("BASE_URL", raising=False)
     gpus.count.cache_clear()
@@ -84,7 +84,7 @@ def test_one_server_on_a_small_gpu_proposes_and_embeds(policy: Weights, tmp_path
 
     served.check_embeds(policy, CONFIG)
     with served.serving(policy, CONFIG, tmp_path) as (server, embeds):
-        assert embeds is server and server.base_url == "http://127.0.0.1:29871/v1"
+        assert embeds is server and server.base_url == "http://127.0.0.1:29870/v1"
         model, on_gpu = embedded(embeds)
     digest = weights.sha256(policy.path)[:12]
     assert (server.model, model) == (f"policy@{digest}", f"policy-last@{digest}")
