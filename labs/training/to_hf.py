@@ -11,6 +11,8 @@ from typing import Any
 import gguf
 import numpy as np
 from gguf import Keys, TokenType
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from core.base import signals
 from core.base.arguments import Parser
@@ -65,24 +67,14 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
         raise UserError(f"{path} sets {scaling} scaling of positions, which can't be converted. {INSTEAD}")
     eos = about[Keys.Tokenizer.EOS_ID]
-    return {
-        "architectures": [named],
-        "model_type": architecture,
-        "num_hidden_layers": shape.layers,
-        "hidden_size": shape.hidden,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "head_dim": shape.head_dim,
-        "intermediate_size": shape.intermediate,
-        "vocab_size": len(about[Keys.Tokenizer.LIST]),
-        "tie_word_embeddings": shape.tied,
-        "max_position_embeddings": about[Keys.LLM.CONTEXT_LENGTH.format(arch=architecture)],
-        "rms_norm_eps": about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)],
-        "rope_theta": about[Keys.Rope.FREQ_BASE.format(arch=architecture)],
-        "dtype": "float32",
-        "eos_token_id": eos,
-        "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos),
-    }
+    sizes = layout.Sizes(
+        **asdict(shape),
+        context=about[Keys.LLM.CONTEXT_LENGTH.format(arch=architecture)],
+        eps=about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)],
+        rope_base=about[Keys.Rope.FREQ_BASE.format(arch=architecture)],
+    )
+    config = {"architectures": [named], "model_type": architecture, **to_builtins(sizes), "dtype": "float32"}
+    return config | {"eos_token_id": eos, "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos)}
 
 
 def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
