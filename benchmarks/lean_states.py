@@ -17,7 +17,7 @@ from core.base.files import DATA, read_json
 from core.engines.server import Server
 from labs.lean.served import POLICY
 from labs.training.embeddings import CONCURRENCY, ONE_BY_ONE, Embedder
-from labs.training.served import on_llamacpp
+from labs.training.served import Weights, embedding
 
 
 def states(count: int) -> list[str]:
@@ -40,7 +40,7 @@ def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
     texts = states(count)
     ways = {"batches": (ONE_BY_ONE, CONCURRENCY), "one": (1, 1)}
     rates: dict[str, list[float]] = {name: [] for name in ways}
-    with on_llamacpp(model) as server:
+    with embedding(Weights(model), model.parent) as server:
         for turn in range(rounds):
             for name in list(ways)[:: 1 if turn % 2 else -1]:
                 rates[name].append(asyncio.run(rate(server, texts, *ways[name])))

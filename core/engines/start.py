@@ -146,15 +146,17 @@ def embedded(
 
 @contextmanager
 def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "") -> Iterator[Server]:
-    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError."""
+    """Serve a `gguf` file on llama.cpp in this process, sized for `need`, on `port` or a free one. Raises UserError.
+    If `need` embeds, the server only embeds."""
     from core.engines.gguf_header import Gguf  # slow to load, and rarely needed
 
     model, name = Gguf.read(gguf), llamacpp.name_of(gguf)
     is_exact = environment.hosting().exact(False)
-    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), is_exact)
+    most = 1 if need.embeds else llamacpp.EMBEDDED_SLOTS
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), is_exact, most)
     with ExitStack() as running:
-        address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port))
-        if (slots := llamacpp.slots_in_time(address, size, need)) < size.slots:
+        address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port, embeds=need.embeds))
+        if not need.embeds and (slots := llamacpp.slots_in_time(address, size, need)) < size.slots:
             running.close()
             size = replace(size, slots=slots)
             address = running.enter_context(llamacpp.serving(gguf, name, size, exact=False, port=port))

@@ -14,8 +14,6 @@ from core.engines.dialects.llamacpp import EMBEDDED_ENGINES, EMBEDDED_GGUF, embe
 from core.engines.need import Need
 from core.engines.server import Server
 
-WHY = "it embeds"
-
 
 @dataclass(frozen=True)
 class Weights:
@@ -129,20 +127,8 @@ def converted(model: Weights, folder: Path) -> Path:
 
 def embedding(model: Weights, folder: Path) -> AbstractContextManager[Server]:
     """Serve a model's embeddings, by SGLang on the GPU or by llama.cpp on the CPU. Raises UserError.
-    The log and converted weights are written to `folder`."""
-    if not is_on_gpu(model):
-        return on_llamacpp(model.path if model.is_gguf else converted(model, folder))
-    return served(model, Need(k=0, max_tokens=0, answer_tokens=0, embeds=True), folder)
-
-
-@contextmanager
-def on_llamacpp(gguf: Path = EMBEDDED_GGUF) -> Iterator[Server]:
-    """Serve embeddings by a `gguf` file. A text may have up to 2,048 tokens. Raises UserError."""
-    from core.engines.gguf_header import Gguf  # slow to import
-
-    need = Need(k=0, max_tokens=0, answer_tokens=0)
-    cores = 1 if gguf == EMBEDDED_GGUF else llamacpp.physical_cores()
-    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores, slots=1)
-    name = llamacpp.name_of(gguf)
-    with llamacpp.serving(gguf, name, size, exact=False, embeds=True) as address:
-        yield start.reached(address, WHY, name, gguf)
+    The log and converted weights are written to `folder`. A text on llama.cpp may have up to 2,048 tokens."""
+    need = Need(k=0, max_tokens=0, answer_tokens=0, embeds=True)
+    if is_on_gpu(model):
+        return served(model, need, folder)
+    return start.on_llamacpp(model.path if model.is_gguf else converted(model, folder), need, why="it embeds")

@@ -15,13 +15,14 @@ from safetensors.numpy import save
 
 from core.base.errors import RunFailed, UserError
 from core.base.files import sha256
+from core.engines.dialects.llamacpp import EMBEDDED_GGUF
 from core.engines.server import Server
 from labs.lean import energy, trajectories, trees
 from labs.lean.energy import Energy, Guide, embed, stored_in, text_of
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, PADDING, Draws, Tree
 from labs.training.embeddings import Embedded, Embedder, Vectors
-from labs.training.served import on_llamacpp
+from labs.training.served import Weights, embedding
 from tests.fakes.http import Proxy, Request, answer, reset
 from tests.helpers.once import once
 from tests.labs.lean.embedding import MODEL, Given, Refusing, Told, asked
@@ -280,7 +281,7 @@ STATES = [f"case {i}\np q r : Prop\nh{i} : p → q\n⊢ {'p ∧ ' * (i % 9)}r" f
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with on_llamacpp() as found:
+    with embedding(Weights(EMBEDDED_GGUF), Path()) as found:
         yield found
 
 

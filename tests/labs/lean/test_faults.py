@@ -29,7 +29,7 @@ from labs.lean.search import ERROR
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.training.served import on_llamacpp
+from labs.training.served import Weights, embedding
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import PIPES, SEED, Popen, end, wait
 from tests.helpers.once import once
@@ -212,13 +212,13 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
     config = LeanConstants(MAX_NODES=8, CANDIDATES=4, MAX_TOKENS=64)
     with (
         served.policy(Need(0, 64, 0), tmp_path) as server,
-        on_llamacpp(served.POLICY) as embedding,
+        embedding(Weights(served.POLICY), tmp_path) as embeds,
         Journal(tmp_path / "journal.jsonl") as journal,
     ):
-        proxy = Refusing(embedding.base_url)
-        through = replace(embedding, base_url=proxy.url)
-        width = asked_of(embedding, lambda asking: asking(["⊢ p"])).vectors.shape[1]
-        guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through)
+        proxy = Refusing(embeds.base_url)
+        through = replace(embeds, base_url=proxy.url)
+        width = asked_of(embeds, lambda asking: asking(["⊢ p"])).vectors.shape[1]
+        guidance = guided(kept(tmp_path / "energy", head(width), embeds.identity), through)
 
         def found(folder: str) -> list[dict[str, Any]]:
             session = Session("", config, tmp_path, journal, server)

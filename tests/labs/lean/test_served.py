@@ -21,7 +21,7 @@ from labs.lean import served
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
 from labs.training import served as training_served
 from labs.training.embeddings import Embedded, Embedder
-from labs.training.served import Weights, embedding, on_llamacpp
+from labs.training.served import Weights, embedding
 from labs.training.to_hf import convert
 from tests.helpers.machine import GPU, stand_in
 from tests.labs.lean.embedding import asked
@@ -88,7 +88,7 @@ def test_one_server_on_a_small_gpu_proposes_and_embeds(policy: Weights, tmp_path
         model, on_gpu = embedded(embeds)
     digest = weights.sha256(policy.path)[:12]
     assert (server.model, model) == (f"policy@{digest}", f"policy-last@{digest}")
-    with on_llamacpp() as other:
+    with embedding(Weights(EMBEDDED_GGUF), tmp_path) as other:
         assert np.allclose(on_gpu, embedded(other)[1], atol=0.05)
     assert attach.probe(server.base_url, "x") is None, "it is gone"
     (started,) = (tmp_path / "starts").read_text().splitlines()
