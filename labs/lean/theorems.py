@@ -83,18 +83,16 @@ def read(path: Path) -> list[Theorem]:
 
 def elaborating(theorems: Sequence[Theorem], where: str, lean: Toolchain, config: LeanConstants) -> list[Theorem]:
     """Return `theorems` if all statements elaborate, or raise UserError. Users can't correct miniF2F. So its wrong
-    statements are omitted with a note. If all are wrong, UserError is raised. If Lean times out or dies, the statement
-    may be right, so it is kept."""
+    statements are omitted with a note, unless all are wrong. If Lean times out or dies, the statement may be right, so
+    it is kept."""
     found = steps(lean, config.NUM_WORKERS, [(theorem.statement, ()) for theorem in theorems], config)
     errors = ["" if step.error in PASSING else step.error for step in found]
     kept = [theorem for theorem, error in zip(theorems, errors, strict=True) if not error]
     if len(kept) < len(theorems):
         name, error = next((theorem.name, error) for theorem, error in zip(theorems, errors, strict=True) if error)
         why = f"the statement of {name} does not elaborate: {one_line(error, 300)}"
-        if not is_minif2f(where):
-            raise UserError(f"{where}: {why}. Correct this statement, which needs binders, a colon and a type")
-        if not kept:
-            raise UserError(f"{where}: no statement elaborates ({why}). Use another version of Mathlib")
+        if not is_minif2f(where) or not kept:
+            raise UserError(f"{where}: {why}. Correct it (binders, a colon and a type), or use another Mathlib")
         left = len(theorems) - len(kept)
         terminal.say(f"note: all rates exclude {left} of {len(theorems)} theorems of {where} (for example, {why})")
     return kept
