@@ -95,11 +95,6 @@ class BaselineConstants(LeanConstants):
     EVAL_THEOREMS: int = constant(500, "most theorems to evaluate on, from the start of THEOREMS", 1, 1_000_000)
     SMOKE: int = constant(0, "1: run a short trial in a separate folder (6 theorems a set, 4 nodes a search)", 0, 1)
 
-    @property
-    def budgets(self) -> list[int]:
-        """The node budgets for which solve rates are reported, up to MAX_NODES."""
-        return budgets(self.MAX_NODES)
-
     def tried(self) -> Self:
         """Return the constants of the run, with the values of a short trial if SMOKE=1."""
         return replace(self, **self.trial) if self.SMOKE else self

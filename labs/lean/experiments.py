@@ -20,7 +20,7 @@ from core.report.tables import shift
 from core.session import session
 from core.session.checks import check_context
 from core.session.session import Session
-from labs.lean import control, outcome, served, toolchain
+from labs.lean import constants, control, outcome, served, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants, exploring
 from labs.lean.energy import ALONE, WEIGHTS, Guidance, guided, text_of
 from labs.lean.iterate import Iterations, check_apart, folder_of, numbers, policy_in
@@ -63,7 +63,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
                 outcomes = searching.of(chosen)
-                result = outcome.figures(outcomes, config.budgets)
+                result = outcome.figures(outcomes, constants.budgets(config.MAX_NODES))
                 record.save(complete=not known, model=server.model_info(), figures=result)
                 keep(out, outcomes, result)
                 print(f"\n{outcome.table(result)}")
@@ -141,10 +141,11 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
             with served.serving(policy, config, out) as (server, embeds):
                 by_energy = guided(own / "energy", embeds)
                 found = {order: _ordered(order, opened.at(server), chosen, lean, out, by_energy) for order in ORDERS}
-        orders = compared(found, config.budgets)
+        budgets = constants.budgets(config.MAX_NODES)
+        orders = compared(found, budgets)
         record.save(complete=True, orders=orders)
-        write_atomically(out / TABLE, f"{table(orders, config.budgets)}\n".encode())
-        print(f"\n{table(orders, config.budgets, columns())}\nresults {out}")
+        write_atomically(out / TABLE, f"{table(orders, budgets)}\n".encode())
+        print(f"\n{table(orders, budgets, columns())}\nresults {out}")
 
 
 def iteration_of(folder: Path) -> Weights:

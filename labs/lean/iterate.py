@@ -26,7 +26,7 @@ from core.generate.journal import content_key
 from core.results import stages
 from core.session.session import Session
 from labs.lean import energy, outcome, pairs, traced, trees
-from labs.lean.constants import IterationConstants
+from labs.lean.constants import IterationConstants, budgets
 from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome, Record, keep, read_record, write_json
 from labs.lean.searching import Searching
@@ -292,7 +292,7 @@ class Iterations:
     def _figures(self, outcomes: Sequence[Outcome], before: Sequence[Outcome]) -> dict[str, Any]:
         """Return the figures of an evaluation, with the gain over the searches `before` if there are any."""
         gain = {"gain": vars(outcome.compared(before, outcomes, self.config.MAX_NODES))} if before else {}
-        return outcome.figures(outcomes, self.config.budgets) | gain
+        return outcome.figures(outcomes, budgets(self.config.MAX_NODES)) | gain
 
     # The energy
 
