@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, structs
 
-from core.base.errors import UserError
 from core.base.fields import Amount, Count, fitted
 from core.base.files import read_json, write_atomically
 from core.base.stats import Paired, mean_by_problem, paired
@@ -247,10 +246,8 @@ class Record(stages.Record):
 
 def read_record(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
     """Read the record in a folder. Raises UserError."""
-    found = read_json(folder / name, "the record", MOVE)
-    if not isinstance(found, dict):
-        raise UserError(f"{folder / name} is not a record. {MOVE}")
-    return found
+    path = folder / name
+    return fitted(read_json(path, "the record", MOVE), dict[str, Any], f"{path} is not a record", MOVE)
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], result: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import field
 
 from core.base.errors import UserError
+from core.base.fields import fitted
 from core.base.files import read_json
 from core.engines.shape import Shape, Size
 
@@ -58,10 +59,8 @@ class Sizes(Shape, frozen=True, kw_only=True):
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read the JSON file `path` of a model. Raises UserError if the file is missing, invalid or contains no object."""
-    value = read_json(path, "the model's file", "Choose the folder of a complete Hugging Face model")
-    if not isinstance(value, dict):
-        raise UserError(f"{path} does not contain a JSON object. Fetch the file again")
-    return value
+    remedy = "Choose the folder of a complete Hugging Face model"
+    return fitted(read_json(path, "the model's file", remedy), dict[str, Any], f"{path} has no JSON object", remedy)
 
 
 def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
