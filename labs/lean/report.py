@@ -8,7 +8,6 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -237,10 +236,10 @@ def over_iterations(found: Report) -> list[Table]:
 
 def _gain(before: Searches | None, after: Searches | None) -> Paired | None:
     """Compare searches by theorem. Return None if one is missing, or if they differ in theorems or nodes."""
-    if before and after and before.nodes == after.nodes:
-        with suppress(ValueError):
-            return outcome.compared(before.outcomes, after.outcomes, after.nodes)
-    return None
+    if before is None or after is None or before.nodes != after.nodes:
+        return None
+    theorems, others = ([each.statement for each in of.outcomes] for of in (before, after))
+    return outcome.compared(before.outcomes, after.outcomes, after.nodes) if theorems == others else None
 
 
 def _taken(rows: Sequence[Searches]) -> Table:
