@@ -104,9 +104,7 @@ class ControlledConstants(BaselineConstants):
     """The constants of a baseline, and of its control search without a model."""
 
     INDEX: str = constant(
-        "none",
-        'pairs for a control search without a model: a file pairs.jsonl, "none", or "auto" (pairs from '
-        "the tiny policy's training lemmas if THEOREMS=auto, else no control)",
+        "none", 'pairs for a control search: a file pairs.jsonl, "none" or "auto" (the tiny policy\'s if THEOREMS=auto)'
     )
 
 
@@ -121,11 +119,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     }
 
     RESET: int = constant(
-        0,
-        "1: begin again from the first policy, and train it on the searches of all iterations (2: once more)",
-        0,
-        1000,
-        free=True,
+        0, "1: begin again with the first policy and the searches of all iterations (2: once more)", 0, 1000, free=True
     )
     ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
     MAX_ITERATION: int = constant(
@@ -140,10 +134,8 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     NOISE: float = constant(0.3, "share of training theorems that iteration 0 also searches at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
     HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
-    TRACED: str = constant(
-        "none",
-        'traced proofs of training theorems, as more data for the energy: a file pairs.jsonl, or "none"',
-        free=True,  # the record's key has its content
+    TRACED: str = constant(  # free, because the record's key has its content
+        "none", 'traced proofs of training theorems, for the energy: a file pairs.jsonl, or "none"', free=True
     )
     START: str = constant(
         "last", "policy from which training starts: the newest (last) or the first (base)", choices=("last", "base")
@@ -156,10 +148,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     )
     ENERGY: int = constant(1, "1: train an energy model. Training searches use it if it is shown to help", 0, 1)
     ENERGY_START: str = constant(
-        "none",
-        "weights from which the energy's training starts: the previous iteration's (auto) or random ones (none)",
-        choices=("none", "auto"),
-        free=True,
+        "none", "first weights of an energy: the last (auto) or random (none)", choices=("none", "auto"), free=True
     )
     SKIP_BASELINE: int = constant(0, "1: do not evaluate the first policy, so that iteration 0 reports no gain", 0, 1)
     GO: int = constant(0, "1: continue after a no go (the policy proves or gains too little)", 0, 1, free=True)
