@@ -77,7 +77,7 @@ def fit(
     decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
     groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, RATE)
-    schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps, steps * BATCH, "examples")
+    schedule, progress = Schedule.of_finetuning(steps, RATE), Progress(steps)
     head.train()
     for step in range(1, steps + 1):
         torch.manual_seed(step_seed := derive("energy", seed, step - 1))

@@ -143,7 +143,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
     model, _ = started_from(folder / WEIGHTS)
     batches = list(_batches(orders, options.seed))
     tokens = sum(len(row) for batch in batches for row in batch)
-    progress = Progress(len(batches), tokens)
+    progress = Progress(len(batches))
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
     train(model, map(Batch.of, batches), schedule, progress.step, torch.device("cpu"))
     (folder / WEIGHTS).write_bytes(save(model.state_dict()))

@@ -64,18 +64,15 @@ def peak_memory() -> int:
 
 @dataclass
 class Progress:
-    """The progress of a training with `whole` tokens, or other units, in all its `steps`. It stores the loss of each
-    step, and prints a line every few seconds."""
+    """The progress of a training with so many `steps`. It stores their losses, and prints a line every few seconds."""
 
     steps: int
-    whole: int
-    unit: str = "tokens"
     losses: Losses = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
     _printed: float = 0.0
 
     def step(self, step: int, seen: int, value: SupportsFloat) -> None:
-        """Record the loss `value` of a step, after `seen` units in all. Raises UserError if the loss is not finite."""
+        """Record the loss `value` of a step, after `seen` tokens in all. Raises UserError if the loss is not finite."""
         if not math.isfinite(loss := float(value)):
             raise UserError(f"the training diverged: loss {loss} at step {step:,}. Lower RATE (--rate), or change SEED")
         self.losses.append((seen, loss))
@@ -83,9 +80,5 @@ class Progress:
         if now - self._printed < TELL_SECONDS and step < self.steps:
             return
         self._printed = now
-        speed = seen / max(1e-3, now - self._began)
-        left = max(0, self.whole - seen) / speed
-        print(
-            f"{LINE}step {step:,} of {self.steps:,}, loss {loss:.3f}, {speed:,.0f} {self.unit}/s, {left:,.0f} s left",
-            flush=True,
-        )
+        left = (self.steps - step) * (now - self._began) / step
+        print(f"{LINE}step {step:,} of {self.steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)

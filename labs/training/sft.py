@@ -56,7 +56,7 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
     drawn = list(chain.from_iterable(orders))
     steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
     tokens = [sum(map(len, step)) for step in steps]
-    progress = Progress(len(steps), sum(tokens))
+    progress = Progress(len(steps))
     try:
         model = _model(folder, options, device)
         _train(model, folder, [text for step in steps for text in step], options, device, Steps(progress, tokens))
