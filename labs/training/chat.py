@@ -56,10 +56,10 @@ class Chat:
         """Return the prompt and the reply, without the token that ends the turn. If the template opens thinking, the
         prompt ends with <think>. For a reply without thinking, thinking is turned off, or closed by </think>."""
         prompt, reply = self._prompt(row), row.output.removeprefix(f"{THINK}\n")
-        is_opened = _is_open(prompt)
+        is_opened = prompt.rstrip().endswith(THINK)
         if row.output.startswith(THINK) or END_THINK in row.output:
             return prompt, reply if is_opened else f"{THINK}\n{reply}"
-        if is_opened and _is_open(prompt := self._prompt(row, enable_thinking=False)):
+        if is_opened and (prompt := self._prompt(row, enable_thinking=False)).rstrip().endswith(THINK):
             prompt += f"\n{END_THINK}\n\n"
         return prompt, reply
 
@@ -85,7 +85,3 @@ def _control(folder: Path, name: str) -> str:
     named = read_object(folder / "tokenizer_config.json").get(name)
     text = named.get("content") if isinstance(named, dict) else named
     return text if isinstance(text, str) else ""
-
-
-def _is_open(prompt: str) -> bool:
-    return prompt.rstrip().endswith(THINK)
