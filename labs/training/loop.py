@@ -2,7 +2,7 @@
 On a CPU, equal data, seed and start give equal weights, bit by bit. Importing this module imports torch."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -141,7 +141,11 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
     model, _ = started_from(folder / WEIGHTS)
-    batches = list(_batches(orders, options.seed))
+    rng, batches = random.Random(options.seed), list[list[Tokens]]()
+    for order in orders:
+        for begin in range(0, len(order), POOL):
+            pool = cut(order[begin : begin + POOL], BATCH)
+            batches += rng.sample(pool, len(pool))  # no batch contains a row twice
     tokens = sum(len(row) for batch in batches for row in batch)
     progress = Progress(len(batches))
     schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
@@ -151,12 +155,3 @@ def finetune(options: Options, folder: Path, orders: Passes, out: Path) -> tuple
     versions = {"torch": version("torch")}
     about = {"device": f"cpu, {THREADS} thread", "peak_memory": peak_memory(), "versions": versions}
     return about, progress.losses
-
-
-def _batches(orders: Passes, seed: int) -> Iterator[list[Tokens]]:
-    """Yield the batches of each pass, in random order within POOL rows. No batch contains a row twice."""
-    rng = random.Random(seed)
-    for order in orders:
-        for begin in range(0, len(order), POOL):
-            pool = cut(order[begin : begin + POOL], BATCH)
-            yield from rng.sample(pool, len(pool))
