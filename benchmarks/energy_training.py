@@ -27,7 +27,6 @@ from labs.lean import energy, trajectories
 from labs.lean.energy import RECORD, text_of
 from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 from labs.lean.trees import NEGATIVES
-from labs.training.embeddings import Embedded
 
 SIGNAL = 2.0
 OFF = 2  # states off the path for each unfinished state on it
@@ -91,8 +90,7 @@ def write(folder: Path, theorems: int, width: int) -> None:
                     texts.append(text)
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
-        embedded = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
-        energy.store(folder / "embeddings", "made@000000000000", texts, embedded)
+        energy.store(folder / "embeddings", "made@000000000000", texts, np.stack(vectors), [False] * len(texts))
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:

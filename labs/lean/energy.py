@@ -26,7 +26,7 @@ from core.base.errors import UserError, one_line
 from core.base.files import opened, read_json, sha256, storable, write_atomically
 from labs.lean.search import Scores, plain
 from labs.lean.theorem import State
-from labs.training.embeddings import Embedded, Embedder, Vectors
+from labs.training.embeddings import Embedder, Vectors
 
 if TYPE_CHECKING:
     from core.engines.server import Server
@@ -64,15 +64,16 @@ async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Ca
         if begin:
             say(f"embedding: {begin:,} of {len(due):,} states")
         part = due[begin : begin + PART]
-        store(folder, embedder.model, part, await embedder(part))
+        vectors = await embedder(part)
+        store(folder, embedder.model, part, vectors, [text in embedder.cut for text in part])
     return len(due)
 
 
-def store(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) -> None:
-    """Write the next part, with the texts' hashes and their vectors. Raises UserError."""
+def store(folder: Path, model: str, texts: Sequence[str], vectors: Vectors, cut: Sequence[bool]) -> None:
+    """Write the next part, with the texts' hashes, their vectors and which texts were `cut`. Raises UserError."""
     content = io.BytesIO()
     hashes = np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32)
-    np.savez(content, vectors=embedded.vectors, hashes=hashes, cut=embedded.cut, model=np.array(model))
+    np.savez(content, vectors=vectors, hashes=hashes, cut=np.array(cut), model=np.array(model))
     number = len(list(folder.glob("[!.]*.npz")))
     write_atomically(folder / f"{number:05}.npz", content.getvalue())
 
@@ -170,8 +171,7 @@ class Guide:
     async def __call__(self, states: Sequence[State]) -> list[float]:
         texts = [text_of(state.pp) for state in states]
         if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            embedded = await self._embedder(new)
-            self._known |= zip(new, self._energy(embedded.vectors), strict=True)
+            self._known |= zip(new, self._energy(await self._embedder(new)), strict=True)
         return [self._known[text] for text in texts]
 
 

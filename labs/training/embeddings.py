@@ -6,7 +6,7 @@ token. Its length is scaled to 1. Other servers embed at /v1/embeddings."""
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,21 +27,16 @@ _TOO_LONG = re.compile("too (?:large|long)|exceed|longer than|maximum (?:context
 Vectors = NDArray[np.float32]  # (texts, width)
 
 
-class Embedded(NamedTuple):
-    """The vectors of texts, in the texts' order, and which texts were cut."""
-
-    vectors: Vectors
-    cut: NDArray[np.bool_]
-
-
 class Embedder:
-    """A client of a local embedding server. Use it as an async context manager. `batch`: texts in a request."""
+    """A client of a local embedding server. Use it as an async context manager. `batch`: texts in a request.
+    `cut`: the texts so far that were too long for the server."""
 
     def __init__(self, server: "Server", batch: int = 0, concurrency: int = CONCURRENCY) -> None:
         self._generates = server.dialect.embeds
         model, at, digest = server.identity.partition("@")
         self.model = f"{model}-last{at}{digest}" if self._generates else server.identity  # the pooling of SGLang
         self.batch, self._server = batch or (ONE_BY_ONE if server.dialect.is_in_process else BATCH), server
+        self.cut = set[str]()
         self._slots = asyncio.Semaphore(concurrency)
         self._client: Any = None
 
@@ -62,23 +57,23 @@ class Embedder:
     async def __aexit__(self, *about: object) -> None:
         await self._client.close()
 
-    async def __call__(self, texts: Sequence[str]) -> Embedded:
-        """Embed non-empty texts. If a text is too long for the server, its middle is removed.
+    async def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of non-empty texts. If a text is too long for the server, its middle is removed.
         Raises RunFailed if the server fails, since a guided search can't continue without embeddings."""
         begins = range(0, len(texts), self.batch)
-        return joined(await asyncio.gather(*(self._of(texts[begin : begin + self.batch]) for begin in begins)))
+        return np.concatenate(await asyncio.gather(*(self._of(texts[i : i + self.batch]) for i in begins)))
 
-    async def _of(self, texts: Sequence[str]) -> Embedded:
+    async def _of(self, texts: Sequence[str]) -> Vectors:
         """Embed a batch of texts. If the batch is too long, embed its texts one by one, and cut long texts."""
         if (vectors := await self._asked(texts)) is not None:
-            return Embedded(vectors, np.zeros(len(texts), np.bool_))
+            return vectors
         if len(texts) > 1:
-            return joined([await self._of([text]) for text in texts])
+            return np.concatenate([await self._of([text]) for text in texts])
         if len(texts[0]) < FEWEST:
             raise self._failed("it rejects even a short text as too long")
+        self.cut.add(texts[0])
         kept = len(texts[0]) // 4
-        shorter = await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
-        return Embedded(shorter.vectors, np.ones(1, np.bool_))
+        return await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
 
     async def _asked(self, texts: Sequence[str]) -> Vectors | None:
         """Request the vectors of texts. Return None if the texts are too long for the server."""
@@ -110,7 +105,3 @@ class Embedder:
             f"the server at {self._server.base_url} returns no valid embeddings ({why.rstrip('.')}). Finished work is "
             "kept. Run the same command again"
         )
-
-
-def joined(parts: Sequence[Embedded]) -> Embedded:
-    return Embedded(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

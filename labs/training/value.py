@@ -183,7 +183,7 @@ def report(name: str, groups: Sequence[Group], values: Sequence[Sequence[float]]
 
 async def _embedded(server: Any, texts: Sequence[str]) -> Vectors:
     async with Embedder(server) as embedder:
-        return (await embedder(texts)).vectors
+        return await embedder(texts)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from core.engines.server import Server
-from labs.training.embeddings import Embedded, Embedder
+from labs.training.embeddings import Embedder, Vectors
 from tests.fakes.http import Proxy, Request, answer
 
 T = TypeVar("T")
@@ -44,6 +44,6 @@ class Told(Embedder):
     def __init__(self, of: Callable[[str], Any], model: str = MODEL) -> None:
         self.model, self.asked, self._given = model, list[str](), of
 
-    async def __call__(self, texts: Sequence[str]) -> Embedded:
+    async def __call__(self, texts: Sequence[str]) -> Vectors:
         self.asked += texts
-        return Embedded(np.array([self._given(text) for text in texts], np.float32), np.zeros(len(texts), np.bool_))
+        return np.array([self._given(text) for text in texts], np.float32)

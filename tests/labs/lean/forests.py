@@ -11,7 +11,6 @@ from core.base.seeds import rng
 from labs.lean import energy, trajectories
 from labs.lean.energy import LAYERS, text_of
 from labs.lean.trajectories import OFF_PATH, POSITIVE, Row
-from labs.training.embeddings import Embedded
 from tests.labs.lean import searches
 from tests.labs.lean.embedding import MODEL
 
@@ -59,8 +58,7 @@ def written(folder: Path, signal: float = 3.0) -> None:
 
 
 def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"]) -> None:
-    built = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
-    energy.store(folder, MODEL, list(drawn), built)
+    energy.store(folder, MODEL, list(drawn), np.array(list(drawn.values()), np.float32), [False] * len(drawn))
 
 
 def head(width: int = WIDTH) -> dict[str, Any]:

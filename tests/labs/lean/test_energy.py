@@ -21,7 +21,7 @@ from labs.lean import energy, trajectories, trees
 from labs.lean.energy import Energy, Guide, embed, stored_in, text_of
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, PADDING, Draws, Tree
-from labs.training.embeddings import Embedded, Embedder, Vectors
+from labs.training.embeddings import Embedder, Vectors
 from labs.training.served import Weights, embedding
 from tests.fakes.http import Proxy, Request, answer, reset
 from tests.helpers.once import once
@@ -288,7 +288,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def vectors(server: Server) -> Vectors:
     """Return the vectors of STATES, each from its own request."""
-    return asked(server, lambda embedder: embedder([text_of(state) for state in STATES]), batch=1).vectors
+    return asked(server, lambda embedder: embedder([text_of(state) for state in STATES]), batch=1)
 
 
 def into(folder: Path, states: Sequence[str] = STATES) -> "Given[int]":
@@ -297,7 +297,7 @@ def into(folder: Path, states: Sequence[str] = STATES) -> "Given[int]":
 
 def test_a_state_has_one_vector_in_any_batch(server: Server, vectors: Vectors) -> None:
     assert vectors.shape == (len(STATES), 128) and len(np.unique(vectors, axis=0)) == len(STATES)
-    together = asked(server, lambda embedder: embedder([text_of(state) for state in STATES])).vectors
+    together = asked(server, lambda embedder: embedder([text_of(state) for state in STATES]))
     np.testing.assert_allclose(together, vectors, atol=1e-5)
 
 
@@ -384,9 +384,8 @@ def test_a_server_without_sound_embeddings_ends_the_run_in_one_line(case: str, s
 
 def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server, tmp_path: Path) -> None:
     def write(*rows: Sequence[float], cut: bool = False) -> None:
-        built = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
-        energy.store(tmp_path, "it", texts, built)
+        energy.store(tmp_path, "it", texts, np.array(rows, np.float32), [cut] * len(rows))
 
     write((1, 2), (3, 4))
     write((5, 6), (5, 6), cut=True)  # these may differ in the middle alone

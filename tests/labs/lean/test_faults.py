@@ -217,7 +217,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
     ):
         proxy = Refusing(embeds.base_url)
         through = replace(embeds, base_url=proxy.url)
-        width = asked_of(embeds, lambda asking: asking(["⊢ p"])).vectors.shape[1]
+        width = asked_of(embeds, lambda asking: asking(["⊢ p"])).shape[1]
         guidance = guided(kept(tmp_path / "energy", head(width), embeds.identity), through)
 
         def found(folder: str) -> list[dict[str, Any]]:
