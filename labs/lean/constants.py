@@ -122,30 +122,22 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         0, "1: begin again with the first policy and the searches of all iterations (2: once more)", 0, 1000, free=True
     )
     ITERATION: int = constant(-1, "the iteration to run, or -1 for all up to MAX_ITERATION", -1, 100, free=True)
-    MAX_ITERATION: int = constant(
-        2, "number of the last iteration (the first is 0), or -1 to evaluate only the first policy", -1, 100, free=True
-    )
+    MAX_ITERATION: int = constant(2, "last iteration (from 0), or -1: only test the first policy", -1, 100, free=True)
     TRAIN_THEOREMS: str = constant("auto", 'training theorems: a file, "minif2f:valid" or "auto" (lemmas of data/lean)')
     MAX_THEOREMS: int = constant(2000, "most training theorems, from the start of TRAIN_THEOREMS", 1, 1_000_000)
     TRAIN_NODES: int = constant(60, "most tactics that one search of a training theorem sends to Lean", 1, 1_000_000)
-    EXPLORE: str = constant(
-        "none", 'additional PROBES for training theorems: "none", "lemmas" (for data/lean), or tactics joined by ";"'
-    )
+    EXPLORE: str = constant("none", 'more PROBES in training: "none", "lemmas" (of data/lean) or tactics joined by ";"')
     NOISE: float = constant(0.3, "share of training theorems that iteration 0 also searches at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of the searches that NOISE adds", 0.01, 5)
     HARVEST: int = constant(16, "most untried tactics to apply in a proof's states, as data for the energy", 0, 10_000)
     TRACED: str = constant(  # free, because the record's key has its content
         "none", 'traced proofs of training theorems, for the energy: a file pairs.jsonl, or "none"', free=True
     )
-    START: str = constant(
-        "last", "policy from which training starts: the newest (last) or the first (base)", choices=("last", "base")
-    )
+    START: str = constant("last", "policy to train: the newest (last) or the first (base)", choices=("last", "base"))
     GUISES: int = constant(0, "renamed copies of each pair, some with more hypotheses (0: the pair itself)", 0, 1000)
     EPOCHS: float = constant(2.0, "training epochs of each iteration", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate of AdamW", 1e-8, 1)
-    LORA_RANK: int = constant(
-        16, "LoRA rank for a Hugging Face folder (0: train all weights, as for a GGUF file)", 0, 9999
-    )
+    LORA_RANK: int = constant(16, "LoRA rank for a Hugging Face folder (0, or a GGUF file: all weights)", 0, 9999)
     ENERGY: int = constant(1, "1: train an energy model. Training searches use it if it is shown to help", 0, 1)
     ENERGY_START: str = constant(
         "none", "first weights of an energy: the last (auto) or random (none)", choices=("none", "auto"), free=True
