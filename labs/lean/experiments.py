@@ -56,9 +56,8 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
-            theorems_shown = ("theorems", f"{where}, n={len(chosen)}")
-            rows = [("model", server.model), theorems_shown, ("engine", server.choice), ("Lean", lean.name)]
-            rows += served.rows(config)
+            rows = [("model", server.model), ("theorems", f"{where}, n={len(chosen)}"), ("engine", server.choice)]
+            rows += [("Lean", lean.name), *served.rows(config)]
             with session.open(name, config, results, server, opening=rows) as opened:
                 searching = Searching(opened, lean, out / "trajectories")
                 record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
