@@ -59,6 +59,7 @@ def check(text: str, least: int, most: int, takes_box: bool = True, way: str = B
     steps = tuple(line for line in text[:start].split("\n") if line.strip().strip(_MARKS) not in _DISPLAY)
     count = "too few steps" if len(steps) < least else "too many steps" if len(steps) > most else ""
     why = _unspoken(text, start, way) if is_spoken else _reason(text, start, lines, boxes, takes_box)
+    why = "empty" if not text.strip() else "control characters" if _STEERING.search(text) else why
     return Checked(why or count, len(steps), steps)
 
 
@@ -70,11 +71,8 @@ def required(text: str) -> list[FinalLine]:
 def _unspoken(text: str, start: int, way: str) -> str:
     """Return the reason to drop `text`, which has no box, or "". Its last line must state the answer."""
     way = TEXT if way == AUTO else way
-    last, whole = (_states(each, way) for each in (text[start:], text))
-    if why := _unfit(text):
-        return why
-    if not last:
-        return "text after it" if whole and way == TEXT else "no final line"
+    if not _states(text[start:], way):
+        return "text after it" if way == TEXT and _states(text, way) else "no final line"
     return "several finals" if way == TEXT and _states(text[:start], way) else ""
 
 
@@ -84,16 +82,8 @@ def _states(text: str, way: str) -> bool:
     return bool(found.answer) and found.doubt != "implied"
 
 
-def _unfit(text: str) -> str:
-    if not text.strip():
-        return "empty"
-    return "control characters" if _STEERING.search(text) else ""
-
-
 def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
     """Return the reason to drop `text`, or "", without counting steps. The line with the answer begins at `start`."""
-    if why := _unfit(text):
-        return why
     if not takes_box and not required(text):
         return "no final line"
     within = [box for box in boxes if box[0] > start]
