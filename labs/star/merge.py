@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from core.base.files import whole
 from labs.star.alpaca import shaped, statement_of
 from labs.star.record import FIRST, WAYS
 from labs.star.statements import hash_of
-from labs.star.traces import Trace, worth
+from labs.star.traces import Trace, merged
 from labs.training.rows import FORM, Line, lines
 
 ABOUT = (
@@ -23,15 +22,6 @@ ABOUT = (
     "than rationalised, and then from the latest round. Problems are equal as in a run's DATA (docs/star.md#data)."
 )
 OTHERS = "another trace of the problem is kept"
-
-
-@dataclass(frozen=True)
-class Read:
-    """A row's text to write and its trace. `reason`: why it can't be written, or ""."""
-
-    line: str
-    trace: Trace
-    reason: str = ""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -46,29 +36,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         every = [_read(path, *each, args.alpaca) for path in args.files for each in lines(path)]
-        dropped = Counter(each.reason for each in every if each.reason)
-        kept = chosen([each for each in every if not each.reason])
+        dropped = Counter(reason for _, _, reason in every if reason)
+        found = {trace: line for trace, line, reason in every if not reason}
+        best = set(merged([[*found]]))
+        kept = [line for trace, line in found.items() if trace in best]
         dropped[OTHERS] = len(every) - len(kept) - dropped.total()
         counts = [[name, f"{count:,}"] for name, count in dropped.items() if count]
         if not kept:
             reasons = ", ".join(map(": ".join, counts))
             raise UserError(f"no trace is left to write ({reasons or 'the files have no rows'}). Give other files")
         with whole(args.out, "the kept traces") as draft:
-            draft.write_text("".join(f"{each.line}\n" for each in kept), encoding="utf-8")
+            draft.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         print(f"{args.out.name}: {len(kept):,} of {len(every):,} rows\n")
         print(terminal.aligned([["", "rows"], ["kept", f"{len(kept):,}"], *counts]))
         print(f"written  {args.out}")
 
 
-def chosen(every: Sequence[Read]) -> list[Read]:
-    """Return the row to keep of each problem, in the order of the rows."""
-    ranked = sorted(range(len(every)), key=lambda place: worth(every[place].trace))
-    best = {every[place].trace.problem: place for place in ranked}
-    return [every[place] for place in sorted(best.values())]
-
-
-def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> Read:
-    """Read a row as a trace whose problem is the hash of its statement. Raises UserError for a row of another form."""
+def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> tuple[Trace, str, str]:
+    """Return a row's trace (its problem is the hash of its statement), the line to write, and why it can't be written
+    ("": it can). Raises UserError for a row of another form."""
     found = fitted(row, Line, f"{path}, line {number} is not a trace", FORM)
     statement, solution, reason = statement_of(found.instruction, found.input or ""), found.output, ""
     if alpaca:
@@ -84,7 +70,7 @@ def _read(path: Path, number: int, line: str, row: Any, alpaca: bool) -> Read:
         instruction="",
         output=solution,
     )
-    return Read(line, trace, reason)
+    return trace, line, reason
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ class Trace(Struct, frozen=True):
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
     """Keep a trace for each problem, sorted by id: the newest without a hint, or else the newest rationalised trace."""
-    best = {trace.problem: trace for trace in sorted(chain.from_iterable(rounds), key=worth)}
+    best = {trace.problem: trace for trace in sorted(chain.from_iterable(rounds), key=_worth)}
     return [best[problem] for problem in sorted(best)]
 
 
-def worth(trace: Trace) -> tuple[Any, ...]:
+def _worth(trace: Trace) -> tuple[Any, ...]:
     """Return the sort key of a trace. The trace with the highest key is kept. The last three fields only break ties."""
     return (trace.way != RATIONALISED, trace.round, -WAYS.index(trace.way), trace.key, trace.output, trace.instruction)
 
