@@ -6,7 +6,7 @@ seed, run and order of rows holds out the same problems. A larger HELD_OUT keeps
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,6 @@ from core.problems import sets
 from core.problems.check import can_be_sent
 from core.problems.columns import GRADED_BY, NAMES, plain, plain_name, text_of, understood
 from core.problems.published import OPENR1
-from core.problems.rows import Rows
 from core.problems.sets import ProblemSet
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 from labs.star import alpaca
@@ -64,21 +63,21 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     if measured and measured.asks_for_proofs:
         raise UserError(f"EVAL={measured.name} asks for proofs, which can't be graded here. Choose a set with answers")
     found, counts = _grouped(rows)
-    statements = {hash_of(each.statement) for each in measured.problems} if measured else set()
-    if measured and (repeating := sorted(place for hash_ in statements for place, _ in found.get(hash_, ()))):
+    repeating = found.keys() & {hash_of(each.statement) for each in measured.problems} if measured else set()
+    if measured and repeating:
         raise UserError(
-            f"{len(repeating):,} rows of DATA={origin.name} repeat problems of EVAL={measured.name} (the first is "
-            f"{rows[repeating[0]][0]}). Remove these rows from DATA, or set another EVAL (for your own DATA, EVAL=auto "
-            "holds out some problems)"
+            f"{len(repeating):,} problems of DATA={origin.name} are also in EVAL={measured.name}, such as "
+            f"{found[min(repeating)][0].statement!r:.80}. Remove them from DATA, or set another EVAL (EVAL=auto holds "
+            "out some problems of your own DATA)"
         )
     problems: dict[str, Problem] = {}
     for hash_, same in sorted(found.items()):
-        if len(same) > 1 and len({canonical(each.answer or "", "math") for _, each in same}) > 1:
+        if len(same) > 1 and len({canonical(each.answer or "", "math") for each in same}) > 1:
             counts["two answers"] += len(same)
             continue
         counts["repeated"] += len(same) - 1
         # Take the minimum, so that the order of the rows does not matter.
-        problems[hash_] = min((each for _, each in same), key=lambda each: (each.statement, each.answer or "", each.id))
+        problems[hash_] = min(same, key=lambda each: (each.statement, each.answer or "", each.id))
     left_out = {reason: counts[reason] for reason in REASONS if counts[reason]}
     times = Counter(problem.id for problem in problems.values())
     for hash_, problem in problems.items():
@@ -123,15 +122,16 @@ def _is_readable(problem: Problem) -> bool:
 # Reading
 
 
-def _read(name: str) -> tuple[Rows, ProblemSet]:
-    """Return the rows of the set `name` with their locations, and the set without its problems. Raises UserError."""
+def _read(name: str) -> tuple[list[Any], ProblemSet]:
+    """Return the rows of the set `name`, and the set without its problems. Raises UserError."""
     if name == OPENR1.name or name.startswith("hub:") or Path(name).suffix:
         read = sets.read_set(name, "DATA", _is_read, {OPENR1.name: OPENR1}, {})
-        return read.rows, ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
+        own = ProblemSet(read.name, (), read.source, read.licence, revision=read.commit)
+        return [row for _, row in read.rows], own
     known = sets.load(name, constant="DATA")
     columns = {"id": "id", "problem": "statement", "answer": "answer", "answer_type": "answer_type"}
-    rows = ({name: getattr(each, field) for name, field in columns.items()} for each in known.problems)
-    return [(f"{known.name}, problem {row['id']}", row) for row in rows], replace(known, problems=())
+    rows = [{name: getattr(each, field) for name, field in columns.items()} for each in known.problems]
+    return rows, replace(known, problems=())
 
 
 def _is_read(column: str) -> bool:
@@ -141,16 +141,15 @@ def _is_read(column: str) -> bool:
 # Rows
 
 
-def _grouped(rows: Rows) -> tuple[dict[str, list[tuple[int, Problem]]], Counter[str]]:
-    """Group the usable rows, with their index, by the hash of their statement. Count the skipped rows by reason."""
-    found: dict[str, list[tuple[int, Problem]]] = {}
+def _grouped(rows: Iterable[Any]) -> tuple[dict[str, list[Problem]], Counter[str]]:
+    """Group the usable rows by the hash of their statement. Count the skipped rows by reason."""
+    found: dict[str, list[Problem]] = {}
     counts: Counter[str] = Counter()
-    for place, (_, row) in enumerate(rows):
-        problem = _problem_of(row)
+    for problem in map(_problem_of, rows):
         if isinstance(problem, str):
             counts[problem] += 1
         else:
-            found.setdefault(hash_of(problem.statement), []).append((place, problem))
+            found.setdefault(hash_of(problem.statement), []).append(problem)
     return found, counts
 
 

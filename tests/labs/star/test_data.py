@@ -144,11 +144,11 @@ def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: 
 # A split that overlaps
 
 
-def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and_place(tmp_path: Path) -> None:
+def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number(tmp_path: Path) -> None:
     measured = [{"problem": "WHAT is 3+3", "answer": 6}, {"problem": "What is $4 + 4$?", "answer": 8}]
     (tmp_path / "eval.json").write_text(json.dumps(measured))
     message = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
-    assert message.startswith("3 rows of DATA=mine") and "EVAL=eval" in message and "mine.jsonl, line 3" in message
+    assert message.startswith("2 problems of DATA=mine") and "EVAL=eval" in message and "'What is " in message
     apart = of(tmp_path, [row for row in rows(30) if row["id"] not in ("p3", "p4")], EVAL=str(tmp_path / "eval.json"))
     assert len(apart.train) == 28 and len(apart.held_out.problems) == 2
 
