@@ -70,4 +70,3 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
                 ended = len(tokens.get(seed, range(of.ROUNDS)))  # PATIENCE may have ended the first arm early
                 record = begun.run(label, replace(of, ROUNDS=min(of.ROUNDS, ended)), tokens.get(seed))
                 tokens.setdefault(seed, [each["trained"]["tokens"] for each in rounds.done(record)[1:]])
-            begun.show()

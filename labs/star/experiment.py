@@ -41,7 +41,6 @@ def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
         label = f"seed{config.SEED}"
         with beginning(name, {label: config}) as begun:
             begun.run(label, config)
-            begun.show()
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,6 @@ class Beginning:
     card: Card
     split: Split
     opened: Session[StarConstants]
-
-    def show(self) -> None:
-        print(f"\n{rounds.show(self.folder)}")
-        print(f"results {self.folder}")
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """Run or resume STaR, and record the run as `label`. `tokens`: tokens to train on in each round (see Loop).
@@ -95,15 +90,17 @@ class Beginning:
 
 @contextmanager
 def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
-    """Open the session of `runs` (constants by label). The first run's constants choose all runs' problems. Raises
-    UserError for bad weights or problems, a used port, or too little memory or disk."""
+    """Open the session of `runs` (constants by label), and print their tables at its end. The first run's constants
+    choose all runs' problems. Raises UserError for bad weights or problems, a used port, or too little memory or disk.
+    """
     config = next(iter(runs.values()))
     start = served.first()
     served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
     folder = (results := results_dir()) / name
-    left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
+    trained = (folder / label / f"round{n}" / "trained" for label, of in runs.items() for n in range(1, of.ROUNDS + 1))
+    left = sum(not path.exists() for path in trained)
     for label, of in runs.items():
         shown = framing.of(of.of(its), its, (*split.train, *split.held_out.problems)).about  # or raises UserError
         if start.path.resolve().is_relative_to((folder / label).resolve()):
@@ -125,11 +122,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     with session.open(name, config, results, opening=rows) as opened:
         make_folder(folder)
         yield Beginning(folder, start, its, split, opened)
-
-
-def untrained(own: Path, rounds: int) -> int:
-    """Return how many of the `rounds` rounds the run in the folder `own` has not trained yet."""
-    return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
+        print(f"\n{rounds.show(folder)}")
+        print(f"results {folder}")
 
 
 # The plan
