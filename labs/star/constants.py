@@ -53,10 +53,7 @@ class StarConstants(Answered, Framed, Waiting, Asking):
     def check(self) -> None:
         for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
             if count > 1 and not self.TEMPERATURE:
-                raise UserError(
-                    f"{name}={count} at TEMPERATURE=0 would draw the same sample {count} times. Set {name}=1, or a "
-                    "TEMPERATURE such as 0.7"
-                )
+                raise UserError(f"{name}={count} at TEMPERATURE=0 draws equal samples. Set {name}=1 or TEMPERATURE=0.7")
         if self.MIN_STEPS > self.MAX_STEPS:
             raise UserError(f"MIN_STEPS={self.MIN_STEPS} exceeds MAX_STEPS={self.MAX_STEPS}. Lower MIN_STEPS")
         if framed := [name for name in rules(Framed) if not self.takes_box and getattr(self, name) not in _UNFRAMED]:
