@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_args(argv)
         folder = results_dir()
-        if any(lab.answers(args, folder) for lab in labs.reports()):
+        if labs.answers(args, folder):
             return None
         if args.live:
             from core.report import live
@@ -106,10 +106,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             for path in paths:
                 jsonl.write(path, args.jsonl)
             return None
-        if args.markdown:
-            raise UserError("--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown")
-        runs, compared = [Results(path) for path in found(args.results, folder)], comparison(args.results, folder)
+        compared = comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
+        if args.markdown:
+            if not (lab and compared):
+                raise UserError("--markdown accepts only STaR runs, lean or FILE.jsonl. Example: 21_star --markdown")
+            return print(lab.markdown(compared))
+        runs = [Results(path) for path in found(args.results, folder)]
         if args.figures is not None:
             target = args.figures if args.figures != Path() else folder / "figures"
             drawn = lab.figures(compared, target) if lab and compared else figures(runs, target)

@@ -23,10 +23,7 @@ class View:
 
 
 class Report(Protocol):
-    """The interface of a lab's module `report`, through which report.sh reads the lab's folders."""
-
-    def answers(self, args: Namespace, folder: Path) -> bool:
-        """Run the command if it concerns only this lab. Return True if the lab ran it."""
+    """The interface of a lab's module `folders`, through which report.sh reads the lab's folders."""
 
     def is_folder(self, folder: Path) -> bool:
         """Return whether the lab wrote `folder`."""
@@ -43,6 +40,9 @@ class Report(Protocol):
     def show(self, folder: Path) -> str:
         """Write the tables of `folder` and return them as text for the terminal."""
 
+    def markdown(self, folder: Path) -> str:
+        """Return the tables of `folder` in Markdown."""
+
     def figures(self, folder: Path, to: Path) -> list[Path]:
         """Draw the figures of `folder` into the folder `to` and return their paths."""
 
@@ -54,14 +54,16 @@ def registry() -> dict[str, dict[str, Any]]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def reports() -> list[Report]:
-    """Load the module `report` of each lab that has one."""
-    return [cast(Report, import_module(entry["report"])) for entry in registry().values() if "report" in entry]
+def answers(args: Namespace, folder: Path) -> bool:
+    """Let a lab run the command if it concerns only this lab. Return whether a lab ran it. Raises UserError."""
+    modules = (import_module(entry["report"]) for entry in registry().values() if "report" in entry)
+    return any(module.answers(args, folder) for module in modules)
 
 
 def report_of(folder: Path) -> Report | None:
-    """Return the module `report` of the lab that wrote `folder`, or None if no lab did."""
-    return next((lab for lab in reports() if lab.is_folder(folder)), None)
+    """Return the module `folders` of the lab that wrote `folder`, or None if no lab did."""
+    modules = (cast(Report, import_module(of["folders"])) for of in registry().values() if "folders" in of)
+    return next((lab for lab in modules if lab.is_folder(folder)), None)
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:

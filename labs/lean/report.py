@@ -74,11 +74,6 @@ def answers(args: Namespace, folder: Path) -> bool:
     return True
 
 
-def is_folder(folder: Path) -> bool:
-    """Return False, since report.sh shows searches only by their NAME, not by folder."""
-    return False
-
-
 @dataclass(frozen=True)
 class Searches:
     """Searches of theorems, sorted by the theorems' names. Each search had at most `nodes` nodes.

@@ -60,11 +60,6 @@ def answers(args: Namespace, folder: Path) -> bool:
     return True
 
 
-def is_folder(folder: Path) -> bool:
-    """Return False, since report.sh shows graded lines only by the names of their files."""
-    return False
-
-
 def html(runs: Runs, title: str) -> Iterator[bytes]:
     """Yield the page in pieces."""
     every = [(run, line) for run, lines in runs.items() for line in lines]

@@ -1,6 +1,5 @@
 """Report on STaR runs: print or export their tables, and draw the curve of accuracy over rounds."""
 
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from core.report.data import Results
 from core.report.table import BETWEEN, NONE, Column, Table
 from core.report.tables import interval, shift
 from core.results import read as stored
-from core.results.find import comparison
 from core.results.labs import View
 from core.results.model import Head
 from core.results.warnings import CONTINUES
@@ -73,17 +71,6 @@ def results(folder: Path) -> list[Path]:
         for each in run.rounds:
             names += [each.get("collected", {}).get("results"), each.get("evaluated", {}).get("greedy")]
     return [path for name in names if name and (path := folder / f"{name}.json").exists()]
-
-
-def answers(args: Namespace, folder: Path) -> bool:
-    """Print Markdown tables for `--markdown` if the argument names a folder of STaR runs. Return whether it did."""
-    if not args.markdown or args.live or args.jsonl is not None:
-        return False
-    found = comparison(args.results, folder)
-    if not found or not is_folder(found):
-        return False
-    print(markdown(found))
-    return True
 
 
 def show(folder: Path) -> str:
