@@ -82,14 +82,10 @@ def text(runs: Runs, markdown: bool = False) -> str:
 
 
 def tables_of(runs: Runs) -> list[Table]:
-    """Tabulate points by part, runs, and tokens."""
-    return [points(runs), over_runs(runs), tokens(runs)]
-
-
-def points(runs: Runs) -> Table:
-    """Tabulate the points of all problems, over runs, and by part of the set."""
+    """Tabulate points (of all problems, over runs, and by part of the set), runs, and tokens."""
     table = tables.worths(_metrics(runs))
-    return replace(table, title="Points", columns=[replace(table.columns[0], head="part"), *table.columns[1:]])
+    columns = [replace(table.columns[0], head="part"), *table.columns[1:]]
+    return [replace(table, title="Points", columns=columns), over_runs(runs), tokens(runs)]
 
 
 def over_runs(runs: Runs) -> Table:
@@ -102,7 +98,7 @@ def over_runs(runs: Runs) -> Table:
         "proofs": [f"{len(lines):,}" for lines in runs.values()],
         f"points of {MAX_POINTS}": [NONE if mean is None else f"{MAX_POINTS * mean:.3f}" for mean in means.values()],
         "%": [NONE if mean is None else f"{100 * mean:.1f}" for mean in means.values()],
-        "truncated or empty": [_share(lines) for lines in runs.values()],
+        "truncated or empty": [f"{100 * fmean(line.is_cut for line in lines):.1f}%" for lines in runs.values()],
         "tokens written": [_total(lines, "run", "output_tokens") for lines in runs.values()],
         "cost": [_total(lines, "run", "cost", shown) for lines in runs.values()],
         "cost of grading": [_total(lines, "grading", "cost", shown) for lines in runs.values()],
@@ -135,11 +131,8 @@ def tokens(runs: Runs) -> Table:
 
 
 def notes(runs: Runs) -> list[str]:
-    """Return notes on proofs without points, on the cost, and on runs with different problems."""
-    lines = [*chain.from_iterable(runs.values())]
+    """Return notes on proofs without points, and on runs with different problems."""
     found = tables.lacking(_metrics(runs))
-    proofs, gradings = (_total(lines, of, "cost", shown) for of in ("run", "grading"))
-    found.append(f"cost: {proofs} for the proofs, {gradings} for the gradings")
     if len({frozenset(line.problem for line in run) for run in runs.values()}) > 1:
         found.append("the runs have different problems, so their means are not comparable")
     return found
@@ -153,11 +146,6 @@ def _metrics(runs: Runs) -> dict[str, Any]:
     ]
     proofs: dict[str, Any] = metrics(found, len(runs))["proofs"]
     return proofs
-
-
-def _share(lines: Sequence[Line]) -> str:
-    cut = sum(line.is_cut for line in lines)
-    return f"{cut:,} ({100 * cut / len(lines):.1f}%)"
 
 
 def _total(lines: Sequence[Line], of: str, name: str, show: Callable[[float], str] = lambda sum: f"{sum:,.0f}") -> str:

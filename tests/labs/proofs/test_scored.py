@@ -52,7 +52,7 @@ def test_files_are_runs_with_a_mean_a_deviation_the_best_and_the_worst(tmp_path:
     given = [[7, 0, 7, 3], [0, 0, 7, 7], [7, 7, 7, 7]]
     found = scored(tmp_path, *([theirs(points, n) for n, points in enumerate(run)] for run in given))
     means = [sum(run) / 4 for run in given]
-    points, runs = cells(stats.points(found)), cells(stats.over_runs(found))
+    points, runs, tokens = map(cells, stats.tables_of(found))
     column = "mean points, % of 7"
     assert points["all"][column].startswith(f"{100 * sum(means) / 21:.1f} [") and points["all"]["problems"] == "4"
     assert points["3 runs"][column] == f"{100 * sum(means) / 21:.1f} ± {100 * statistics.stdev(means) / 7:.1f}"
@@ -60,7 +60,6 @@ def test_files_are_runs_with_a_mean_a_deviation_the_best_and_the_worst(tmp_path:
     assert [*runs] == ["run-0", "run-1 (worst)", "run-2 (best)"]
     assert [float(row["points of 7"]) for row in runs.values()] == pytest.approx(means, abs=1e-3)
     assert runs["run-0"]["tokens written"] == "460" and runs["run-0"]["cost"] == "$2.00"
-    tokens = cells(stats.tokens(found))
     assert [tokens["all proofs"][name] for name in ("counted", "least", "mean", "most", "sum")] == [
         *("12", "100", "115", "130", "1,380")
     ]
@@ -83,7 +82,7 @@ def test_missing_grades_and_empty_proofs_are_counted_and_enter_no_mean(tmp_path:
     found = scored(tmp_path, lines)
     assert [line.worth for line in all_of(found)] == [1, None, 0, 3 / 7] and all_of(found)[1].why == "grade missing"
     (run,) = cells(stats.over_runs(found)).values()
-    assert run["truncated or empty"] == "1 (25.0%)" and run["tokens written"] == "≥ 330" and run["cost"] == "≥ $1.50"
+    assert run["truncated or empty"] == "25.0%" and run["tokens written"] == "≥ 330" and run["cost"] == "≥ $1.50"
     assert any("1 grade missing" in note for note in stats.notes(found))
     answers = [theirs(n, n, schema_0=[{"title": "Answer", "desc": "", "points": 1}]) for n in (0, 1)]
     assert [line.worth for line in all_of(scored(tmp_path, answers))] == [0, 1]
