@@ -87,9 +87,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     if len(problems) < takes:
         reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
         raise UserError(
-            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but one round "
-            f"{'needs' if measured else 'and HELD_OUT need'} {takes:,}. A usable problem has an answer that can be "
-            f"graded. Lower TRAIN_PROBLEMS{'' if measured else ' or HELD_OUT'}, or add rows"
+            f"DATA={origin.name} has {len(problems):,} usable problems ({len(rows):,} rows{reasons}), but a run needs "
+            f"{takes:,}. Lower TRAIN_PROBLEMS or HELD_OUT, or add rows with answers that can be graded"
         )
     readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
     held_out = {hash_: problems[hash_] for hash_ in islice(readable, 0 if measured else config.HELD_OUT)}
