@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from core.base import stats
 from core.results.model import Row
-from core.types import GOOD, MAX_POINTS
+from core.types import GOOD, MAX_POINTS, Completion
 
 FIGURES = ("points", "good", "full")  # mean points / 7, share of proofs with GOOD points or more, share with all 7
 GROUPED_BY = ("split", "level", "category")  # columns of a problem set
@@ -28,6 +28,14 @@ MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "
 
 Member = Mapping[str, Any]
 Values = NDArray[np.float64]
+
+
+def undelivered(completion: Completion) -> str | None:
+    """Return why a completion has no usable text (failed, filtered, cut off or empty), or None if it has one."""
+    is_cut_off = completion.truncated and completion.forced is None
+    flaws = {"failed": completion.error, "filtered": completion.filtered, CUT_OFF: is_cut_off}
+    flaws[EMPTY] = not completion.text.strip()
+    return next((name for name, is_so in flaws.items() if is_so), None)
 
 
 def is_good(worth: float) -> bool:

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from core.base.prices import Prices
 from core.grading import answers
 from core.results.model import total
-from core.results.points import CUT_OFF, EMPTY, NOT_DELIVERED
+from core.results.points import CUT_OFF, EMPTY, NOT_DELIVERED, undelivered
 from core.types import MAX_POINTS, Ask, Completion, Member, Message, Problem
 from labs.proofs.defence import shown
 from labs.proofs.rubric import Prompt, asked, read_points
 
 ATTEMPTS = 2  # for each grading
-FAILED, FILTERED, UNREADABLE = "failed", "filtered", "unreadable"
+UNREADABLE = "unreadable"
 BY_MATH_VERIFY, BY_GRADER = "math-verify", "grader"
 T = TypeVar("T")
 
@@ -81,17 +81,6 @@ class Points:
         return [call for each in self.gradings for call in each.calls]
 
 
-def unusable(reply: Completion) -> str | None:
-    """Return the reason why a reply can't be used, or None if it can."""
-    is_cut_off = reply.truncated and reply.forced is None
-    return FAILED if reply.error else FILTERED if reply.filtered else CUT_OFF if is_cut_off else None
-
-
-def undelivered(proof: Completion) -> str | None:
-    """Return the reason why a completion contains no proof to grade, or None if it contains a proof."""
-    return unusable(proof) or (None if proof.text.strip() else EMPTY)
-
-
 async def attempts(
     ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
@@ -101,7 +90,8 @@ async def attempts(
     found: T | str | None = None
     for attempt in range(ATTEMPTS):
         calls.append(await ask(messages, *names, attempt))
-        found = unusable(calls[-1]) or read(calls[-1].text)
+        why = undelivered(calls[-1])
+        found = read(calls[-1].text) if why in (None, EMPTY) else why
         if not isinstance(found, str | None):
             return found, None, tuple(calls)
     return None, str(found or UNREADABLE), tuple(calls)

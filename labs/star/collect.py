@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from core.grading.answers import by_answer
 from core.grading.final import says_nothing
+from core.results.points import undelivered
 from core.scaffolds.rsa import SampleConstants
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
 from labs.star import prompts
@@ -57,19 +58,12 @@ def formed(completion: Completion, config: StarConstants) -> Checked:
     return replace(checked, reason="chat tags") if tags else checked
 
 
-def incomplete(completion: Completion) -> str:
-    """Return why a completion is incomplete (failed, cut off, filtered or empty), or "" if it is complete."""
-    flaws = {"failed": completion.error, "cut off": completion.truncated, "filtered": completion.filtered}
-    flaws["empty"] = not completion.text.strip()
-    return next((name for name, is_so in flaws.items() if is_so), "")
-
-
 async def judged(problem: Problem, completion: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
     """Judge whether a completion is good enough to train on. The sample gets the first reason to drop it, if any."""
     completion = ended(completion, config)
     whole = f"{completion.thinking}\n{completion.text}"
     form, false = await asyncio.to_thread(lambda: (formed(completion, config), tuple(false_equations(whole))))
-    why, malformed = incomplete(completion), False
+    why, malformed = undelivered(completion) or "", False
     if not why and config.FILTER:
         why = await _not_right(problem, completion, ask, form.reason)
         malformed = bool(not why and form.reason)

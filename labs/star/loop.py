@@ -24,6 +24,7 @@ from core.engines.need import Need
 from core.report import compare
 from core.report.data import Results
 from core.report.tables import interval, shift
+from core.results.points import undelivered
 from core.scaffolds import framing
 from core.scaffolds.framing import Framing
 from core.scaffolds.rsa import SampleConstants
@@ -34,7 +35,7 @@ from core.session.session import Session
 from core.types import Completion
 from labs.star import data, traces
 from labs.star import report as rounds
-from labs.star.collect import Sample, answering, collecting, ended, formed, incomplete, output
+from labs.star.collect import Sample, answering, collecting, ended, formed, output
 from labs.star.constants import StarConstants
 from labs.star.data import Split
 from labs.star.prompts import asked
@@ -150,7 +151,7 @@ class Loop:
         """Return why a completion is incomplete or has a wrong form, or "" if neither, and its number of steps."""
         cut = ended(completion, self.config)
         checked = formed(cut, self.config)
-        return incomplete(cut) or checked.reason, checked.steps
+        return undelivered(cut) or checked.reason, checked.steps
 
     # Ending
 

@@ -22,6 +22,7 @@ from core.engines.start import grading_server
 from core.generate.generator import Generator
 from core.plan.lengths import VERIFY_MEDIAN_TOKENS
 from core.plan.work import Requests
+from core.results.points import undelivered
 from core.session.bar import Bar
 from core.session.checks import check_context
 from core.session.session import Session
@@ -127,7 +128,7 @@ class Item:
 
     def content(self) -> tuple[str, Problem, str, str | None]:
         """Return the content that equal items share. They also share the grade."""
-        return self.problem.id, self.problem, self.proof.text, proofs.undelivered(self.proof)
+        return self.problem.id, self.problem, self.proof.text, undelivered(self.proof)
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def checked(name: str, items: Sequence[Item], config: GraderConstants, chosen: P
         raise UserError(f"{name} contains no proofs. Give results or lines of JSON that contain proofs")
     for item in items:
         rubric.fitting(item.problem, chosen)
-    return len({item.content() for item in items if not proofs.undelivered(item.proof)}) * config.GRADES
+    return len({item.content() for item in items if not undelivered(item.proof)}) * config.GRADES
 
 
 async def grade_all(
