@@ -4,7 +4,6 @@ The accuracy of a problem is the mean, best (max) or worst (min) of its runs, wi
 contains every problem once for each run, with the run's seed. Reports show all members.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +20,14 @@ from core.base.prices import Prices
 from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import of_rows
-from core.results.model import Row, Seed, total
+from core.results.model import Row, Seed
 
 # Constants in which runs may differ. Problems are compared by their hash.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
 WEIGHTS = ("model revision", "model sha256")  # only some servers report these fields
 FRAMING = ("shots_sha256", "system_sha256", "prompt_sha256")
+ONE = ("grading", "prices")  # optional fields that merged results have if all runs agree
 FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}  # prompts of graders are compared by their hash
-SUMMED = (  # fields that are summed over gradings
-    "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",
-    "output_tokens", "cost",
-)  # fmt: skip
-COUNTED = ("not_delivered", "missing", "missing_gradings")
 
 
 @dataclass(frozen=True)
@@ -67,12 +62,13 @@ def merge(
         raise UserError(f"two of the results have SEED={again[0]}. Name each run once, and run each with its own SEED")
     heads, first = [source.head for source in sources], sources[0].head
     with read.refusing(paths[0]):
-        prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
+        # A grading or price list of the first run would not describe runs with another one.
+        of_all = {n: value for n, value in first.items() if n not in ONE or all(h.get(n) == value for h in heads)}
+        prices = of_all.get("prices")
         figures = of_rows([source.rows for source in sources], by, Prices(**prices) if prices else None)
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
         counts = {what: _summed(head["metrics"].get(what, {}) for head in heads) for what in warnings.COUNTS}
-        # A grading or price list of the first run would not describe the others.
-        document = {key: value for key, value in first.items() if key not in ("grading", "prices")} | {
+        document = of_all | {
             "experiment": name or f"{by}-{of}",
             "complete": complete,
             "started": min(head["started"] for head in heads),
@@ -80,8 +76,6 @@ def merge(
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
             "runs": {"of": of, "by": by, "seeds": seeds},
             "metrics": figures.metrics(seconds) | counts,
-            **({"prices": prices} if prices else {}),
-            **_gradings(heads),
             **more,
         }
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
@@ -140,19 +134,6 @@ def _shared(source: _Source) -> dict[str, Any]:
         config = grading["config"].items()
         shared |= {f"grader's {name}": value for name, value in config if name not in FREE_OF_GRADING}
     return shared
-
-
-def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the merged results' field "grading", or {} if there is none. Counts of different gradings are summed."""
-    each = {json.dumps(head["grading"], sort_keys=True): head["grading"] for head in heads if "grading" in head}
-    found = list(each.values())
-    if len(found) < 2:
-        return {"grading": found[0]} if found else {}
-    summed = found[0] | {"ended": max(grading["ended"] for grading in found)}
-    summed |= {name: total(grading.get(name) for grading in found) for name in SUMMED}
-    summed |= {name: _summed(grading[name] for grading in found) for name in COUNTED}
-    # The dollars of "spent" belong to one budget, and the mean in "spread" can't be summed.
-    return {"grading": {name: value for name, value in summed.items() if name not in ("spent", "spread")}}
 
 
 def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:

@@ -126,9 +126,8 @@ def test_graded_files_merge_and_grades_missing_in_one_run_come_from_the_other(
     assert step["mean_accuracy"] == pytest.approx(proofs["points"]), "one definition"
     assert step["runs"]["mean_accuracy"]["values"] == pytest.approx(proofs["runs"]["points"]["values"])
     assert set(proofs["groups"]["level"]) == {"a", "b"}
-    assert found["grading"]["gradings"] == 5 and found["grading"]["missing"] == {"filtered": 2}
     head, _ = read.read(path)
-    assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.model == "strict"
+    assert head.metrics.proofs and head.metrics.proofs.runs and not head.grading, "the gradings differ"
 
 
 def test_other_graders_prompts_and_constants_are_not_merged(tmp_path: Path) -> None:
