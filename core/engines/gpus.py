@@ -101,14 +101,9 @@ def here() -> Gpu:
     return detect() or DEFAULT
 
 
-def has_gpu() -> bool:
-    """Return whether this machine has an NVIDIA GPU with a working driver."""
-    return count() > 0
-
-
 @cache  # a driver may take seconds to answer
 def count() -> int:
-    """Return the number of this machine's NVIDIA GPUs."""
+    """Return the number of this machine's NVIDIA GPUs, or 0 without a working driver."""
     return len(_listed())
 
 

@@ -66,7 +66,7 @@ def asked_for(
     port). `extra` are flags for SGLang or vLLM. If it `is_for_run`, its output goes to a log. Raises UserError."""
     card, wanted, model = environment.card(), environment.engine(), environment.model()
     why = f"{environment.asked_by()} is set" if wanted else ""
-    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
+    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.count()):
         log = results_dir() / f"{engine.kind}.log" if is_for_run else None
         set_up(engine)
         return launched(engine, need, why or "this machine has an NVIDIA GPU", log, extra, port)
@@ -225,7 +225,7 @@ def gpu_engine(embeds: bool = False) -> OnGpu:
 
 def set_up(engine: OnGpu) -> None:
     """Install an `engine` if it is missing, and end the process if that fails. Raises UserError without a GPU."""
-    if not gpus.has_gpu():
+    if not gpus.count():
         name = environment.asked_by().partition("=")[0]
         raise UserError(f"{engine.label} needs an NVIDIA GPU, but nvidia-smi lists none. Unset {name} to use the CPU")
     files.set_up(engine.kind)

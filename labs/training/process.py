@@ -53,7 +53,7 @@ def check(weights: Path, rank: int, max_tokens: int, rounds: int) -> None:
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
     """Raise UserError if training on the longest possible rows needs more memory than the device has."""
-    device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
+    device = "cuda" if gpus.count() and not start.is_gguf else "cpu"
     room = gpus.here().memory if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, starts.LONGEST)
     need = starts.needed(start.shape, rank, longest * starts.rows_at_once(longest, device), device)

@@ -48,7 +48,7 @@ def first() -> Weights:
     environment.check()
     named, engine = environment.model(), environment.engine()
     check_is_here()
-    if engine == "embedded" or not (named or engine or gpus.has_gpu()):
+    if engine == "embedded" or not (named or engine or gpus.count()):
         return Weights(EMBEDDED_GGUF)
     if environment.card().wheel:
         return Weights(_converted(llamacpp.gguf_file(named)))
@@ -71,7 +71,7 @@ def _converted(gguf: Path) -> Path:
 
 def is_on_gpu(model: Weights) -> bool:
     """Return whether SGLang or vLLM serves `model` on a GPU. Otherwise llama.cpp serves `model`."""
-    return not model.is_gguf and gpus.has_gpu()
+    return not model.is_gguf and gpus.count() > 0
 
 
 def check(model: Weights) -> None:
@@ -79,7 +79,7 @@ def check(model: Weights) -> None:
     the engine must support the folder, and the port must be free."""
     if model.is_gguf:
         return  # llama.cpp uses any free port
-    if not gpus.has_gpu():
+    if not gpus.count():
         from labs.training import to_gguf  # slow to import
 
         remedy = "Without a GPU, a run converts its model to GGUF for llama.cpp. Use a GPU, or another model"

@@ -169,7 +169,7 @@ def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monk
     with start.serving() as server:
         assert server.base_url == engine.base_url and "answers on port" in server.why
     monkeypatch.setenv("PORT", "9")
-    monkeypatch.setattr(gpus, "has_gpu", lambda: False)
+    monkeypatch.setattr(gpus, "count", lambda: 0)
     with start.serving() as server:
         assert server.base_url not in (engine.base_url,) and server.card.engine == "embedded"
 
@@ -226,7 +226,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_and_leaves_nothin
 
 def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch, engine: Server) -> None:
     monkeypatch.setenv("ENGINE", "embedded")
-    monkeypatch.setattr(gpus, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpus, "count", lambda: 1)
     with start.serving() as server:
         assert server.card.engine == "embedded" and server.base_url != engine.base_url
         assert server.why == "ENGINE=embedded is set"

@@ -69,7 +69,7 @@ def test_a_server_of_others_on_the_port_is_refused(
 ) -> None:
     convert(EMBEDDED_GGUF, tmp_path / "base")
     port = engine.base_url.split(":")[2].split("/")[0]
-    monkeypatch.setattr(gpus, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpus, "count", lambda: 1)
     monkeypatch.setenv("PORT", port)
     with pytest.raises(UserError, match=port):
         served.check(Weights(tmp_path / "base"))

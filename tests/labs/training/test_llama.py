@@ -111,7 +111,7 @@ def test_scaled_positions_are_served_on_a_gpu_alone(folder: Path, monkeypatch: p
     model = Weights(folder / "gqa")
     with pytest.raises(UserError, match=f"{model.path}.*yarn"):
         served.check(model)
-    monkeypatch.setattr(gpus, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpus, "count", lambda: 1)
     monkeypatch.setenv("PORT", "29871")
     served.check(model)
     monkeypatch.setenv("ENGINE", "vllm")

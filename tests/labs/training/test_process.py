@@ -68,7 +68,7 @@ def test_a_gpus_memory_is_what_counts_where_there_is_one(
     gib: int, rank: int, instead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = starts.Start(Path("qed-nano"), QED_NANO, 262_144, QED_NANO.weight_bytes)
-    monkeypatch.setattr(gpus, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpus, "count", lambda: 1)
     monkeypatch.setattr(gpus, "here", lambda: replace(gpus.DEFAULT, memory=gib * GIB))
     monkeypatch.setattr(llamacpp, "memory", lambda: GIB)
     if not instead:
