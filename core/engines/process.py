@@ -72,6 +72,7 @@ class Process:
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
 
     def __post_init__(self) -> None:
+        self._where = f". Its log is {self.log}" if self.log else ""
         self._reader = threading.Thread(target=self._copy, daemon=True)
         self._reader.start()
 
@@ -100,10 +101,6 @@ class Process:
         if status is None:
             return None
         return f"{self.name} ended with status {status}: {explanation(self.tail, status, self.port)}{self._where}"
-
-    @property
-    def _where(self) -> str:
-        return f". Its log is {self.log}" if self.log else ""
 
     def wait_until(self, ready: Callable[[], Answer | None], seconds: float) -> Answer:
         """Return the first result of `ready` except None. Raises UserError if the process ends or after `seconds`.

@@ -32,8 +32,10 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
                 f"{where} needs {listed('problem')}, a non-empty text without lone surrogates (\\ud800 to \\udfff). "
                 f"Its fields: {names_in(columns, 8)}"
             )
-        is_whole_set = whole and row.get("answer") is not None
-        answer_type = row.get("answer_type", _kind(row, wanted) or ("integer" if is_whole_set else "math"))
+        is_answered = row.get("answer") is not None
+        is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and not is_answered)
+        usual = PROOF if is_proof else "integer" if whole and is_answered else "math"
+        answer_type = row.get("answer_type", usual)
         if answer_type not in ("integer", "math", PROOF):
             raise UserError(f'{where} has "answer_type" {answer_type!r:.80}, not "integer" (0-999), "math" or "proof"')
         answer = _answer(where, columns, row, answer_type, is_needed=wanted == ANSWERS and answer_type != PROOF)
@@ -50,12 +52,6 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
     if not problems:
         raise UserError(f"{source} has no problems. Add at least one")
     return tuple(problems)
-
-
-def _kind(row: dict[str, Any], wanted: str) -> str | None:
-    """Return PROOF if a row without an answer type asks for a proof, else None."""
-    is_proof = any(text_of(row.get(name)) for name in GRADED_BY) or (wanted == PROOFS and row.get("answer") is None)
-    return PROOF if is_proof else None
 
 
 def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_type: str, is_needed: bool) -> str | None:
