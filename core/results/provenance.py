@@ -4,7 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 from core.base.files import IS_CHECKOUT, ROOT
@@ -21,7 +21,7 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
         "git_dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "prompts_sha256": prompts_sha256(prompts, is_proof),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES},
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
         "gpu": _output(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]),
@@ -39,10 +39,3 @@ def _output(args: list[str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
