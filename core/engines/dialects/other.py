@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from core.engines import client
@@ -44,12 +45,8 @@ def _weights(found: Server) -> dict[str, str]:
 
 def _closes(text: str) -> bool:
     """Return whether `text` closes a brace that it did not open."""
-    depth = 0
-    for brace in re.findall(r"(?<!\\)[{}]", text):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return True
-    return False
+    depths = accumulate(1 if brace == "{" else -1 for brace in re.findall(r"(?<!\\)[{}]", text))
+    return min(depths, default=0) < 0
 
 
 DIALECT = Other()
