@@ -107,11 +107,6 @@ def base_url() -> str:
     return _value("BASE_URL") or card().base_url
 
 
-def is_cards_address() -> bool:
-    """Return whether MODEL's card supplies the address of the server to use."""
-    return not _value("BASE_URL") and bool(card().base_url)
-
-
 def key() -> Key:
     """Return the key of the server to use. Raises UserError if a card's key is missing, or if the key is invalid."""
     return _key_for(card(), _value("BASE_URL"), "API_KEY")

@@ -86,9 +86,9 @@ def asked_for(
 
 def at_base_url() -> Server:
     """Return the server at BASE_URL or at the address in MODEL's card. Raises UserError if no server answers there."""
-    card, name = environment.card(), "MODEL" if environment.is_cards_address() else "BASE_URL"
-    why = f"the card {card.name} names it" if name == "MODEL" else "BASE_URL is set"
-    return _at(environment.base_url(), why, environment.served_model(), environment.key(), card, name)
+    card, url = environment.card(), environment.base_url()
+    name, why = ("MODEL", f"the card {card.name} names it") if url == card.base_url else ("BASE_URL", "BASE_URL is set")
+    return _at(url, why, environment.served_model(), environment.key(), card, name)
 
 
 def _at(url: str, why: str, model: str, key: Key, card: Card, names: str) -> Server:

@@ -37,8 +37,8 @@ def check_is_here() -> None:
     """Raise UserError if BASE_URL or MODEL's card names a server, because a server's weights can't be changed."""
     if url := environment.base_url():
         raise UserError(
-            f"this run trains its model, and can't change the weights of the server at {url}. "
-            f"{'Set' if environment.is_cards_address() else 'Unset BASE_URL and set'} MODEL to a folder on this machine"
+            f"this run trains its model, and can't change the weights of the server at {url}. Unset BASE_URL, and set "
+            "MODEL to a folder on this machine"
         )
 
 

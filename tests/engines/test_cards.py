@@ -161,7 +161,7 @@ def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
 def test_model_names_a_card(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MODEL", text)
     assert environment.card() == cards.named("openai") and environment.model() == "gpt-5-mini"
-    assert environment.base_url() == "https://api.openai.com/v1" and environment.is_cards_address()
+    assert environment.base_url() == environment.card().base_url == "https://api.openai.com/v1"
 
 
 def test_another_model_of_the_server_has_no_price_and_no_context(
