@@ -203,21 +203,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = runs.common if is_sweep else constants.read(planned.constants, namespace, words)
         with environment.choosing(getattr(config, "GRADER", "")):
             of = subject(args)
-        lengths, notes = _lengths(config, of, name), list[str]()
+        lengths = _lengths(config, of, name)
         if hasattr(planned, "work"):  # a task
             work = planned.work(config, of.card)
             about, plan = work.of, _work(work, config, lengths, of, args.price)
         else:
             count, problems = _count(config, of.card) if namespace else (1, config.PROBLEMS)
             about = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)})"
-            if of_card := of.card.constants_in(config) if namespace else "":
-                notes.append(f"note: constants {of_card}")
             if is_sweep:
                 plan = _sweep(runs, count, lengths, of, args.price)
             else:
                 plan = run(config, count, lengths, of, planned, args.price)
         print(wrapped(f"{name} with {of.shown}{of.on}, {about}: an estimate (nothing was run)"))
-        print("", plan, *(wrapped(note, "  ") for note in notes), sep="\n")
+        print("", plan, sep="\n")
 
 
 if __name__ == "__main__":
