@@ -82,14 +82,6 @@ def line(value: Any) -> str | None:
     return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
-def text(url: str, key: Key = NO_KEY) -> str:
-    """Return the text at `url`, or "" if it can't be read."""
-    try:
-        return send(url, key).decode("utf-8", "replace")
-    except (OSError, Elsewhere):
-        return ""
-
-
 class SameOrigin(urllib.request.HTTPRedirectHandler):
     """A redirect handler that refuses other origins, because urllib would send them our key. Raises Elsewhere."""
 

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from core.base.errors import Elsewhere, UserError
 from core.engines import client
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu
@@ -30,8 +31,11 @@ class VLLM(OnGpu):
     engines = ("vllm",)
 
     def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
-        metrics = client.text(f"{found.root}/metrics", found.key)
-        caches = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
+        metrics = b""
+        with suppress(OSError, Elsewhere):  # a proxy may serve no metrics
+            metrics = client.send(f"{found.root}/metrics", found.key)
+        lines = metrics.decode("utf-8", "replace").splitlines()
+        caches = [dict(_LABEL.findall(each)) for each in lines if each.startswith(_CACHE)]
         base = models.get(str(about.get("parent")), {})  # the base model of an adapter
         settings = {"kv_cache_dtype": caches[0].get("cache_dtype") if caches else None, "base": base.get("root")}
         path = str(about.get("root") or "")
