@@ -41,7 +41,8 @@ class GradingServer(Mortal):
         super().__init__(port)
 
     def get(self, request: Request) -> None:
-        answer(200, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)
+        status = 200 if request.path.endswith("/models") else 404
+        answer(status, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)
 
     def post(self, request: Request, body: bytes) -> None:
         if not request.path.endswith("/chat/completions"):  # llama.cpp's pages, because it answers /props
