@@ -51,6 +51,16 @@ def find(url: str, key: Key = NO_KEY, body: Any = None) -> dict[str, Any] | None
     return found if isinstance(found, dict) else {}
 
 
+def why_not(url: str) -> str:
+    """Return the reason why no server answers at `url`, in a few words of the system or the server."""
+    try:
+        send(url)
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        return one_line(str(getattr(reason, "strerror", None) or reason), 120)
+    return "it answers now"
+
+
 def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
     """Return the JSON object of the optional endpoint `name` of a `server`, or {} if it does not answer with one.
     A silent or loading server is asked twice, because a missing answer would change the keys of the journal."""

@@ -94,7 +94,7 @@ def at_base_url() -> Server:
 def _at(url: str, why: str, model: str, key: Key, card: Card, names: str) -> Server:
     if server := probe(url, why, model, key, card):
         return server
-    raise UserError(f"no server answers at {url}. Wait until it has loaded its model, or correct or unset {names}")
+    raise UserError(f"no server answers at {url} ({client.why_not(url)}). Correct or unset {names}")
 
 
 def listed() -> dict[str, object] | None:
