@@ -242,7 +242,9 @@ def listed(name: str, value: str, known: Sequence[str]) -> list[str]:
 def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
     """Build constants from the upper-case names in an experiment's file. `overrides` such as "N=16" replace values.
     The environment may also set PROBLEMS. Raises UserError for an unknown name or an invalid value."""
-    known, values, pointer = rules(kind), _upper_case(namespace), _pointer(namespace)
+    known, values, file = rules(kind), _upper_case(namespace), Path(namespace.get("__file__", ""))
+    command = f"bash scripts/run.sh {file.stem} " if file.parent == ROOT / "experiments" else ""
+    pointer = f"All constants: {command}--help"
     overrides = [*kind.words(), *overrides]
     if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
@@ -316,9 +318,3 @@ def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Return the constants of a file by name. The scaffold has an upper-case name too, but is not a constant."""
     names = (name for name in namespace if name.isupper() and not name.startswith("_"))
     return {name: namespace[name] for name in names if not is_dataclass(namespace[name])}
-
-
-def _pointer(namespace: Mapping[str, Any]) -> str:
-    file = Path(namespace.get("__file__", ""))
-    command = f"bash scripts/run.sh {file.stem} " if file.parent == ROOT / "experiments" else ""
-    return f"All constants: {command}--help"

@@ -44,7 +44,8 @@ def of_problem(problem: ProblemResult, journals: Archive) -> tuple[Tiers, int]:
             reply, messages = found.completion, found.messages
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
             prompt = prompts.setdefault(member.key, _prompt(messages, shown))
-            is_short = _is_short(prompt)
+            pieces = [piece for message in prompt for piece in message["content"]]
+            is_short = all(len(p) < SHORT if isinstance(p, str) else p["part"] != "thinking" for p in pieces)
             answers = {"answer": reply.answer, "forced": reply.forced, "prompt": prompt if is_short else None}
             more: dict[str, Any] = {
                 "thinking": reply.thinking,
@@ -90,11 +91,6 @@ def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
             split += [first, *(each for part in rest for each in (reference, part))]
         pieces = split
     return [piece for piece in pieces if piece != ""]
-
-
-def _is_short(prompt: Prompt) -> bool:
-    pieces = [piece for message in prompt for piece in message["content"]]
-    return all(len(piece) < SHORT if isinstance(piece, str) else piece["part"] != "thinking" for piece in pieces)
 
 
 # Packing

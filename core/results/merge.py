@@ -5,9 +5,9 @@ contains every problem once for each run, with the run's seed. Reports show all 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -67,7 +67,9 @@ def merge(
         prices = of_all.get("prices")
         figures = of_rows([source.rows for source in sources], by, Prices(**prices) if prices else None)
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
-        counts = {what: _summed(head["metrics"].get(what, {}) for head in heads) for what in warnings.COUNTS}
+        counts = {what: Counter[str]() for what in warnings.COUNTS}
+        for head, what in product(heads, counts):
+            counts[what].update(head["metrics"].get(what, {}))
         document = of_all | {
             "experiment": name or f"{by}-{of}",
             "complete": complete,
@@ -81,10 +83,6 @@ def merge(
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
     rows = chain.from_iterable(zip(*(source.rows for source in sources), strict=True))
     return write.save(document, map(write.stored, rows), folder), document
-
-
-def _summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
 def _source(path: Path) -> _Source:

@@ -29,7 +29,6 @@ from core.report.matched import Matched
 from core.results.spending import TOKENS, UNITS, Meter
 from core.scaffolds import experiment_file
 from core.session import session
-from core.session.checks import check_context
 from core.session.series import Series
 from core.types import Ask, Grader, Populations, Problem, Scaffold
 
@@ -147,7 +146,7 @@ class Matching(Series):
         common, server, are_proofs = opened.config, opened.server, opened.problems.asks_for_proofs
         self.entries = [replace(e, name=(are_proofs and e.proofs) or e.name) for e in comparison.chosen(common)]
         for entry in self.entries:
-            check_context(server, entry.config(common))
+            session.check_context(server, entry.config(common))
         self.meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
         super().__init__(opened, {each.name: comparison.allotted(each, common) for each in self.entries}, grader)
 

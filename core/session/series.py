@@ -19,7 +19,6 @@ from core.results.spending import Meter
 from core.scaffolds import grid
 from core.session import session
 from core.session.bar import Bar
-from core.session.checks import check_context
 from core.session.experiment import Experiment
 from core.types import Grader, Scaffold
 
@@ -88,7 +87,7 @@ def sweep(scaffold: Scaffold[Any], namespace: Mapping[str, Any], grader: Grader)
 def _swept(runs: grid.Grid, opened: session.Session[Constants], grader: Grader) -> str:
     """Run each combination with each seed. Write the table, also if the sweep stops, and return it."""
     for cell in runs.cells:
-        check_context(opened.server, cell.config)
+        session.check_context(opened.server, cell.config)
     series = Series(opened, {each.name: each.scaffold.max_completions(each.config) for each in runs.cells}, grader)
     found = dict[str, list[str]]()
 

@@ -1,4 +1,4 @@
-"""Define the session of a command: its constants, server, problems, journal, budget and signal handler.
+"""Define the session of a command: its constants, server, problems, journal and budget, checked before any request.
 
 `open` yields a session, and `open_on_problems` the session of a run on a problem set. `Session.each` asks the model
 about many items. The journal stores finished completions, so the same command continues after a stop."""
@@ -32,7 +32,6 @@ from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.scaffolds import framing
 from core.session.bar import Bar
-from core.session.checks import check_context, check_kind, check_prices
 from core.types import ANSWERS, EITHER, PROOFS, Bounded, Completion, Grader, Scaffold
 
 B = TypeVar("B")
@@ -40,6 +39,7 @@ A_co = TypeVar("A_co", bound=Asking, covariant=True)
 R = TypeVar("R")
 T = TypeVar("T")
 _NONE: Any = None
+ROOM = 1024  # tokens of the context that are reserved for the prompt
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,6 @@ def open_on_problems(
 
     # Unless the server's card decides, read the problems first, so that errors in them are reported early.
     chosen = None if is_default else loaded(card)
-    if card.base_url:
-        check_prices(card, card.model, config)  # before the first request
     with serving(need_of(planned, config, shots)) as server:
         chosen = chosen or loaded(server.card)
         check_context(server, config)
@@ -239,6 +237,58 @@ def need_of(planned: Bounded, config: Constants, shots: int = 0) -> Need:
 def taken_by(grader: Grader | None) -> str:
     """Return the kind of problems that a grader accepts: ANSWERS, PROOFS, or EITHER for another grader or None."""
     return ANSWERS if grader is by_answer else PROOFS if grader is ungraded else EITHER
+
+
+def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") -> None:
+    """Raise UserError if the experiment `name` can't use the `chosen` problems. Its grader accepts the kind `wanted`.
+    Its scaffold accepts proofs if `instead` is "". Otherwise `instead` names a scaffold that does."""
+    if wanted == (ANSWERS if chosen.asks_for_proofs else PROOFS):
+        other, kind = ("18_proofs", "proofs") if wanted == ANSWERS else ("19_answers", "answers")
+        raise UserError(
+            f"{name} takes {wanted}, but {chosen.name} has {kind}. Run bash scripts/run.sh {other} PROBLEMS=…"
+        )
+    if chosen.asks_for_proofs and instead:
+        raise UserError(
+            f"this scaffold counts equal answers, but {chosen.name} asks for proofs, which have no answers. "
+            f"Use the scaffold {instead} (SCAFFOLD={instead})"
+        )
+
+
+def check_prices(card: Card, model: str, config: Paid) -> None:
+    """Raise UserError if MAX_DOLLARS is set but the price of the `model` is unknown."""
+    if not config.MAX_DOLLARS or card.price:
+        return
+    where = f"the card {card.name} of {model} has no table [price]" if card.name else f"{model} has no card"
+    raise UserError(
+        f"MAX_DOLLARS={config.MAX_DOLLARS:g} needs the price of tokens, but {where}. Add the price to a card of this "
+        "model (see data/models/template.toml), or set MAX_DOLLARS=0"
+    )
+
+
+def check_context(server: Server, config: Asking) -> None:
+    """Raise UserError if the constants `config` do not fit the server, its card or its context."""
+    card = server.card
+    card.sampled(config)
+    if isinstance(config, Paid):
+        check_prices(server.card, server.model, config)
+    given = {name: getattr(config, name, 0) for name in ("WAITS", "ELICIT", "VERIFY_MODE")}
+    needs = [f"{name}={value}" for name, value in given.items() if value and value not in ("verdict", "points")]
+    if needs and card.continues is False:
+        raise UserError(
+            f"{needs[0]} needs a server that continues messages, but the card {card.name} says that its server can't "
+            "(continues = false). Leave it out, or choose another server"
+        )
+    if given["VERIFY_MODE"] == "p_true" and "logprobs" in card.never:
+        raise UserError(f"VERIFY_MODE=p_true needs logprobs, which the card {card.name} never asks for (never)")
+    shots, context = framing.of(config, card).tokens, server.context
+    ends, room = server.dialect.ends_at_context, (context or 0) - ROOM - shots
+    if context and (shots or not ends) and room < (1 if ends else config.MAX_TOKENS):
+        of_shots = f", of which SHOTS, SYSTEM and PROMPT take about {shots:,}" if shots else ""
+        fewer = f", or set MAX_TOKENS={min(room, context // 2)}" if room > 0 else ", or use fewer shots" * bool(shots)
+        raise UserError(
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {context} tokens{of_shots}. Serve a "
+            f"longer context{fewer}"
+        )
 
 
 def _opening(

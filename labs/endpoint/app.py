@@ -23,7 +23,6 @@ from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
-from core.base.hosts import Names
 from core.base.terminal import say
 from core.constants import OF_RUNS, rules
 from core.engines import environment
@@ -34,11 +33,11 @@ from core.generate.journal import Journal
 from core.grading.judge import stopping_judge
 from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.session import session
-from core.session.checks import check_context
 from core.session.session import need_of
 from labs.endpoint import chat
 from labs.endpoint.answer import Solved, named, solve
 from labs.endpoint.chat import ChatRequest, Offer, Refusal, own
+from labs.endpoint.hosts import Names
 
 PORT = 30100
 MAX_BODY = 2 * 2**20  # bytes of a request
@@ -108,7 +107,7 @@ class Endpoint:
     def _check(self, asked: ChatRequest) -> None:
         """Raise Refusal if the model's context is too short for the constants, or if they need too many completions."""
         try:
-            check_context(self.server, asked.config)
+            session.check_context(self.server, asked.config)
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
         name, scaffold = asked.offer.name, asked.offer.scaffold
@@ -312,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # Take the port first, because the engine may need minutes to start. Early clients wait.
         with bind(args.host, args.port) as place, serving(need_of(first.scaffold, first.defaults)) as server:
             for name, offer in offers.items():
-                check_context(server, offer.defaults)
+                session.check_context(server, offer.defaults)
                 offers[name] = replace(offer, defaults=server.card.sampled(offer.defaults))
             with session.open("serve_rsa", first.defaults, folder, server, is_private=True) as opened:
                 host, port = place.getsockname()[:2]

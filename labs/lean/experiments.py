@@ -18,7 +18,6 @@ from core.plan.work import Requests, Task, Work
 from core.report.table import Column, Table
 from core.report.tables import shift
 from core.session import session
-from core.session.checks import check_context
 from core.session.session import Session
 from labs.lean import constants, control, outcome, served, toolchain
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants, exploring
@@ -55,7 +54,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
         kind = f"_{config.THEOREMS.replace(':', '_')}" if is_minif2f(config.THEOREMS) else ""
         out = place(results, config) / f"baseline{kind}"
         with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
-            check_context(server, config)
+            session.check_context(server, config)
             rows = [("model", server.model), ("theorems", f"{where}, n={len(chosen)}"), ("engine", server.choice)]
             rows += [("Lean", lean.name), *served.rows(config)]
             with session.open(name, config, results, server, opening=rows) as opened:

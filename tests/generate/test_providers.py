@@ -19,7 +19,7 @@ from core.engines.cards import Card
 from core.engines.server import CANNOT, Key, Server
 from core.generate import retry
 from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.session.checks import check_context
+from core.session.session import check_context
 from core.types import Completion, Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
 from tests.fakes.moody import USAGE, chat, events

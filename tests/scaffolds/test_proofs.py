@@ -21,9 +21,9 @@ from core.scaffolds.experiment_file import of_scaffolds, scaffold_named
 from core.scaffolds.majority import MAJORITY
 from core.scaffolds.stopping import RSA_ADAPTIVE
 from core.session import equal_compute
-from core.session.checks import check_kind
 from core.session.regrade import regrade
 from core.session.run import solve, solve_sync
+from core.session.session import check_kind
 from core.types import ANSWERS, EITHER, PROOFS, Completion, Grade, Graded, Member, Problem, Scaffold
 from tests.fakes.model import PROOF, SIZES, Wayward, every_scaffold, run
 

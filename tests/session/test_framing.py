@@ -13,8 +13,8 @@ from core.engines.need import Need
 from core.engines.server import Server
 from core.scaffolds import framing, prompts
 from core.scaffolds.rsa import RSA, RsaConstants
-from core.session.checks import ROOM, check_context
 from core.session.run import solve_sync
+from core.session.session import ROOM, check_context
 from core.types import Message, Problem
 from tests.fakes.model import PROBLEM, PROOF
 from tests.fakes.server import ScriptedServer

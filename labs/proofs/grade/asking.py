@@ -24,8 +24,7 @@ from core.plan.lengths import VERIFY_MEDIAN_TOKENS
 from core.plan.work import Requests
 from core.results.points import undelivered
 from core.session.bar import Bar
-from core.session.checks import check_context
-from core.session.session import Session
+from core.session.session import Session, check_context
 from core.types import CHARACTERS, MAX_POINTS, Ask, Completion, Message, Problem, Sampling
 from labs.proofs import proofs, rubric
 from labs.proofs.proofs import Points

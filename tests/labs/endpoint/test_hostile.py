@@ -11,9 +11,9 @@ from typing import Any
 import openai
 import pytest
 
-from core.base.hosts import Names
 from core.engines.server import Key, Server
 from labs.endpoint import app
+from labs.endpoint.hosts import Names
 from tests.fakes.http import Proxy
 from tests.helpers.processes import eventually
 from tests.labs.endpoint.conftest import ASKED, Running, Start

@@ -1,4 +1,4 @@
-"""Check the Host header of requests to this project's HTTP servers."""
+"""Check the Host header of requests to the endpoint."""
 
 import ipaddress
 import re
@@ -6,8 +6,6 @@ import socket
 from collections.abc import Sequence
 
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::[0-9]{1,5})?")
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Names:
@@ -32,7 +30,7 @@ class Names:
         return name in self._names
 
 
-def address(text: str) -> Address | None:
+def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         parsed = ipaddress.ip_address(text)
     except ValueError:
