@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from core.base.files import storable
-
 # This project's name of a column, and all accepted names. The first of these names that a row has counts. Case, blanks
 # and hyphens do not matter ("Problem ID" is problem_id). A dot separates a column from a field inside it.
 NAMES = {
@@ -70,15 +68,14 @@ def listed(ours: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Copy a value for JSON. Bytes (such as images), nan and inf become None. Other types become text. Lone surrogates
-    become U+FFFD."""
+    """Copy a value for JSON. Bytes (such as images), nan and inf become None. Values of other types become text."""
     if isinstance(value, Mapping):
-        return {storable(str(name)): plain(cell) for name, cell in value.items()}
+        return {str(name): plain(cell) for name, cell in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(cell) for cell in value]
     if isinstance(value, (bytes, bytearray)) or (isinstance(value, float) and not math.isfinite(value)):
         return None
-    return value if value is None or isinstance(value, (bool, int, float)) else storable(str(value))
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def plain_name(name: object) -> str:

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Raw, convert
+from msgspec import DecodeError, Raw, convert
 from msgspec.json import decode
 
 from core.base.errors import UserError, one_line
-from core.base.files import amount, opened
+from core.base.files import amount, no_number, opened, storable
 from core.results.model import SCHEMA, Head, ProblemResult, Row
 
 FIX = "Move the file away and run the experiment again"
@@ -30,7 +30,7 @@ def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
     """Read the head and the problems, both checked and as stored. Raises UserError if the file is invalid."""
     with opened(path, "results", FIX) as file, refusing(path):
-        parts = decode(file.read(), type=dict[str, Raw])
+        parts = _parts(file.read())
         rows = decode(parts.pop("problems", b"[]"), type=list[Raw])
         head = {name: decode(part) for name, part in parts.items()}
         return _head(path, head), head, _problems(path, rows)
@@ -52,6 +52,16 @@ def _problems(path: Path, rows: list[Raw]) -> Iterator[tuple[Row, ProblemResult]
         with refusing(path, f"problem {number}: "):
             checked, stored = decode(row, type=ProblemResult), decode(row, type=Row)
         yield stored, checked
+
+
+def _parts(content: bytes) -> dict[str, Raw]:
+    """Split a JSON object into its fields. Lone surrogates of a user's problem file, which msgspec refuses, become
+    U+FFFD."""
+    try:
+        return decode(content, type=dict[str, Raw])
+    except DecodeError:
+        whole = json.dumps(json.loads(content, parse_constant=no_number), ensure_ascii=False)
+        return decode(storable(whole).encode(), type=dict[str, Raw])
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:
