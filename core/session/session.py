@@ -218,6 +218,8 @@ def open_on_problems(
 
     # Unless the server's card decides, read the problems first, so that errors in them are reported early.
     chosen = None if is_default else loaded(card)
+    if card.base_url:
+        check_prices(card, card.model, config)  # before the first request
     with serving(need_of(planned, config, shots)) as server:
         chosen = chosen or loaded(server.card)
         check_context(server, config)
