@@ -1,8 +1,9 @@
-"""Report errors that the user can fix: one line, exit status 2 or 1, and no traceback. Bugs still raise.
+"""Report errors that the user can fix, also in arguments: one line, status 2 or 1, and no traceback. Bugs still raise.
 
 If a command's output can't be written, for example to a closed pipe or a full disk, the output is dropped. The command
 continues, because the results matter more."""
 
+import argparse
 import atexit
 import errno
 import gc
@@ -11,7 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from core.base.terminal import say
 
@@ -23,6 +24,13 @@ class UserError(Exception):
     """An error in the input or the environment. The message names the error and its remedy."""
 
     status = 2  # the command's exit status
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser for the arguments of scripts/`prog`. Unlike argparse, it raises UserError for an invalid argument."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. For help: bash scripts/{self.prog} --help")
 
 
 class RunFailed(UserError):

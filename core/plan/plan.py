@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from core import constants
-from core.base.arguments import Parser
-from core.base.errors import UserError, command, one_line
+from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import labelled, wrapped
 from core.constants import Constants

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.base.arguments import Parser
-from core.base.errors import UserError, command, one_line
+from core.base.errors import Parser, UserError, command, one_line
 from core.base.prices import shown as dollars
 from core.base.stats import Paired, holm, mean_by_problem, paired, relative_change
 from core.base.terminal import columns, wrapped

@@ -5,8 +5,7 @@ The result is a results file named by the merge and the experiment, for example 
 
 from collections.abc import Sequence
 
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import results_dir
 from core.base.terminal import wrapped
 from core.report import tables

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.arguments import Parser
-from core.base.errors import UserError, command, one_line
+from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say, wrapped
 from core.report import compare, jsonl, page, plot, tables

@@ -20,8 +20,7 @@ from starlette.routing import Route
 
 from core import constants
 from core.base import signals
-from core.base.arguments import Parser
-from core.base.errors import UserError, command, one_line
+from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import results_dir
 from core.base.terminal import say
 from core.constants import OF_RUNS, rules

@@ -21,8 +21,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.base import signals
-from core.base.arguments import Parser
-from core.base.errors import command
+from core.base.errors import Parser, command
 from core.base.files import sha256, whole
 from core.base.seeds import derive, rng
 from labs.lean import trees

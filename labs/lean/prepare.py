@@ -19,8 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from core.base.arguments import Parser
-from core.base.errors import UserError, command, one_line
+from core.base.errors import Parser, UserError, command, one_line
 from core.base.files import make_folder, read_json, results_dir, sha256, whole
 from labs.lean import guard, outcome, pairs, toolchain
 from labs.lean.pairs import Pair

@@ -13,8 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from core.base import terminal
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import write_atomically
 from core.base.prices import shown
 from core.report import page, tables

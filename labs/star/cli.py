@@ -8,8 +8,7 @@ from typing import Any
 
 from core import constants
 from core.base import terminal
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import whole
 from core.constants import BOXED, constant
 from core.generate.generator import split_thinking

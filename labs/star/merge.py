@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base import terminal
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.fields import fitted
 from core.base.files import whole
 from labs.star.alpaca import shaped, statement_of

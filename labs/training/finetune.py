@@ -15,8 +15,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from core.base import signals
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import whole
 from core.engines.environment import let_openmp_sleep
 from labs.training import starts, to_hf

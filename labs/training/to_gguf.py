@@ -13,8 +13,7 @@ from gguf.utility import LocalTensor, SafetensorsLocal
 from tqdm import tqdm
 
 from core.base import signals
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import whole
 from labs.training import architectures as layout
 

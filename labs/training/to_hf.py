@@ -15,8 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from core.base import signals
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import whole
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape

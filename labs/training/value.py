@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.base import stats, terminal
-from core.base.arguments import Parser
-from core.base.errors import UserError, command
+from core.base.errors import Parser, UserError, command
 from core.base.files import results_dir
 from core.base.seeds import derive
 from core.engines import environment
