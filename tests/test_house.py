@@ -22,7 +22,7 @@ BUDGETS = {
     "core/engines": 2_930,
     "core/generate": 1_630,
     "core/scaffolds": 2_400,
-    "core/results": 1_800,
+    "core/results": 1_810,
     "core/report": 2_310,
     "core/plan": 940,
     "core/session": 1_510,
