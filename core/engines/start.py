@@ -76,6 +76,8 @@ def asked_for(
     if wanted == environment.LLAMACPP or (not wanted and model != weights.REPO and environment.hub_model(model)):
         return on_llamacpp(llamacpp.gguf_file(model), need, port, why)
     if model and not wanted:
+        if model.endswith(".gguf"):
+            raise UserError(f"there is no file {model}. Check the path, or unset MODEL for the embedded model")
         raise UserError(
             f"MODEL={model} can't be served, because {why}. Set BASE_URL for a model on a server, set MODEL to an "
             f"existing .gguf file, or unset MODEL for the embedded model. {cards.listing()}"

@@ -206,13 +206,12 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="compare.sh", description="Compare results, each against the first.")
-    parser.add_argument("results", nargs="+", help="two or more names of results, or paths of .json files")
+    parser.add_argument("first", help="name of results, or path of a .json file")
+    parser.add_argument("others", nargs="+", help="names or paths of the results to compare with the first")
     parser.add_argument("--anyway", action="store_true", help="compare even if problem sets or models differ")
     with command():
         args = parser.parse_args(argv)
-        if len(args.results) < 2:
-            raise UserError("name two or more results, for example: 01_baseline 02_rsa_basic")
-        print(table([result(load(name)) for name in args.results], args.anyway))
+        print(table([result(load(name)) for name in (args.first, *args.others)], args.anyway))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ The result is a results file named by the merge and the experiment, for example 
 
 from collections.abc import Sequence
 
-from core.base.errors import Parser, UserError, command
+from core.base.errors import Parser, command
 from core.base.files import results_dir
 from core.base.terminal import wrapped
 from core.report import tables
@@ -19,13 +19,13 @@ ABOUT = "Merge runs that differ only in SEED. Each problem gets the mean, best (
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="merge.sh", description=ABOUT)
     parser.add_argument("by", choices=list(MERGES), help="how to merge the runs of a problem")
-    parser.add_argument("results", nargs="+", help="names or .json paths of the results of single runs")
+    parser.add_argument("first", help="name of results of a single run, or path of a .json file")
+    parser.add_argument("others", nargs="+", help="names or paths of the results of its other runs")
     with command():
         args = parser.parse_args(argv)
-        if len(args.results) < 2:
-            raise UserError("name two or more results, for example: mean a/02_rsa_basic.json b/02_rsa_basic.json")
         folder = results_dir()
-        path, document = merge([path_of(name, folder) for name in args.results], "", folder, args.by)
+        paths = [path_of(name, folder) for name in (args.first, *args.others)]
+        path, document = merge(paths, "", folder, args.by)
         notes = [wrapped(f"note: {warning}", "  ") for warning in document["warnings"]]
         print("\n".join([tables.text(document), *notes, f"results {path}"]))
 
