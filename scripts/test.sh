@@ -26,8 +26,8 @@ case ${1:-} in
       tests/labs/test_golden*.py tests/labs/*/test_{faults,star,convert,sft,llama}*.py tests/labs/*/*/test_slurm*.py "${@:2}" ;;
   models) say "the tests of models take about 2 minutes on 2 idle cores"; set -- -m models tests/real "${@:2}" ;;
   engines) say "the tests of engines take about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
-  "") # six workers even on two cores, because tests often wait
-    say "the tests take 10 to 15 minutes on 2 cores. ruff and mypy follow"; set -- -n 6 --dist loadfile --no-loadscope-reorder ;;
+  "") # four workers even on two cores, because tests often wait
+    say "the tests take 10 to 15 minutes on 2 cores. ruff and mypy follow"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1
