@@ -16,7 +16,7 @@ COMMAND = "PYTHONPATH=. .venv/bin/python -m tests.golden"
 UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared if a run is resumed
 SHORT = {"02_rsa_basic", "02_forced", "03_p_true", "07_scripted", "15_compute_matched", "17_waits", "18_proofs",
          "20_people", "21_star", "23_lean_baseline", "grade_lines", "schemes"}  # fmt: skip
-LONG = {"22_star_controls", "25_lean_all"}  # run by the long suite
+LONG = {"22_star_controls", "24_lean_iteration", "25_lean_all"}  # run by the long suite
 FAULTS = pytest.mark.faults
 LINES = 40  # of a difference, shown
 
