@@ -4,7 +4,6 @@ A GPU computes in bf16, a CPU in float32. On a CPU, equal data, seed and start g
 import gc
 import json
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,11 @@ from labs.training.starts import ADAPTER, STEP_ROWS, rows_at_once
 
 ALPHA = 2  # lora_alpha is ALPHA times the rank, so LoRA's update is scaled by ALPHA
 CLIP = 1.0  # maximum norm of the gradient
-COPIED = re.compile(r".*\.(json|jinja)|merges\.txt")  # files of the new model. Others may be wrong for its weights
+# Files to copy to the new model. Others may be wrong for its weights, such as FETCHED.json or adapter_config.json.
+COPIED = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
+)
 SEEDS = 2**32  # numpy accepts seeds below this
 IGNORED = -100  # the label of a token without loss
 
@@ -168,9 +171,9 @@ def _write_model(start: Path, weights: Mapping[str, Tensor], end: int, folder: P
     """Write the trained `weights` to `folder`, with the file names and tensor types of `start`. Add `end`, the id of
     the end token, to generation_config.json."""
     folder.mkdir()
-    for path in start.iterdir():
-        if COPIED.fullmatch(path.name):
-            shutil.copy(path, folder)
+    for name in COPIED:
+        if (start / name).is_file():
+            shutil.copy(start / name, folder)
     path = start / "generation_config.json"
     config = read_object(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])

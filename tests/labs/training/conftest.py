@@ -44,6 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         sft, rows = folder / "sft", folder / "rows.jsonl"
         to_hf.convert(EMBEDDED_GGUF, folder / "hf")
+        (folder / "hf" / "FETCHED.json").write_text("{}")  # the commit of the weights that were fetched
         training.write(folder / "48.jsonl", training.rows(48))
         training.write(folder / "16.jsonl", training.rows(16, seed=6))
         training.write(rows, ROWS)

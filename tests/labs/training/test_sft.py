@@ -49,5 +49,6 @@ def test_an_adapter_is_gone_on_from_and_the_same_twice_is_the_same_bit_by_bit(fo
 
 def test_rank_0_trains_all_weights_and_keeps_no_adapter(folder: Path) -> None:
     old, new = (load_file(folder / part / "model.safetensors") for part in ("../hf", "all/model"))
+    assert not (folder / "all" / "model" / "FETCHED.json").exists(), "the new weights were not fetched"
     assert not (folder / "all" / "adapter").exists() and 1000 <= record(folder / "all")["tokens"] < 1300
     assert old.keys() == new.keys() and all(np.any(old[name] != new[name]) for name in old)
