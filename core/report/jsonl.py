@@ -35,7 +35,7 @@ GRADED = {
 
 
 def write(path: Path, to: str) -> None:
-    """Write the results in `path` as lines to the file `to`, and print its name. "": next to the results.
+    """Write the results in `path` as lines to the file `to` ("" for a file next to the results), and print its name.
 
     Notes on missing parts go to standard error. Raises UserError if the results can't be read, or if `to` is not a
     .jsonl file, or exists and is not an export.
