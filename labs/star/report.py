@@ -256,7 +256,7 @@ def _table(title: str, rows: Sequence[dict[str, str]], opens: Sequence[dict[str,
 def _summary(runs: Sequence[Record]) -> Table:
     opens = [{"last": done(run)[-1]["evaluated"]["greedy"]} for run in runs]
     title = "all runs at temperature 0, after their last round"
-    return _table(title, list(map(_in_all, runs)), opens, about=LEGEND[0])
+    return _table(title, list(map(_in_all, runs)), opens, about=ABOUT)
 
 
 def _in_all(run: Record) -> dict[str, str]:
