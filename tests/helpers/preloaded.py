@@ -1,7 +1,7 @@
-"""Start programs of this project by forking a process that has loaded their libraries.
+"""Start programs of this project by forking a process that has loaded their modules.
 
-The imports of numpy, openai and matplotlib take 1.4 s of a start, and the tests start hundreds of programs. The process
-`python preloaded.py FD` imports them, and nothing of this project, and forks for each program. A program has its own
+The imports of numpy, openai, matplotlib and core take 1.7 s of a start, and the tests start hundreds of programs. The
+process `python preloaded.py FD` imports them, draws a first figure, and forks for each program. A program has its own
 signals, descriptors, environment and folder.
 """
 
@@ -18,10 +18,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("numpy", "openai", "aiohttp", "matplotlib.pyplot", "pyarrow.parquet")
+MODULES = ("openai", "aiohttp", "matplotlib.pyplot", "pyarrow.parquet", "jinja2", "xllamacpp", "numpy.random",
+           "huggingface_hub.file_download", "core.session.run", "core.report.page", "core.scaffolds.rsa")  # fmt: skip
 # If these variables differ, a program must be started by itself, because they are read during the imports.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
 _LONGEST = 1 << 20  # bytes of a request
@@ -137,6 +139,7 @@ def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
     os.chdir(cwd)
     if args[0] == "-m":
         sys.argv, sys.path[0] = args[1:], cwd
+        sys.modules.pop(args[1], None)  # as in a new process, where it is only __main__
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv, sys.path[0] = args, str(Path(args[0]).parent)
@@ -144,8 +147,10 @@ def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
 
 
 if __name__ == "__main__":
-    for library in LIBRARIES:
-        import_module(library)
+    for module in MODULES:
+        import_module(module)
+    import_module("matplotlib.pyplot").figure(layout="constrained").gca().figure.savefig(BytesIO())  # fills the caches
+    import_module("matplotlib.pyplot").close()
     gc.freeze()  # otherwise, garbage collection in a fork takes as long as the imports
     if request := _serve(socket.socket(fileno=int(sys.argv[1]))):
         _run(*request)
